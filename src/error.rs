@@ -1,0 +1,68 @@
+//! Errors, each with the file and the place, and a hint on a line of its own.
+//!
+//! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
+
+use crate::model::health::Health;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A file that was not analysed. The other files go on.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    #[error("cannot read {file}: {source}")]
+    Io { file: String, source: std::io::Error },
+    #[error("cannot read {file}: expected a Kineto trace, found an empty file")]
+    Empty { file: String },
+    #[error("cannot read {file}: expected a Kineto trace, found {what}")]
+    NotATrace { file: String, what: &'static str, hint: &'static str },
+    #[error("cannot read {file}: expected events, found none")]
+    NoEvents { file: String, health: Box<Health> },
+    #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
+    Interleaved { file: String, byte: u64 },
+}
+
+impl ReadError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ReadError::Io { .. } => None,
+            ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
+            ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
+            ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
+        }
+    }
+
+    /// Whether the file is something else than a trace, which in a folder is no error.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. })
+    }
+}
+
+/// A set of files that cannot be analysed together, or arguments that cannot be met.
+#[derive(Debug, Error)]
+pub enum SetError {
+    #[error("cannot find {what}: no such file or folder")]
+    Missing { what: String },
+    #[error("cannot read the pattern `{pattern}`: {reason}")]
+    Pattern { pattern: String, reason: String },
+    #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst or *.tmp file")]
+    NoFiles { what: String },
+    #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
+    DuplicateRank { rank: u32, first: String, second: String },
+    #[error("cannot read the kernel rules {path}: {reason}")]
+    Rules { path: PathBuf, reason: String },
+    #[error("cannot use `{value}` for {option}: {reason}")]
+    Argument { option: &'static str, value: String, reason: String },
+}
+
+impl SetError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            SetError::DuplicateRank { .. } => Some("give the files of one job, one file a rank"),
+            SetError::Missing { .. } => Some("paths and patterns are relative to the current folder"),
+            SetError::NoFiles { .. } => Some("folders are read one level deep"),
+            _ => None,
+        }
+    }
+}

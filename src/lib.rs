@@ -1,0 +1,5 @@
+//! `hta`: holistic trace analysis.
+pub mod error;
+pub mod model;
+pub mod read;
+pub mod units;

@@ -1,0 +1,220 @@
+//! GPU activities: kernels, copies and sets, with the call that launched them, the operator that owns
+//! the launch, and their class.
+//!
+//! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities
+//! (graph launches). External ids are not needed: they agree where they are usable.
+
+use super::args::Arg;
+use super::category::Class;
+use super::events::Columns;
+use super::health::{Counter, Health};
+use super::rules::Rules;
+use super::strings::StrId;
+use super::thread::{innermost_at, sort_outer_first};
+use super::timeline::Work;
+use crate::units::{Ns, Span};
+use std::collections::{BTreeMap, HashSet};
+
+/// One GPU activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    /// Row of the event.
+    pub row: u32,
+    pub span: Span,
+    pub name: StrId,
+    pub class: Class,
+    pub work: Work,
+    /// Index of the kernel rule that gave the class.
+    pub rule: u16,
+    pub device: i64,
+    /// `None` where the back end records no stream (XPU).
+    pub stream: Option<i64>,
+    pub correlation: Option<u64>,
+    /// Row of the launch call; `None` when it was not recorded.
+    pub launch: Option<u32>,
+    /// Row of the innermost operator around the launch.
+    pub op: Option<u32>,
+    /// Index of the step of the launch (unlinked: of its own start).
+    pub step: Option<u32>,
+}
+
+/// An hour, ns: a device event that much before the median is a clock error.
+const FAR: Ns = 3_600_000_000_000;
+
+/// Extracts, repairs and links the activities, in order of (start, row).
+pub fn activities(c: &Columns, classes: &[Class], base: Ns, rules: &Rules, health: &mut Health) -> Vec<Activity> {
+    let mut all = extract(c, classes, base, health);
+    all.sort_unstable_by_key(|a| (a.span.start, a.row));
+    drop_far_outliers(&mut all, health);
+    drop_duplicates(&mut all, c, health);
+    link(&mut all, c, classes, health);
+    own(&mut all, c, classes);
+    classify(&mut all, c, rules);
+    count_oddities(&all, c, health);
+    all
+}
+
+fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
+    let (mut device, mut stream) = (c.args.cursor(Arg::Device), c.args.cursor(Arg::Stream));
+    let mut correlation = c.args.cursor(Arg::Correlation);
+    let mut out = Vec::new();
+    for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
+        let id = row as u32;
+        if c.ts[row] == base && c.dur[row] == 0 {
+            health.note(Counter::ZeroStart, c.strings.get(c.name[row]));
+            continue;
+        }
+        let lane = c.lanes.get(c.lane[row] as usize);
+        out.push(Activity {
+            row: id,
+            span: Span::new(c.ts[row], c.ts[row].saturating_add(c.dur[row])),
+            name: c.name[row],
+            class: *class,
+            work: Work::Compute,
+            rule: 0,
+            device: device.get(id).map(|v| v as i64).or_else(|| lane.and_then(|l| l.pid_num)).unwrap_or(0),
+            stream: stream.get(id).map(|v| v as i64),
+            correlation: correlation.get(id),
+            launch: None,
+            op: None,
+            step: None,
+        });
+    }
+    out
+}
+
+fn drop_far_outliers(all: &mut Vec<Activity>, health: &mut Health) {
+    let Some(median) = all.get(all.len() / 2).map(|a| a.span.start) else { return };
+    let far = all.partition_point(|a| a.span.start < median.saturating_sub(FAR));
+    health.add(Counter::FarOutlier, far as u64, None, "");
+    all.drain(..far);
+}
+
+/// Drops exact copies: start, length, correlation, device, stream, name and graph node.
+fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
+    let mut seen = HashSet::new();
+    let mut start = Ns::MIN;
+    let mut dropped = 0;
+    let same_start: Vec<bool> = (0..all.len())
+        .map(|i| {
+            let near = |j: Option<usize>| j.and_then(|j| all.get(j)).is_some_and(|b| b.span.start == all[i].span.start);
+            near(i.checked_sub(1)) || near(Some(i + 1))
+        })
+        .collect();
+    let mut i = 0;
+    all.retain(|a| {
+        i += 1;
+        if !same_start[i - 1] {
+            return true;
+        }
+        if a.span.start != start {
+            start = a.span.start;
+            seen.clear();
+        }
+        let node = c.args.uint(Arg::GraphNodeId, a.row);
+        let new = seen.insert((a.span.end, a.correlation, a.device, a.stream, a.name, node));
+        dropped += u64::from(!new);
+        new
+    });
+    health.add(Counter::GpuDuplicate, dropped, None, "");
+}
+
+/// L1: the call with the activity's correlation id.
+fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Health) {
+    let mut correlation = c.args.cursor(Arg::Correlation);
+    let mut calls: Vec<(u64, u32)> = Vec::new();
+    for (row, _) in classes.iter().enumerate().filter(|(_, k)| **k == Class::Runtime) {
+        if let Some(id) = correlation.get(row as u32) {
+            calls.push((id, row as u32));
+        }
+    }
+    calls.sort_unstable();
+    let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
+    let mut odd: BTreeMap<u64, Counter> = BTreeMap::new();
+    for a in all.iter_mut() {
+        let Some(id) = a.correlation else { continue };
+        let from = calls.partition_point(|k| k.0 < id);
+        let same = &calls[from..from + calls[from..].iter().take_while(|k| k.0 == id).count()];
+        a.launch = match same {
+            [] => None,
+            [one] => Some(one.1),
+            [first, rest @ ..] if rest.iter().all(|r| pid(r.1) == pid(first.1)) => {
+                odd.insert(id, Counter::ManyLaunches);
+                same.iter().max_by_key(|k| (c.ts[k.1 as usize], k.1)).map(|k| k.1)
+            }
+            _ => {
+                odd.insert(id, Counter::AmbiguousCorrelation);
+                None
+            }
+        };
+    }
+    for (id, counter) in odd {
+        health.add(counter, 1, None, &format!("correlation {id}"));
+    }
+}
+
+/// L2: the innermost operator open on the calling thread when the call starts.
+fn own(all: &mut [Activity], c: &Columns, classes: &[Class]) {
+    let mut ops: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+    for (i, a) in all.iter().enumerate() {
+        if let Some(call) = a.launch {
+            queries.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
+        }
+    }
+    for (row, _) in classes.iter().enumerate().filter(|(_, k)| **k == Class::HostOp) {
+        if queries.contains_key(&c.lane[row]) {
+            ops.entry(c.lane[row]).or_default().push(row as u32);
+        }
+    }
+    for (lane, mut asked) in queries {
+        let Some(rows) = ops.get_mut(&lane) else { continue };
+        sort_outer_first(rows, c);
+        asked.sort_unstable();
+        innermost_at(rows, c, &asked, |i, op| all[i as usize].op = op);
+    }
+}
+
+fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
+    let mut matcher = rules.matcher(&c.strings);
+    let collective = c.args.column(Arg::CollectiveName);
+    for a in all.iter_mut() {
+        let has_arg = !collective.rows.is_empty() && collective.get(a.row).is_some();
+        a.rule = matcher.find(a.class, a.name, has_arg, a.op.map(|o| c.name[o as usize]));
+        a.work = rules.work(a.rule);
+    }
+}
+
+/// Counters about activities that are kept as they are.
+fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
+    let (mut unlinked, mut early, mut no_args) = (0, 0, 0);
+    let mut last_end: BTreeMap<(i64, Option<i64>), (Ns, Span)> = BTreeMap::new();
+    let (mut overlaps, mut suspects) = (0, 0);
+    let mut external = (0, 0);
+    for a in all {
+        unlinked += u64::from(a.launch.is_none());
+        early += u64::from(a.launch.is_some_and(|l| a.span.start < c.ts[l as usize]));
+        no_args += u64::from(a.work == Work::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
+        if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
+            external.0 += u64::from(id == 0);
+            external.1 += u64::from(id != 0 && Some(id) == a.correlation);
+        }
+        if a.span.is_empty() {
+            continue;
+        }
+        let last = last_end.entry((a.device, a.stream)).or_insert((Ns::MIN, Span::new(0, 0)));
+        if a.span.start < last.0 {
+            overlaps += 1;
+            let over = last.1.intersect(a.span).len();
+            suspects += u64::from(over > 5_000.max(last.1.len() / 2));
+        }
+        *last = (last.0.max(a.span.end), a.span);
+    }
+    health.add(Counter::GpuUnlinked, unlinked, None, "");
+    health.add(Counter::LaunchDelayNegative, early, None, "");
+    health.add(Counter::CommArgsMissing, no_args, None, "");
+    health.add(Counter::StreamOverlap, overlaps, None, "");
+    health.add(Counter::DurSuspect, suspects, None, "");
+    health.add(Counter::ExternalZero, external.0, None, "");
+    health.add(Counter::ExternalIsCorrelation, external.1, None, "");
+}

@@ -1,0 +1,295 @@
+//! Event arguments as typed, sparse columns.
+//!
+//! Kineto's `args` are an open map. The keys that trace-format knows become columns, declared once in
+//! [`ARGS`]; what is left is kept as JSON text on request. Most events carry few of them, so a column
+//! holds (row, value) pairs in ascending order of row. A value is 64 bits, read by the column's type.
+
+use super::strings::StrId;
+
+/// How an argument's 64 bits are read, and its type in Parquet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgType {
+    /// Signed integer.
+    Int,
+    /// Unsigned integer: ids may exceed `i64::MAX`.
+    UInt,
+    Float,
+    Bool,
+    /// Text, a [`StrId`].
+    Text,
+    /// A JSON list or object as text without white space, a [`StrId`].
+    Json,
+}
+
+/// Who needs an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// An analysis reads it: always loaded.
+    Analysis,
+    /// Only the `events` table shows it: not loaded with `--no-events`.
+    Events,
+}
+
+/// One known argument.
+#[derive(Debug)]
+pub struct ArgSpec {
+    pub id: Arg,
+    /// Spellings in trace files.
+    pub keys: &'static [&'static str],
+    /// Column in the `events` table.
+    pub column: &'static str,
+    pub ty: ArgType,
+    pub need: Need,
+    /// Unit, or `""`.
+    pub unit: &'static str,
+    pub doc: &'static str,
+}
+
+macro_rules! args {
+    ($($id:ident: [$($key:literal),+] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;)+) => {
+        /// The known arguments; the discriminant is the position in [`ARGS`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Arg { $($id),+ }
+
+        /// Every known argument, in the order of the `events` table's columns.
+        pub const ARGS: &[ArgSpec] = &[$(ArgSpec {
+            id: Arg::$id, keys: &[$($key),+], column: $column, ty: ArgType::$ty, need: Need::$need,
+            unit: $unit, doc: $doc,
+        }),+];
+    };
+}
+
+args! {
+    Device: ["device"] "device" Int Analysis "" "device index";
+    Stream: ["stream"] "stream" Int Analysis "" "stream of the device; 0 is a stream";
+    Correlation: ["correlation"] "correlation" UInt Analysis "" "joins a GPU activity to its launch call";
+    ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the correlation";
+    GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 is none";
+    GraphId: ["graph id"] "graph_id" UInt Events "" "CUDA graph; 0 is none";
+    Grid: ["grid"] "grid" Json Analysis "" "blocks per grid, [x,y,z]";
+    Block: ["block"] "block" Json Analysis "" "threads per block, [x,y,z]";
+    Bytes: ["bytes"] "size_bytes" Int Analysis "bytes" "size of a copy, set or allocation";
+    CollectiveName: ["Collective name"] "collective_name" Text Analysis "" "kind of collective";
+    GroupName: ["Process Group Name"] "process_group" Text Analysis "" "name of the process group";
+    GroupDesc: ["Process Group Description"] "process_group_desc" Text Analysis "" "what the process group is for";
+    GroupId: ["Process Group ID"] "process_group_id" Int Analysis "" "process group, before it had a name";
+    GroupRanks: ["Process Group Ranks"] "process_group_ranks" Text Analysis "" "member ranks as text, cut after 30";
+    GroupSize: ["Group size"] "group_size" Int Analysis "ranks" "members of the process group";
+    GlobalRankStart: ["Global rank start"] "global_rank_start" Int Analysis "" "lowest member rank";
+    GlobalRankStride: ["Global rank stride"] "global_rank_stride" Int Analysis "" "distance between member ranks";
+    Seq: ["Seq"] "seq" UInt Analysis "" "sequence number within the group";
+    CommsId: ["Comms Id"] "comms_id" UInt Analysis "" "id of the communicator";
+    InNelems: ["In msg nelems"] "in_nelems" Int Analysis "elements" "input message";
+    OutNelems: ["Out msg nelems"] "out_nelems" Int Analysis "elements" "output message";
+    Dtype: ["dtype"] "dtype" Text Analysis "" "element type of the message";
+    InSplit: ["In split size"] "in_split" Text Events "" "input split sizes as text";
+    OutSplit: ["Out split size"] "out_split" Text Events "" "output split sizes as text";
+    RankArg: ["Rank"] "comm_rank" Int Events "" "rank that recorded the collective";
+    SrcRank: ["Src Rank"] "src_rank" Int Analysis "" "sender";
+    DstRank: ["Dst Rank"] "dst_rank" Int Analysis "" "receiver";
+    IsAsync: ["Is asynchronized op"] "is_async" Bool Events "" "the caller does not wait";
+    InTensorsStart: ["Input Tensors start"] "in_tensors_start" Text Events "" "first input tensors";
+    OutTensorsStart: ["Output Tensors start"] "out_tensors_start" Text Events "" "first output tensors";
+    Context: ["context"] "context" UInt Events "" "CUDA context";
+    Registers: ["registers per thread"] "registers_per_thread" Int Events "" "registers per thread";
+    SharedMemory: ["shared memory"] "shared_memory_bytes" Int Events "bytes" "static and dynamic shared memory";
+    BlocksPerSm: ["blocks per SM"] "blocks_per_sm" Float Events "" "blocks divided by SMs";
+    WarpsPerSm: ["warps per SM"] "warps_per_sm" Float Events "" "warps divided by SMs";
+    Occupancy: ["est. achieved occupancy %", "theoretical occupancy %"] "est_occupancy_pct" Float Events "%" "estimated achieved occupancy";
+    OccupancyDetail: ["occupancy"] "occupancy" Json Events "" "limits of occupancy";
+    Priority: ["priority"] "priority" Int Events "" "stream priority";
+    Channel: ["channel"] "channel" Int Events "" "hardware channel";
+    ChannelType: ["channel_type"] "channel_type" Text Events "" "hardware channel type";
+    Bandwidth: ["memory bandwidth (GB/s)"] "bandwidth_gb_per_s" Float Events "GB/s" "as recorded";
+    FromDevice: ["fromDevice"] "from_device" Int Events "" "source of a peer copy";
+    ToDevice: ["toDevice"] "to_device" Int Events "" "target of a peer copy";
+    Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity";
+    Cbid: ["cbid", "cid"] "callback_id" Int Events "" "id of the API function";
+    LaunchedKernel: ["kernel"] "launched_kernel" Text Events "" "HIP: kernel a call launches";
+    CopySize: ["size"] "call_size_bytes" Int Events "bytes" "HIP: bytes a call copies";
+    MtiaMemSize: ["mem size"] "mem_size_bytes" Int Events "bytes" "MTIA: size of a transfer";
+    SyncKind: ["cuda_sync_kind"] "sync_kind" Text Events "" "kind of synchronization";
+    WaitOnStream: ["wait_on_stream"] "wait_on_stream" Int Events "" "stream whose event is awaited";
+    WaitOnEvent: ["wait_on_cuda_event_id"] "wait_on_event_id" Int Events "" "event that is awaited";
+    WaitOnRecord: ["wait_on_cuda_event_record_corr_id"] "wait_on_record_correlation" Int Events "" "correlation of its record call";
+    EventId: ["event_id"] "cuda_event_id" Int Events "" "recorded event";
+    RecordFunctionId: ["Record function id"] "record_function_id" UInt Events "" "id of the RecordFunction";
+    EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";
+    SeqNumber: ["Sequence number"] "sequence_number" Int Events "" "autograd sequence number";
+    FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Events "" "forward thread (the profiler's small number)";
+    InputDims: ["Input Dims", "Input dims"] "input_dims" Json Events "" "shape of each input";
+    InputStrides: ["Input Strides"] "input_strides" Json Events "" "strides of each input";
+    InputType: ["Input type"] "input_types" Json Events "" "element type of each input";
+    ConcreteInputs: ["Concrete Inputs"] "concrete_inputs" Json Events "" "scalar inputs as text";
+    CallStack: ["Call stack"] "call_stack" Text Events "" "frames joined by `;`, innermost first";
+    ModuleHierarchy: ["Module Hierarchy"] "module_hierarchy" Text Events "" "TorchScript modules";
+    Backend: ["Backend"] "backend" Text Events "" "delegate backend";
+    KernelBackend: ["kernel_backend"] "kernel_backend" Text Events "" "Inductor: triton";
+    KernelFile: ["kernel_file"] "kernel_file" Text Events "" "Inductor: generated file";
+    KernelName: ["kernel_name"] "kernel_name" Text Events "" "Inductor: kernel";
+    PythonId: ["Python id"] "python_id" Int Events "" "id of a Python frame";
+    PythonParent: ["Python parent id"] "python_parent_id" Int Events "" "id of the calling frame";
+    PythonModule: ["Python module id"] "python_module_id" Int Events "" "instance of an nn.Module";
+    PythonThread: ["Python thread"] "python_thread" Int Events "" "the profiler's number of the thread";
+    CallFrom: ["CallFrom"] "call_from" Text Events "" "caller, file:line";
+    Finished: ["finished"] "finished" Bool Analysis "" "false: cut at the end of the window";
+}
+
+impl Arg {
+    /// The declaration of this argument.
+    pub fn spec(self) -> &'static ArgSpec {
+        &ARGS[self as usize]
+    }
+}
+
+/// One sparse column: `vals[i]` belongs to event `rows[i]`; rows ascend.
+#[derive(Debug, Default, Clone)]
+pub struct ArgColumn {
+    pub rows: Vec<u32>,
+    pub vals: Vec<u64>,
+}
+
+impl ArgColumn {
+    /// Adds a value; a second one for the same row (a repeated key) replaces the first, as JSON readers do.
+    pub fn push(&mut self, row: u32, val: u64) {
+        if self.rows.last() == Some(&row) {
+            if let Some(last) = self.vals.last_mut() {
+                *last = val;
+            }
+            return;
+        }
+        self.rows.push(row);
+        self.vals.push(val);
+    }
+
+    /// The value of `row`, by binary search.
+    pub fn get(&self, row: u32) -> Option<u64> {
+        self.rows.binary_search(&row).ok().and_then(|i| self.vals.get(i).copied())
+    }
+
+    /// A reader for ascending rows, which costs nothing per row in between.
+    pub fn cursor(&self) -> ArgCursor<'_> {
+        ArgCursor { column: self, at: 0 }
+    }
+}
+
+/// Reads one column at ascending rows.
+pub struct ArgCursor<'a> {
+    column: &'a ArgColumn,
+    at: usize,
+}
+
+impl ArgCursor<'_> {
+    /// The value of `row`; rows must not descend between calls.
+    pub fn get(&mut self, row: u32) -> Option<u64> {
+        let rows = &self.column.rows;
+        while self.at < rows.len() && rows[self.at] < row {
+            self.at += 1;
+        }
+        (self.at < rows.len() && rows[self.at] == row).then(|| self.column.vals[self.at])
+    }
+}
+
+/// All argument columns of one trace.
+#[derive(Debug, Clone)]
+pub struct ArgColumns {
+    columns: Vec<ArgColumn>,
+    /// Rows whose `stream` or `correlation` was a quoted number: other tools read those as absent.
+    pub quoted_ids: Vec<u32>,
+    /// Arguments without a column, as one JSON object per event (with `--keep-args`).
+    pub rest: ArgColumn,
+}
+
+impl Default for ArgColumns {
+    fn default() -> Self {
+        Self { columns: vec![ArgColumn::default(); ARGS.len()], quoted_ids: Vec::new(), rest: ArgColumn::default() }
+    }
+}
+
+impl ArgColumns {
+    pub fn column(&self, arg: Arg) -> &ArgColumn {
+        &self.columns[arg as usize]
+    }
+
+    pub fn column_mut(&mut self, arg: Arg) -> &mut ArgColumn {
+        &mut self.columns[arg as usize]
+    }
+
+    pub fn cursor(&self, arg: Arg) -> ArgCursor<'_> {
+        self.column(arg).cursor()
+    }
+
+    /// An integer argument of one event, by binary search.
+    pub fn int(&self, arg: Arg, row: u32) -> Option<i64> {
+        self.column(arg).get(row).map(|v| v as i64)
+    }
+
+    /// An unsigned argument of one event, by binary search.
+    pub fn uint(&self, arg: Arg, row: u32) -> Option<u64> {
+        self.column(arg).get(row)
+    }
+
+    /// A text argument of one event, by binary search.
+    pub fn text(&self, arg: Arg, row: u32) -> Option<StrId> {
+        self.column(arg).get(row).map(|v| StrId(v as u32))
+    }
+
+    /// Appends the columns of the next piece of the same file: its rows start at `row_base`, its
+    /// text ids map through `strings`.
+    pub fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
+        let text = |v: u64| strings.get(v as usize).map_or(0, |s| u64::from(s.0));
+        for (spec, (mine, theirs)) in ARGS.iter().zip(self.columns.iter_mut().zip(piece.columns)) {
+            mine.rows.extend(theirs.rows.iter().map(|r| r + row_base));
+            match spec.ty {
+                ArgType::Text | ArgType::Json => mine.vals.extend(theirs.vals.into_iter().map(text)),
+                _ => mine.vals.extend(theirs.vals),
+            }
+        }
+        self.quoted_ids.extend(piece.quoted_ids.iter().map(|r| r + row_base));
+        self.rest.rows.extend(piece.rest.rows.iter().map(|r| r + row_base));
+        self.rest.vals.extend(piece.rest.vals.into_iter().map(text));
+    }
+
+    /// Moves values to new rows; those of rows without one are dropped. New rows keep their order.
+    pub fn renumber(&mut self, new_row: &[Option<u32>]) {
+        let map = |r: u32| new_row.get(r as usize).copied().flatten();
+        for column in self.columns.iter_mut().chain([&mut self.rest]) {
+            let kept = column.rows.iter().zip(&column.vals).filter_map(|(r, v)| Some((map(*r)?, *v)));
+            (column.rows, column.vals) = kept.unzip();
+        }
+        self.quoted_ids = self.quoted_ids.iter().filter_map(|r| map(*r)).collect();
+    }
+
+    /// Bytes held by the columns.
+    pub fn heap_bytes(&self) -> usize {
+        self.columns.iter().map(|c| c.rows.capacity() * 4 + c.vals.capacity() * 8).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_stand_at_their_own_position_and_are_distinct() {
+        for (i, spec) in ARGS.iter().enumerate() {
+            assert_eq!(spec.id as usize, i);
+        }
+        let mut columns: Vec<_> = ARGS.iter().map(|s| s.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        assert_eq!(columns.len(), ARGS.len());
+    }
+
+    #[test]
+    fn a_cursor_reads_ascending_rows_and_a_repeated_key_keeps_the_last() {
+        let mut c = ArgColumn::default();
+        c.push(2, 20);
+        c.push(5, 50);
+        c.push(5, 51);
+        let mut r = c.cursor();
+        assert_eq!([r.get(0), r.get(2), r.get(4), r.get(5), r.get(9)], [None, Some(20), None, Some(51), None]);
+        assert_eq!(c.get(5), Some(51));
+    }
+}

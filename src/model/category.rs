@@ -1,0 +1,120 @@
+//! Event categories: what `cat` means, across eras and vendors (compared without regard to case).
+
+/// What an event is, from its category alone (never from its lane or a `stream` argument).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Dispatcher operators, autograd nodes, `record_param_comms`.
+    HostOp,
+    /// `record_function` ranges, `ProfilerStep#n`, `gloo:*`, `nccl:*`.
+    Annotation,
+    /// An annotation drawn on a device stream: never work, never a step.
+    GpuAnnotation,
+    /// Host calls of the runtime or driver API.
+    Runtime,
+    Kernel,
+    Memcpy,
+    Memset,
+    /// Host waits and dependencies drawn on device rows: never GPU busy time.
+    Sync,
+    CudaEvent,
+    /// The profiler's own cost.
+    Overhead,
+    Python,
+    Memory,
+    /// Host collective records of custom back ends.
+    Collective,
+    Counter,
+    /// Spans and marks that are not work.
+    Noise,
+    /// A category this version does not know, or none.
+    Unknown,
+}
+
+impl Class {
+    /// GPU work: kernels, copies, sets. Nothing else.
+    pub fn is_gpu(self) -> bool {
+        matches!(self, Class::Kernel | Class::Memcpy | Class::Memset)
+    }
+
+    /// Recorded on a host thread by the application (not by the profiler, not on a device row).
+    pub fn is_host(self) -> bool {
+        matches!(
+            self,
+            Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective
+        )
+    }
+
+    /// Neither work nor host activity: what does not widen the capture window.
+    pub fn is_profilers_own(self) -> bool {
+        matches!(self, Class::Overhead | Class::Noise | Class::Counter)
+    }
+}
+
+/// Class of a category as it is spelled in a file, and whether the spelling is an old one.
+pub fn classify(cat: &str) -> (Class, bool) {
+    let lower = cat.to_ascii_lowercase();
+    let class = match lower.as_str() {
+        "cpu_op" | "operator" | "hpu_op" => Class::HostOp,
+        "user_annotation" => Class::Annotation,
+        "gpu_user_annotation" => Class::GpuAnnotation,
+        "cuda_runtime" | "cuda_driver" | "runtime" | "xpu_runtime" | "xpu_driver" | "mtia_runtime"
+        | "glow_runtime" | "privateuse1_runtime" | "privateuse1_driver" => Class::Runtime,
+        "kernel" | "mtia_ccp_events" => Class::Kernel,
+        "gpu_memcpy" | "memcpy" | "dma_request" => Class::Memcpy,
+        "gpu_memset" | "memset" => Class::Memset,
+        "cuda_sync" | "xpu_sync" => Class::Sync,
+        "cuda_event" => Class::CudaEvent,
+        "overhead" => Class::Overhead,
+        "python_function" | "python" => Class::Python,
+        "cpu_instant_event" => Class::Memory,
+        "collective_comm" => Class::Collective,
+        "hardware_counters" | "mtia_counters" | "xpu_scope_profiler" | "cuda_profiler_range" => Class::Counter,
+        "trace" | "external_correlation" | "mtia_insight" | "critical_path" => Class::Noise,
+        _ => Class::Unknown,
+    };
+    let legacy = cat.bytes().any(|b| b.is_ascii_uppercase())
+        && !matches!(class, Class::Unknown | Class::Noise);
+    (class, legacy)
+}
+
+/// Class of one event: files of 2021 record annotations as operators, MTIA rows of category
+/// `mtia_ccp_events` are work only when they execute something.
+pub fn refine(class: Class, cat: &str, name: &str) -> Class {
+    match class {
+        Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
+        Class::Kernel if cat.eq_ignore_ascii_case("mtia_ccp_events") && matches!(name, "event_wait" | "event_record") => {
+            Class::Sync
+        }
+        _ => class,
+    }
+}
+
+fn is_legacy_annotation(name: &str) -> bool {
+    name.starts_with("ProfilerStep") || name.starts_with("enumerate(") || name.starts_with("Optimizer.")
+}
+
+/// Category of flow events that say nothing but `launch -> activity`; TraceLens starts from them.
+pub fn is_launch_flow(cat: &str) -> bool {
+    cat == "ac2g"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_and_new_spellings_are_one_class() {
+        assert_eq!(classify("kernel"), (Class::Kernel, false));
+        assert_eq!(classify("Kernel"), (Class::Kernel, true));
+        assert_eq!(classify("Trace"), (Class::Noise, false));
+        assert_eq!(classify("brand_new").0, Class::Unknown);
+        assert!(!classify("cuda_sync").0.is_gpu());
+    }
+
+    #[test]
+    fn steps_of_2021_files_are_annotations() {
+        assert_eq!(refine(Class::HostOp, "Operator", "ProfilerStep#5"), Class::Annotation);
+        assert_eq!(refine(Class::HostOp, "cpu_op", "ProfilerStep#5"), Class::HostOp);
+        assert_eq!(refine(Class::Kernel, "mtia_ccp_events", "event_wait"), Class::Sync);
+    }
+}

@@ -1,0 +1,216 @@
+//! Health counters: what was repaired, dropped or odd in a file. Nothing is lost silently.
+//!
+//! [`COUNTERS`] is the one list of counters; the ids D1..D40 are those of the trace-format notes,
+//! which `hta explain health` prints. A counter of severity `info` or `repair` never changes the exit code.
+
+use std::collections::BTreeMap;
+
+/// How bad a counter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; the numbers are right.
+    Info,
+    /// A value was mended and the event kept.
+    Repair,
+    /// Something in the file could not be used.
+    Loss,
+    /// The file could not be used.
+    Fatal,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Repair => "repair",
+            Severity::Loss => "loss",
+            Severity::Fatal => "fatal",
+        }
+    }
+}
+
+/// Declaration of one counter.
+#[derive(Debug)]
+pub struct CounterSpec {
+    pub id: Counter,
+    pub name: &'static str,
+    pub severity: Severity,
+    /// What it means and what it affects, one line.
+    pub doc: &'static str,
+}
+
+macro_rules! counters {
+    ($($id:ident $name:literal $sev:ident $doc:literal;)+) => {
+        /// The counters; the discriminant is the position in [`COUNTERS`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Counter { $($id),+ }
+
+        /// Every counter there is.
+        pub const COUNTERS: &[CounterSpec] = &[$(CounterSpec {
+            id: Counter::$id, name: $name, severity: Severity::$sev, doc: $doc,
+        }),+];
+    };
+}
+
+counters! {
+    UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the next key (D1)";
+    ControlChar "json_control_char" Repair "raw control characters in a text; kept (D2)";
+    InvalidUtf8 "json_invalid_utf8" Repair "text that is not UTF-8; the bad bytes read U+FFFD (D3)";
+    NameUnknown "name_lost_unknown" Loss "the profiler replaced a name by the word `unknown` (D4)";
+    BadEscape "json_bad_escape" Repair "an escape JSON does not know; the backslash was kept (D5)";
+    BareWord "json_bare_word" Repair "inf, nan or another bare word where a number belongs; read as missing (D6)";
+    TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; events are whole (D7)";
+    ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without them (D8)";
+    EventUnreadable "event_unreadable" Loss "an event is not JSON, or has no start time; it was skipped";
+    TrailingComma "json_trailing_comma" Repair "a comma with nothing after it";
+    TrailingData "json_trailing_data" Loss "bytes after the end of the trace were ignored";
+    DuplicateKey "json_duplicate_key" Info "`traceEvents` stands more than once; all were read";
+    RaggedEvents "event_without_duration" Loss "complete events (`ph` X) without `dur`; kept with length 0";
+    NameMissing "event_without_name" Info "events without a name";
+    IntAboveI64 "int_above_i64" Info "integers above 2^63, kept as unsigned, or as text above 2^64 (D9)";
+    UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, spring 2024) were read so (D10)";
+    AmbiguousFraction "time_fraction_ambiguous" Info "times with short fractions that may be decimal or unpadded; read as decimal (D10)";
+    Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right (D31)";
+    TimeOverflow "time_overflow" Loss "a start time beyond 64 bits of nanoseconds; the event was skipped";
+    BaseMissing "time_origin_unknown" Info "times have no known origin: the file cannot be compared in time with other ranks";
+    MetadataAfter "metadata_after_events" Info "metadata stands after the events (D13)";
+    RootArray "root_is_array" Info "the file is a bare list of events (D21)";
+    ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device tables (D14)";
+    FarOutlier "gpu_event_far_outlier" Loss "GPU activities an hour or more before the median one; left out of the device tables (D14)";
+    DurNegative "dur_negative" Repair "negative durations, read as 0 (D15)";
+    DurOverflow "dur_overflow" Repair "durations beyond the record window, cut at its end (D15)";
+    DurSuspect "gpu_dur_suspect" Info "a GPU activity overruns the next one on its stream by most of its length; kept (D16)";
+    LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call (D17)";
+    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity (D17)";
+    StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running maximum of ends (D18)";
+    GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once (D19)";
+    GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps (D20)";
+    TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers (D22)";
+    SyncRowMoved "sync_row_moved" Info "synchronization rows on a display row of their own (D22)";
+    FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are used (D23)";
+    ListTruncated "list_arg_truncated" Repair "list arguments cut with `...` (D24)";
+    CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments (D25)";
+    ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used (D26)";
+    ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity (D26)";
+    Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read (D27)";
+    Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it (D27)";
+    Interleaved "file_interleaved" Fatal "two writers wrote to this file (D27)";
+    TrailingGarbage "gzip_trailing_garbage" Loss "bytes after the compressed data were ignored";
+    LegacyCategory "category_legacy" Info "categories spelled as in 2021 (D28)";
+    UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, not in the analyses";
+    MissingCategory "category_missing" Info "complete events without a category; in `events`, not in the analyses";
+    DeviceNameEmpty "device_name_empty" Info "a device has no name (D29)";
+    NotLoaded "events_not_loaded" Info "events left out by --skip (D30)";
+    HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work (D32)";
+    SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time (D33)";
+    OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree (D34)";
+    OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree (D34)";
+    RankDuplicate "rank_duplicate" Fatal "two files claim one rank (D35)";
+    Unfinished "event_unfinished" Info "host events cut at the end of the capture (D36)";
+    NumberAsString "number_as_string" Repair "numbers written as text (D37)";
+    GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record (D38)";
+    DurZero "dur_zero" Info "complete events of length 0: counted, never busy (D39)";
+    ProfilerOverhead "profiler_overhead" Info "rows of the profiler's own cost; nothing is subtracted (D40)";
+    ManyLaunches "correlation_many_launches" Info "several calls carry one correlation; the innermost is taken";
+    AmbiguousCorrelation "correlation_ambiguous" Info "calls of several processes carry one correlation; left unlinked";
+    UnmatchedBegin "begin_end_unmatched" Loss "`B` or `E` events without their partner; skipped";
+    RankByPosition "rank_by_position" Info "no rank in the file or its name; numbered by position";
+    RankWorldMismatch "rank_world_mismatch" Info "rank and world size of the files disagree";
+    BaseDiffers "base_time_differs" Info "files of one job have different base times; added (D12)";
+    EraMixed "time_era_mixed" Info "files of one job write times in different ways (D11)";
+    NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
+}
+
+impl Counter {
+    pub fn spec(self) -> &'static CounterSpec {
+        &COUNTERS[self as usize]
+    }
+}
+
+/// How often a counter was hit, and where first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub count: u64,
+    /// Offset in the unpacked file, where one is known.
+    pub first_byte: Option<u64>,
+    /// The first example, in words.
+    pub example: String,
+}
+
+/// All counters of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Health {
+    tallies: BTreeMap<Counter, Tally>,
+}
+
+impl Health {
+    /// Counts one case at a byte of the unpacked file.
+    pub fn hit(&mut self, counter: Counter, byte: u64) {
+        self.add(counter, 1, Some(byte), "");
+    }
+
+    /// Counts one case with an example in words.
+    pub fn note(&mut self, counter: Counter, example: &str) {
+        self.add(counter, 1, None, example);
+    }
+
+    /// Counts `count` cases at once; the place and example of the first are kept.
+    pub fn add(&mut self, counter: Counter, count: u64, byte: Option<u64>, example: &str) {
+        if count == 0 {
+            return;
+        }
+        let tally = self.tallies.entry(counter).or_default();
+        if tally.count == 0 {
+            tally.first_byte = byte;
+            tally.example = example.chars().take(120).collect();
+        }
+        tally.count += count;
+    }
+
+    /// Adds the counters of a later piece of the same file.
+    pub fn merge(&mut self, later: &Health) {
+        for (counter, tally) in &later.tallies {
+            self.add(*counter, tally.count, tally.first_byte, &tally.example);
+        }
+    }
+
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.tallies.get(&counter).map_or(0, |t| t.count)
+    }
+
+    /// Whether anything of severity loss or worse was counted.
+    pub fn has_loss(&self) -> bool {
+        self.tallies.keys().any(|c| c.spec().severity >= Severity::Loss)
+    }
+
+    /// All counters that were hit: worst first, then in the order of [`COUNTERS`].
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, &Tally)> {
+        let mut all: Vec<_> = self.tallies.iter().map(|(c, t)| (*c, t)).collect();
+        all.sort_by_key(|(c, _)| (std::cmp::Reverse(c.spec().severity), *c));
+        all.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_keep_the_first_place_and_come_worst_first() {
+        let mut h = Health::default();
+        h.hit(Counter::DurZero, 7);
+        h.hit(Counter::DurZero, 9);
+        h.note(Counter::Truncated, "inside event 3");
+        let all: Vec<_> = h.iter().map(|(c, t)| (c, t.count, t.first_byte)).collect();
+        assert_eq!(all, [(Counter::Truncated, 1, None), (Counter::DurZero, 2, Some(7))]);
+        assert!(h.has_loss());
+    }
+
+    #[test]
+    fn declarations_stand_at_their_own_position() {
+        for (i, spec) in COUNTERS.iter().enumerate() {
+            assert_eq!(spec.id as usize, i);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The interval algebra: unions of half-open spans, their lengths and intersections.
+//!
+//! ```text
+//!   spans     [====)   [==)
+//!                [====)   [=)      empty spans are dropped, touching ones merged
+//!   union     [=======)[====)  ->  [=============)
+//! ```
+
+use crate::units::{Ns, Span};
+
+/// A union of spans: sorted, disjoint, not touching, none empty. Lengths are answered in `O(log n)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Union {
+    spans: Vec<Span>,
+    /// `before[i]`: length of all spans before span `i`; one more entry for the whole.
+    before: Vec<Ns>,
+}
+
+impl Union {
+    /// The union of any spans, in any order.
+    pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
+        let mut all: Vec<Span> = spans.into_iter().filter(|s| !s.is_empty()).collect();
+        if !all.is_sorted_by_key(|s| s.start) {
+            all.sort_unstable_by_key(|s| s.start);
+        }
+        let mut merged: Vec<Span> = Vec::with_capacity(all.len());
+        for s in all {
+            match merged.last_mut() {
+                Some(last) if s.start <= last.end => last.end = last.end.max(s.end),
+                _ => merged.push(s),
+            }
+        }
+        Self::from_disjoint(merged)
+    }
+
+    fn from_disjoint(spans: Vec<Span>) -> Self {
+        let mut before = Vec::with_capacity(spans.len() + 1);
+        let mut sum = 0;
+        before.push(0);
+        for s in &spans {
+            sum += s.len();
+            before.push(sum);
+        }
+        Self { spans, before }
+    }
+
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Length of the whole union, ns.
+    pub fn len(&self) -> Ns {
+        self.before.last().copied().unwrap_or(0)
+    }
+
+    /// Length of the part before `t`, ns.
+    fn len_before(&self, t: Ns) -> Ns {
+        let i = self.spans.partition_point(|s| s.start < t);
+        let Some(last) = i.checked_sub(1).and_then(|k| self.spans.get(k)) else { return 0 };
+        self.before[i] - (last.end - t).max(0)
+    }
+
+    /// Length of the part inside `window`, ns.
+    pub fn len_in(&self, window: Span) -> Ns {
+        if window.is_empty() {
+            return 0;
+        }
+        self.len_before(window.end) - self.len_before(window.start)
+    }
+
+    /// The parts of the union inside `window`.
+    pub fn parts_in(&self, window: Span) -> impl Iterator<Item = Span> {
+        let first = self.spans.partition_point(|s| s.end <= window.start);
+        self.spans[first..].iter().take_while(move |s| s.start < window.end).map(move |s| s.intersect(window))
+    }
+
+    /// What of `window` the union leaves out, in order.
+    pub fn gaps_in(&self, window: Span) -> Vec<Span> {
+        let mut gaps = Vec::new();
+        let mut at = window.start;
+        for s in self.parts_in(window) {
+            if s.start > at {
+                gaps.push(Span::new(at, s.start));
+            }
+            at = s.end;
+        }
+        if window.end > at {
+            gaps.push(Span::new(at, window.end));
+        }
+        gaps
+    }
+
+    /// `self` without `other`.
+    pub fn minus(&self, other: &Union) -> Union {
+        Self::from_disjoint(self.spans.iter().flat_map(|s| other.gaps_in(*s)).collect())
+    }
+
+    /// `self` and `other` at once.
+    pub fn and(&self, other: &Union) -> Union {
+        Self::from_disjoint(self.spans.iter().flat_map(|s| other.parts_in(*s)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spans() -> impl Strategy<Value = Vec<Span>> {
+        prop::collection::vec((0i64..60, 0i64..12).prop_map(|(s, d)| Span::new(s, s + d)), 0..12)
+    }
+
+    /// One flag per ns: the obviously right answer.
+    fn cells(spans: &[Span]) -> Vec<bool> {
+        (0..80).map(|t| spans.iter().any(|s| s.holds(t))).collect()
+    }
+
+    fn count(cells: &[bool], window: Span) -> Ns {
+        (window.start..window.end).filter(|t| cells[*t as usize]).count() as Ns
+    }
+
+    #[test]
+    fn touching_spans_merge_and_empty_ones_vanish() {
+        let u = Union::new([Span::new(5, 8), Span::new(0, 5), Span::new(9, 9)]);
+        assert_eq!(u.spans(), [Span::new(0, 8)]);
+        assert_eq!(u.gaps_in(Span::new(-2, 10)), [Span::new(-2, 0), Span::new(8, 10)]);
+    }
+
+    proptest! {
+        #[test]
+        fn lengths_and_algebra_match_a_count_of_cells(a in spans(), b in spans(), w in (0i64..70, 0i64..10)) {
+            let w = Span::new(w.0, w.0 + w.1);
+            let (ca, cb) = (cells(&a), cells(&b));
+            let (ua, ub) = (Union::new(a.clone()), Union::new(b.clone()));
+            prop_assert_eq!(ua.len_in(w), count(&ca, w));
+            prop_assert_eq!(ua.len(), count(&ca, Span::new(0, 80)));
+            prop_assert_eq!(ua.gaps_in(w).iter().map(|g| g.len()).sum::<Ns>(), w.len() - ua.len_in(w));
+            let both: Vec<bool> = ca.iter().zip(&cb).map(|(x, y)| *x && *y).collect();
+            let only: Vec<bool> = ca.iter().zip(&cb).map(|(x, y)| *x && !*y).collect();
+            prop_assert_eq!(cells(ua.and(&ub).spans()), both);
+            prop_assert_eq!(cells(ua.minus(&ub).spans()), only);
+            let mut reversed = a;
+            reversed.reverse();
+            prop_assert_eq!(Union::new(reversed), ua);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a trace file says about itself: rank, job, host, devices, time base.
+
+use crate::units::Ns;
+use std::collections::BTreeMap;
+
+/// How a file writes its times (trace-format, "three eras").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum TimeEra {
+    /// Whole microseconds since the Unix epoch (torch up to 2.2).
+    EpochInteger,
+    /// Decimal microseconds since the Unix epoch (torch 2.3).
+    EpochDecimal,
+    /// Decimal microseconds after `baseTimeNanoseconds` (torch since 2.4).
+    Based,
+    /// No base, and times too small to be an epoch: the origin is unknown.
+    #[default]
+    Unknown,
+}
+
+impl TimeEra {
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeEra::EpochInteger => "epoch_integer_us",
+            TimeEra::EpochDecimal => "epoch_decimal_us",
+            TimeEra::Based => "base_time",
+            TimeEra::Unknown => "unknown_origin",
+        }
+    }
+}
+
+/// One entry of `deviceProperties`: a visible device of the host, used by the rank or not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Device {
+    pub id: i64,
+    pub name: String,
+    pub memory_bytes: Option<u64>,
+    /// Streaming multiprocessors (compute units).
+    pub sm_count: Option<u32>,
+    /// Compute capability, e.g. 9.0.
+    pub compute_capability: Option<String>,
+}
+
+impl Device {
+    /// The name, or, when the file has none, what else is known of the device.
+    pub fn display_name(&self) -> String {
+        if !self.name.is_empty() {
+            return self.name.clone();
+        }
+        let memory = self.memory_bytes.map(crate::units::fmt_bytes);
+        let sms = self.sm_count.map(|n| format!("{n} SMs"));
+        let cc = self.compute_capability.as_ref().map(|c| format!("capability {c}"));
+        let parts: Vec<String> = [memory, sms, cc].into_iter().flatten().collect();
+        if parts.is_empty() { "unnamed device".to_string() } else { format!("unnamed device ({})", parts.join(", ")) }
+    }
+}
+
+/// One entry of `distributedInfo.pg_config`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessGroup {
+    pub name: String,
+    pub desc: String,
+    pub size: Option<u32>,
+    /// Members, where the file lists them.
+    pub ranks: Vec<u32>,
+}
+
+/// Everything a file says outside its events.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Meta {
+    pub schema_version: Option<i64>,
+    /// `distributedInfo.rank`.
+    pub rank: Option<u32>,
+    pub world_size: Option<u32>,
+    pub backend: Option<String>,
+    pub host_name: Option<String>,
+    pub devices: Vec<Device>,
+    pub groups: Vec<ProcessGroup>,
+    /// `baseTimeNanoseconds`, added to every time.
+    pub base_ns: Option<Ns>,
+    pub trace_id: Option<String>,
+    /// File name of `traceName`, without its folders.
+    pub trace_name: Option<String>,
+    /// Every other key beside the events, as JSON text.
+    pub other: BTreeMap<String, String>,
+    pub era: TimeEra,
+}
+
+/// Where a rank's number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RankSource {
+    /// `distributedInfo.rank` in the file.
+    File,
+    /// The file's name.
+    Name,
+    /// The position among the files.
+    Position,
+}
+
+impl RankSource {
+    pub fn name(self) -> &'static str {
+        match self {
+            RankSource::File => "file",
+            RankSource::Name => "name",
+            RankSource::Position => "position",
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What a trace *is*: events, texts, spans, categories, links, stacks, steps. No I/O, no printing.
+
+pub mod activity;
+pub mod args;
+pub mod category;
+pub mod events;
+pub mod health;
+pub mod interval;
+pub mod meta;
+pub mod rank_trace;
+pub mod rules;
+pub mod schema;
+pub mod step;
+pub mod strings;
+pub mod thread;
+pub mod timeline;
+pub mod window;

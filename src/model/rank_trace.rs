@@ -1,0 +1,350 @@
+//! One rank's trace with what the analyses share: classes, activities, steps, windows, threads.
+//!
+//! What every analysis needs is computed at once; what some need, when first asked for.
+
+use super::activity::{Activity, activities};
+use super::category::{Class, refine};
+use super::events::Columns;
+use super::health::{Counter, Health};
+use super::meta::{Meta, RankSource};
+use super::rules::Rules;
+use super::step::{StepWindow, Steps, find, finish};
+use super::strings::StrId;
+use super::thread::{Piece, pieces, sort_outer_first};
+use super::timeline::{Timeline, Work};
+use super::window::{Window, windows};
+use crate::units::Span;
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// How a trace is modelled; the same for all ranks of a set.
+pub struct ModelOptions {
+    pub rules: Rules,
+    pub step_pattern: Option<Regex>,
+    pub step_window: StepWindow,
+    /// Leave activities without a launch record out.
+    pub linked_only: bool,
+    /// Steps to answer for; all when absent.
+    pub steps: Option<StepFilter>,
+}
+
+/// `--steps`: labels, or indices written `@n`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepFilter {
+    pub labels: Vec<(i64, i64)>,
+    pub indices: Vec<(u32, u32)>,
+}
+
+impl StepFilter {
+    pub fn keeps(&self, index: u32, label: Option<i64>) -> bool {
+        self.indices.iter().any(|(a, b)| (*a..=*b).contains(&index))
+            || label.is_some_and(|l| self.labels.iter().any(|(a, b)| (*a..=*b).contains(&l)))
+    }
+}
+
+/// The activities of one device, or the host work of a CPU-only rank.
+pub struct DeviceWork {
+    /// `None` on a CPU-only rank.
+    pub device: Option<i64>,
+    /// Indices into `RankTrace::activities`, in order of start.
+    pub activities: Vec<u32>,
+    pub timeline: Timeline,
+    /// First start to last end, zero-length activities included.
+    pub span: Option<Span>,
+}
+
+/// One rank, ready to be analysed.
+pub struct RankTrace {
+    pub rank: u32,
+    pub rank_source: RankSource,
+    pub file: String,
+    pub unpacked_bytes: u64,
+    pub meta: Meta,
+    pub columns: Columns,
+    /// Class of each event.
+    pub classes: Vec<Class>,
+    pub activities: Vec<Activity>,
+    pub steps: Steps,
+    /// First to last recorded event, the profiler's own rows excluded.
+    pub capture: Span,
+    pub health: Health,
+    /// A row per device; one without a device on a CPU-only rank that has host work.
+    pub devices: Vec<DeviceWork>,
+    threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
+}
+
+impl RankTrace {
+    pub fn new(
+        rank: u32,
+        rank_source: RankSource,
+        file: String,
+        unpacked_bytes: u64,
+        meta: Meta,
+        mut columns: Columns,
+        options: &ModelOptions,
+    ) -> Self {
+        let mut health = std::mem::take(&mut columns.health);
+        let classes = classes(&columns);
+        let base = meta.base_ns.unwrap_or(0);
+        let mut all = activities(&columns, &classes, base, &options.rules, &mut health);
+        let capture = capture(&columns, &classes, &all);
+        let mut steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut health);
+        finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
+        count_events(&columns, &classes, &meta, &all, &mut health);
+        if options.linked_only {
+            all.retain(|a| a.launch.is_some());
+        }
+        let devices = if all.is_empty() {
+            host_work(&columns, &classes).into_iter().collect()
+        } else {
+            device_work(&all)
+        };
+        Self {
+            rank,
+            rank_source,
+            file,
+            unpacked_bytes,
+            meta,
+            columns,
+            classes,
+            activities: all,
+            steps,
+            capture,
+            health,
+            devices,
+            threads: OnceLock::new(),
+        }
+    }
+
+    /// Whether the rank has no GPU activity.
+    pub fn is_cpu_only(&self) -> bool {
+        self.activities.is_empty()
+    }
+
+    /// The windows to answer for on one device.
+    pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
+        let chosen = |s: &super::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        windows(work.span, self.capture, &self.steps.steps, chosen)
+    }
+
+    pub fn text(&self, id: StrId) -> &str {
+        self.columns.strings.get(id)
+    }
+
+    /// Name of an event.
+    pub fn name(&self, row: u32) -> &str {
+        self.columns.name.get(row as usize).map_or("", |n| self.text(*n))
+    }
+
+    /// Span of an event.
+    pub fn span(&self, row: u32) -> Span {
+        let (ts, dur) = (self.columns.ts[row as usize], self.columns.dur[row as usize]);
+        Span::new(ts, ts.saturating_add(dur))
+    }
+
+    /// Each host thread's time cut by its innermost open event; the mark is a data loader's `__next__`.
+    pub fn threads(&self) -> &BTreeMap<u32, Vec<Piece>> {
+        self.threads.get_or_init(|| {
+            let c = &self.columns;
+            let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            for (row, class) in self.classes.iter().enumerate() {
+                if class.is_host() {
+                    by_lane.entry(c.lane[row]).or_default().push(row as u32);
+                }
+            }
+            let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
+            by_lane
+                .into_iter()
+                .map(|(lane, mut rows)| {
+                    sort_outer_first(&mut rows, c);
+                    let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
+                    (lane, pieces(&rows, c, marked))
+                })
+                .collect()
+        })
+    }
+
+    /// The pieces of one thread; none for a thread without host events.
+    pub fn thread(&self, lane: u32) -> &[Piece] {
+        self.threads().get(&lane).map_or(&[], Vec::as_slice)
+    }
+
+    /// The main thread: that of the steps, else the one whose id is its process' id, else the one with
+    /// most operators.
+    pub fn main_thread(&self) -> Option<u32> {
+        let c = &self.columns;
+        let step_name = self.steps.steps.first().map(|s| s.name);
+        let of_step = step_name.and_then(|n| {
+            (0..c.len()).find(|&r| c.name[r] == n && self.classes[r] == Class::Annotation).map(|r| c.lane[r])
+        });
+        of_step.or_else(|| {
+            let mut ops: BTreeMap<u32, u64> = BTreeMap::new();
+            for row in (0..c.len()).filter(|&r| self.classes[r] == Class::HostOp) {
+                *ops.entry(c.lane[row]).or_default() += 1;
+            }
+            let is_main = |l: &u32| c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num);
+            let main = ops.keys().copied().find(is_main);
+            main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
+        })
+    }
+}
+
+fn is_data_loader(name: &str) -> bool {
+    (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#")) && name.contains("__next__")
+}
+
+fn classes(c: &Columns) -> Vec<Class> {
+    let plain = |k: &super::events::Category| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
+    let simple: Vec<Option<Class>> = c.categories.iter().map(|k| plain(k).then_some(k.class)).collect();
+    (0..c.len())
+        .map(|row| {
+            let Some(cat) = c.categories.get(usize::from(c.cat[row])) else { return Class::Unknown };
+            simple
+                .get(usize::from(c.cat[row]))
+                .copied()
+                .flatten()
+                .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name[row])))
+        })
+        .collect()
+}
+
+/// Names of host communication on CPU jobs.
+pub fn is_host_communication(class: Class, name: &str) -> bool {
+    ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
+        || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
+}
+
+fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
+    let mut kept = all.iter().map(|a| a.row).peekable();
+    let mut gpu = vec![false; if all.is_empty() { 0 } else { c.len() }];
+    while let Some(row) = kept.next() {
+        gpu[row as usize] = true;
+    }
+    let mut span: Option<Span> = None;
+    for (row, class) in classes.iter().enumerate() {
+        // activities with impossible times are not part of the capture
+        if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
+            continue;
+        }
+        let (start, end) = (c.ts[row], c.ts[row].saturating_add(c.dur[row]));
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
+    span.unwrap_or(Span::new(0, 0))
+}
+
+fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
+    let mut by_device: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    for (i, a) in all.iter().enumerate() {
+        by_device.entry(a.device).or_default().push(i as u32);
+    }
+    let build = |(device, activities): (i64, Vec<u32>)| {
+        let of = || activities.iter().map(|&i| &all[i as usize]);
+        let start = of().map(|a| a.span.start).min();
+        let end = of().map(|a| a.span.end).max();
+        DeviceWork {
+            device: Some(device),
+            timeline: Timeline::new(of().map(|a| (a.span, a.work))),
+            span: start.zip(end).map(|(s, e)| Span::new(s, e)),
+            activities,
+        }
+    };
+    by_device.into_iter().map(build).collect()
+}
+
+/// The host work of a CPU-only rank: operators and API calls against communication ranges.
+fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
+    let communicates: Vec<(bool, bool)> = c
+        .strings
+        .iter()
+        .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
+        .collect();
+    let work = (0..c.len()).filter_map(|row| {
+        let (as_op, as_other) = communicates.get(c.name[row].0 as usize).copied().unwrap_or_default();
+        let span = Span::new(c.ts[row], c.ts[row].saturating_add(c.dur[row]));
+        match classes[row] {
+            Class::HostOp if as_op => Some((span, Work::Communication)),
+            Class::HostOp | Class::Runtime => Some((span, Work::Compute)),
+            Class::Annotation if as_other => Some((span, Work::Communication)),
+            Class::Collective => Some((span, Work::Communication)),
+            _ => None,
+        }
+    });
+    let timeline = Timeline::new(work);
+    let first = timeline.segments().first()?.span.start;
+    let last = timeline.segments().last()?.span.end;
+    Some(DeviceWork { device: None, activities: Vec::new(), timeline, span: Some(Span::new(first, last)) })
+}
+
+/// Counters over all events.
+fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], health: &mut Health) {
+    let (mut zero, mut unknown, mut missing, mut overhead, mut sync, mut moved) = (0, 0, 0, 0, 0, 0);
+    let mut unknown_name = String::new();
+    let mut legacy = 0;
+    let mut not_integer = 0;
+    let unknown_text = c.strings.lookup(b"unknown");
+    let mut lost = 0;
+    for row in 0..c.len() {
+        zero += u64::from(c.dur[row] == 0);
+        let cat = c.categories.get(usize::from(c.cat[row]));
+        legacy += u64::from(cat.is_some_and(|k| k.legacy));
+        let lane = c.lanes.get(c.lane[row] as usize);
+        not_integer += u64::from(lane.is_some_and(|l| l.tid_num.is_none()));
+        lost += u64::from(unknown_text == Some(c.name[row]));
+        match classes[row] {
+            Class::Unknown if cat.is_none_or(|k| k.text == StrId::EMPTY) => missing += 1,
+            Class::Unknown => {
+                unknown += 1;
+                if unknown_name.is_empty() {
+                    unknown_name = cat.map_or(String::new(), |k| c.strings.get(k.text).to_string());
+                }
+            }
+            Class::Overhead => overhead += 1,
+            Class::Sync => {
+                sync += 1;
+                moved += u64::from(lane.and_then(|l| l.tid_num).is_some_and(|t| t >= 1_000_000));
+            }
+            _ => {}
+        }
+    }
+    let streams = c.args.column(super::args::Arg::Stream);
+    let on_host = streams.rows.iter().filter(|r| classes.get(**r as usize) == Some(&Class::HostOp)).count();
+    let finished = c.args.column(super::args::Arg::Finished);
+    let unfinished = finished.rows.iter().zip(&finished.vals).filter(|(r, v)| {
+        **v == 0 && matches!(classes.get(**r as usize), Some(Class::HostOp | Class::Annotation))
+    });
+    let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
+    health.add(Counter::DurZero, zero, None, "");
+    health.add(Counter::UnknownCategory, unknown, None, &unknown_name);
+    health.add(Counter::MissingCategory, missing, None, "");
+    health.add(Counter::ProfilerOverhead, overhead, None, "");
+    health.add(Counter::SyncRowExcluded, sync, None, "");
+    health.add(Counter::SyncRowMoved, moved, None, "");
+    health.add(Counter::LegacyCategory, legacy, None, "");
+    health.add(Counter::TidNotInteger, not_integer, None, "");
+    health.add(Counter::NameUnknown, lost, None, "");
+    health.add(Counter::HostStreamArg, on_host as u64, None, "");
+    health.add(Counter::Unfinished, unfinished.count() as u64, None, "");
+    health.add(Counter::FlowUnpaired, unpaired, None, "");
+    let nameless = meta.devices.iter().filter(|d| d.name.is_empty()).count();
+    health.add(Counter::DeviceNameEmpty, nameless as u64, None, "");
+    let communicates = all.iter().any(|a| a.work == Work::Communication);
+    if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
+        health.note(Counter::NoCommunicationFound, "");
+    }
+    let launching = all.iter().filter_map(|a| a.launch).collect::<std::collections::HashSet<_>>();
+    let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
+    let idle_launches = (0..c.len()).filter(|&r| {
+        classes[r] == Class::Runtime
+            && *known.entry(c.name[r]).or_insert_with(|| is_launch_call(c.strings.get(c.name[r])))
+            && !launching.contains(&(r as u32))
+    });
+    health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
+}
+
+/// Calls that hand work to a device, by name.
+pub fn is_launch_call(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
+}
+

@@ -1,0 +1,243 @@
+//! Tables: declared once, with the type, unit and meaning of every column, and built row by row.
+//!
+//! [`table!`](crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
+//! what `hta explain` prints and what tests hold the output against.
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringDictionaryBuilder, UInt32Builder,
+    UInt64Builder,
+};
+use arrow::datatypes::{
+    DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnSpec {
+    pub name: &'static str,
+    /// `i64`, `u32`, `u64`, `f64`, `bool` or `text`.
+    pub kind: &'static str,
+    pub nullable: bool,
+    /// Unit, or `""`.
+    pub unit: &'static str,
+    pub doc: &'static str,
+}
+
+/// One table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSpec {
+    pub name: &'static str,
+    /// What a row is.
+    pub doc: &'static str,
+    /// Key that rows are sorted by.
+    pub order: &'static str,
+    pub columns: &'static [ColumnSpec],
+}
+
+impl TableSpec {
+    /// The Arrow schema, with units and meanings as metadata.
+    pub fn schema(&self) -> SchemaRef {
+        let field = |c: &ColumnSpec| {
+            let ty = match c.kind {
+                "u32" => DataType::UInt32,
+                "u64" => DataType::UInt64,
+                "f64" => DataType::Float64,
+                "bool" => DataType::Boolean,
+                "text" => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+                _ => DataType::Int64,
+            };
+            let notes = [("unit", c.unit), ("description", c.doc)];
+            let notes = notes.into_iter().filter(|(_, v)| !v.is_empty());
+            Field::new(c.name, ty, c.nullable)
+                .with_metadata(notes.map(|(k, v)| (k.to_string(), v.to_string())).collect::<HashMap<_, _>>())
+        };
+        let notes = HashMap::from([
+            ("table".to_string(), self.name.to_string()),
+            ("description".to_string(), self.doc.to_string()),
+            ("sorted_by".to_string(), self.order.to_string()),
+        ]);
+        Arc::new(Schema::new_with_metadata(self.columns.iter().map(field).collect::<Vec<_>>(), notes))
+    }
+}
+
+/// A type that a column can have.
+pub trait Cell {
+    /// What a row gives.
+    type In<'a>;
+    type Builder: Default;
+    const KIND: &'static str;
+    const NULLABLE: bool = false;
+    fn push(builder: &mut Self::Builder, value: Self::In<'_>);
+    fn finish(builder: Self::Builder) -> ArrayRef;
+}
+
+/// Marks a text column; rows give `&str`.
+pub struct Text;
+
+macro_rules! number_cell {
+    ($($ty:ty, $builder:ty, $kind:literal;)+) => {$(
+        impl Cell for $ty {
+            type In<'a> = $ty;
+            type Builder = $builder;
+            const KIND: &'static str = $kind;
+            fn push(builder: &mut $builder, value: $ty) { builder.append_value(value); }
+            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+        }
+        impl Cell for Option<$ty> {
+            type In<'a> = Option<$ty>;
+            type Builder = $builder;
+            const KIND: &'static str = $kind;
+            const NULLABLE: bool = true;
+            fn push(builder: &mut $builder, value: Option<$ty>) { builder.append_option(value); }
+            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+        }
+    )+};
+}
+
+number_cell! {
+    i64, Int64Builder, "i64";
+    u32, UInt32Builder, "u32";
+    u64, UInt64Builder, "u64";
+    f64, Float64Builder, "f64";
+    bool, BooleanBuilder, "bool";
+}
+
+impl Cell for Text {
+    type In<'a> = &'a str;
+    type Builder = StringDictionaryBuilder<Int32Type>;
+    const KIND: &'static str = "text";
+    fn push(builder: &mut Self::Builder, value: &str) {
+        builder.append_value(value);
+    }
+    fn finish(mut builder: Self::Builder) -> ArrayRef {
+        Arc::new(builder.finish())
+    }
+}
+
+impl Cell for Option<Text> {
+    type In<'a> = Option<&'a str>;
+    type Builder = StringDictionaryBuilder<Int32Type>;
+    const KIND: &'static str = "text";
+    const NULLABLE: bool = true;
+    fn push(builder: &mut Self::Builder, value: Option<&str>) {
+        builder.append_option(value);
+    }
+    fn finish(mut builder: Self::Builder) -> ArrayRef {
+        Arc::new(builder.finish())
+    }
+}
+
+/// A batch of rows of a declared table.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub spec: &'static TableSpec,
+    pub rows: RecordBatch,
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An integer cell; `None` for null, or when there is no such integer column.
+    pub fn int(&self, column: &str, row: usize) -> Option<i64> {
+        let array = self.rows.column_by_name(column)?;
+        if row >= array.len() || array.is_null(row) {
+            return None;
+        }
+        match array.data_type() {
+            DataType::Int64 => Some(array.as_primitive::<Int64Type>().value(row)),
+            DataType::UInt32 => Some(i64::from(array.as_primitive::<UInt32Type>().value(row))),
+            DataType::UInt64 => i64::try_from(array.as_primitive::<UInt64Type>().value(row)).ok(),
+            DataType::Boolean => Some(i64::from(array.as_boolean().value(row))),
+            _ => None,
+        }
+    }
+
+    /// A float cell; integers are converted.
+    pub fn float(&self, column: &str, row: usize) -> Option<f64> {
+        let array = self.rows.column_by_name(column)?;
+        if array.data_type() != &DataType::Float64 {
+            return self.int(column, row).map(|v| v as f64);
+        }
+        (row < array.len() && array.is_valid(row)).then(|| array.as_primitive::<Float64Type>().value(row))
+    }
+
+    /// A text cell.
+    pub fn text(&self, column: &str, row: usize) -> Option<&str> {
+        let array = self.rows.column_by_name(column)?.as_dictionary_opt::<Int32Type>()?;
+        if row >= array.len() || array.is_null(row) {
+            return None;
+        }
+        let key = usize::try_from(array.keys().value(row)).ok()?;
+        Some(array.values().as_string_opt::<i32>()?.value(key))
+    }
+}
+
+/// Puts finished columns under a table's schema.
+pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
+    // the columns come from the same declaration as the schema: a mismatch is a bug, not bad input
+    let rows = RecordBatch::try_new(spec.schema(), columns).expect("columns follow the table's declaration");
+    Batch { spec, rows }
+}
+
+/// Declares a table: a builder, its row type and its [`TableSpec`].
+///
+/// ```ignore
+/// table! {
+///     /// One row per step.
+///     pub struct StepsTable, StepsRow = "steps" by "rank, step" {
+///         rank: u32, "", "rank";
+///         dur_ns: i64, "ns", "length";
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! table {
+    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
+        $($col:ident : $ty:ty, $unit:literal, $cdoc:literal;)+
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Default)]
+        $vis struct $name { $($col: <$ty as $crate::model::schema::Cell>::Builder,)+ }
+
+        /// One row.
+        $vis struct $row<'a> {
+            $(#[doc = $cdoc] pub $col: <$ty as $crate::model::schema::Cell>::In<'a>,)+
+        }
+
+        impl $name {
+            /// The declaration.
+            pub const SPEC: &'static $crate::model::schema::TableSpec = &$crate::model::schema::TableSpec {
+                name: $table,
+                doc: concat!($($doc),+),
+                order: $order,
+                columns: &[$($crate::model::schema::ColumnSpec {
+                    name: stringify!($col),
+                    kind: <$ty as $crate::model::schema::Cell>::KIND,
+                    nullable: <$ty as $crate::model::schema::Cell>::NULLABLE,
+                    unit: $unit,
+                    doc: $cdoc,
+                },)+],
+            };
+
+            /// Adds a row.
+            pub fn push(&mut self, row: $row<'_>) {
+                $(<$ty as $crate::model::schema::Cell>::push(&mut self.$col, row.$col);)+
+            }
+
+            /// The rows so far as one batch.
+            pub fn finish(self) -> $crate::model::schema::Batch {
+                $crate::model::schema::assemble(Self::SPEC, vec![
+                    $(<$ty as $crate::model::schema::Cell>::finish(self.$col),)+
+                ])
+            }
+        }
+    };
+}

@@ -1,0 +1,154 @@
+//! What a host thread was doing: the innermost open event at an instant, and the pieces of time with
+//! one innermost event.
+//!
+//! ```text
+//!   operator    [A..............)      [B.....)
+//!   runtime         [r.....)
+//!   innermost   AAAArrrrrrrrAAAA.......BBBBBBBB     the one that started last; ties: the shorter
+//! ```
+//!
+//! Events of one thread may overlap in part (annotations and Python frames do); "started last" still says
+//! one thing for every instant.
+
+use super::events::Columns;
+use crate::units::{Ns, Span};
+use std::cmp::Reverse;
+
+/// Sorts rows of one thread so that an outer event comes before those inside it.
+pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
+    rows.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
+}
+
+/// For each query `(t, tag)` in ascending order of `t`: the innermost of `rows` whose closed span
+/// `[start, end]` holds `t`. `rows` are sorted outer first.
+pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found: impl FnMut(u32, Option<u32>)) {
+    let end = |r: u32| c.ts[r as usize].saturating_add(c.dur[r as usize]);
+    let mut open: Vec<u32> = Vec::new();
+    let mut next = 0;
+    for &(t, tag) in queries {
+        while next < rows.len() && c.ts[rows[next] as usize] <= t {
+            let row = rows[next];
+            // what has ended can never be innermost again
+            while open.last().is_some_and(|&o| end(o) < c.ts[row as usize]) {
+                open.pop();
+            }
+            open.push(row);
+            next += 1;
+        }
+        while open.last().is_some_and(|&o| end(o) < t) {
+            open.pop();
+        }
+        found(tag, open.last().copied());
+    }
+}
+
+/// A stretch of a thread's time with one innermost event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub span: Span,
+    /// The innermost event.
+    pub row: u32,
+    /// The innermost open event marked by the caller (a data loader, say), if any encloses the piece.
+    pub marked: Option<u32>,
+}
+
+/// A thread's pieces in order; between them nothing is open. `is_marked` tells events that are to be
+/// remembered for all that happens inside them. `rows` are sorted outer first.
+pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec<Piece> {
+    let mut walk = Walk { out: Vec::new(), open: Vec::new(), at: Ns::MIN };
+    for &row in rows {
+        let start = c.ts[row as usize];
+        let end = start.saturating_add(c.dur[row as usize]);
+        if end > start {
+            walk.advance(start);
+            walk.open.push(Open { end, row, marked: is_marked(row) });
+        }
+    }
+    walk.advance(Ns::MAX);
+    walk.out
+}
+
+struct Open {
+    end: Ns,
+    row: u32,
+    marked: bool,
+}
+
+struct Walk {
+    out: Vec<Piece>,
+    /// In order of start; what has ended may linger below what is still open.
+    open: Vec<Open>,
+    at: Ns,
+}
+
+impl Walk {
+    /// Moves to `t`, emitting the pieces on the way and closing what ends.
+    fn advance(&mut self, t: Ns) {
+        while let Some(top) = self.open.last() {
+            // the next moment at which something changes: the top ends, or a marked event below does
+            let marked = self.open.iter().rev().find(|o| o.marked && o.end > self.at);
+            let stop = top.end.min(t).min(marked.map_or(Ns::MAX, |m| m.end));
+            if stop > self.at {
+                let span = Span::new(self.at, stop);
+                let piece = Piece { span, row: top.row, marked: marked.map(|m| m.row) };
+                match self.out.last_mut() {
+                    Some(last) if last.span.end == self.at && last.row == piece.row && last.marked == piece.marked => {
+                        last.span.end = stop;
+                    }
+                    _ => self.out.push(piece),
+                }
+                self.at = stop;
+            }
+            if top.end <= self.at {
+                self.open.pop();
+            } else if self.at >= t {
+                return;
+            }
+        }
+        self.at = t;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn columns(events: &[(Ns, Ns)]) -> (Columns, Vec<u32>) {
+        let mut c = Columns::default();
+        for (ts, dur) in events {
+            c.ts.push(*ts);
+            c.dur.push(*dur);
+        }
+        let mut rows: Vec<u32> = (0..events.len() as u32).collect();
+        sort_outer_first(&mut rows, &c);
+        (c, rows)
+    }
+
+    #[test]
+    fn the_innermost_event_is_the_one_that_started_last() {
+        let (c, rows) = columns(&[(0, 16), (4, 8), (23, 8)]);
+        let got: Vec<_> = pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
+        assert_eq!(got, [(0, 4, 0, Some(0)), (4, 12, 1, Some(0)), (12, 16, 0, Some(0)), (23, 31, 2, None)]);
+        let mut at = Vec::new();
+        innermost_at(&rows, &c, &[(0, 0), (12, 1), (13, 2), (20, 3)], |tag, row| at.push((tag, row)));
+        assert_eq!(at, [(0, Some(0)), (1, Some(1)), (2, Some(0)), (3, None)]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_match_a_look_at_every_instant(events in prop::collection::vec((0i64..40, 0i64..15), 0..10), mark in 0u32..10) {
+            let (c, rows) = columns(&events);
+            let got = pieces(&rows, &c, |r| r == mark);
+            for t in 0..60 {
+                let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur[**r as usize];
+                let want = rows.iter().filter(open).last().copied();
+                let piece = got.iter().find(|p| p.span.holds(t));
+                prop_assert_eq!(piece.map(|p| p.row), want, "at {}", t);
+                if let Some(p) = piece {
+                    prop_assert_eq!(p.marked, rows.iter().filter(open).find(|r| **r == mark).copied());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! From what the user typed to files, and from files to ranks.
+
+use super::source::Input;
+use crate::error::SetError;
+use crate::model::meta::RankSource;
+use regex::Regex;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Name endings that a folder is searched for.
+const ENDINGS: [&str; 4] = [".json", ".json.gz", ".json.zst", ".tmp"];
+
+/// What discovery found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Discovered {
+    /// Files in natural order, each once.
+    pub inputs: Vec<Input>,
+}
+
+/// Files behind paths, folders (one level deep) and patterns.
+///
+/// # Errors
+/// A path that does not exist, a pattern that matches nothing or cannot be read, a set without files.
+pub fn discover(arguments: &[PathBuf]) -> Result<Discovered, SetError> {
+    let mut inputs: Vec<Input> = Vec::new();
+    let mut looked_in = Vec::new();
+    for argument in arguments {
+        let shown = argument.display().to_string();
+        if argument.is_dir() {
+            inputs.extend(folder(argument)?);
+            looked_in.push(shown);
+        } else if argument.exists() {
+            inputs.push(Input { path: argument.clone(), shown, named: true });
+        } else if shown.contains(['*', '?', '[']) {
+            let found = pattern(&shown)?;
+            if found.is_empty() {
+                return Err(SetError::Missing { what: format!("`{shown}`") });
+            }
+            inputs.extend(found);
+        } else {
+            return Err(SetError::Missing { what: format!("`{shown}`") });
+        }
+    }
+    if inputs.is_empty() {
+        return Err(SetError::NoFiles { what: looked_in.join(", ") });
+    }
+    let key = |i: &Input| natural_key(&i.shown);
+    inputs.sort_by_cached_key(key);
+    // a file given twice, also through a link, is one file
+    let mut seen = std::collections::HashSet::new();
+    inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
+    Ok(Discovered { inputs })
+}
+
+fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
+    let missing = |e: std::io::Error| SetError::Missing { what: format!("`{}` ({e})", dir.display()) };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(missing)? {
+        let path = entry.map_err(missing)?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+        if path.is_file() && ENDINGS.iter().any(|e| name.ends_with(e)) {
+            found.push(Input { shown: path.display().to_string(), path, named: false });
+        }
+    }
+    Ok(found)
+}
+
+fn pattern(text: &str) -> Result<Vec<Input>, SetError> {
+    let error = |reason: String| SetError::Pattern { pattern: text.to_string(), reason };
+    let mut found = Vec::new();
+    for path in glob::glob(text).map_err(|e| error(e.to_string()))? {
+        let path = path.map_err(|e| error(e.to_string()))?;
+        if path.is_file() {
+            found.push(Input { shown: path.display().to_string(), path, named: true });
+        }
+    }
+    Ok(found)
+}
+
+/// Sorts `rank_2` before `rank_10`.
+fn natural_key(text: &str) -> Vec<(String, u64)> {
+    let mut key = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(word_end);
+        let digits_end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (digits, tail) = tail.split_at(digits_end);
+        key.push((word.to_string(), digits.parse().unwrap_or(u64::MAX)));
+        rest = tail;
+    }
+    key
+}
+
+static RANK: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)rank[-_.]?(\d+)").ok());
+static WORKER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(?:worker|gpu|device)[-_]?(\d+)").ok());
+static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
+
+/// A rank's number and where it comes from.
+pub type Assigned = (u32, RankSource);
+
+/// Numbers of all files of a set: from the file, else from its name, else by position.
+///
+/// `claims` holds each file's `distributedInfo.rank`.
+pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
+    let names: Vec<String> = inputs.iter().map(|i| base_name(&i.path)).collect();
+    let from_names = ranks_from_names(&names);
+    let mut ranks: Vec<Option<Assigned>> = claims
+        .iter()
+        .zip(&from_names)
+        .map(|(file, name)| match (file, name) {
+            (Some(r), _) => Some((*r, RankSource::File)),
+            (None, Some(r)) => Some((*r, RankSource::Name)),
+            (None, None) => None,
+        })
+        .collect();
+    // the lowest free numbers, in natural order of the names (the order of the inputs)
+    let taken: std::collections::HashSet<u32> = ranks.iter().flatten().map(|r| r.0).collect();
+    let mut free = (0..).filter(|r| !taken.contains(r));
+    for rank in &mut ranks {
+        if rank.is_none() {
+            *rank = free.next().map(|r| (r, RankSource::Position));
+        }
+    }
+    ranks.into_iter().flatten().collect()
+}
+
+/// File name without folders and without the endings of trace files.
+fn base_name(path: &Path) -> String {
+    let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt"] {
+        if let Some(short) = name.strip_suffix(ending) {
+            name = short.to_string();
+        }
+    }
+    name
+}
+
+/// Ranks that the names give, by the first rule that fits each name.
+fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
+    let first = |re: &LazyLock<Option<Regex>>, name: &str| -> Option<u32> {
+        re.as_ref()?.captures(name)?.get(1)?.as_str().parse().ok()
+    };
+    let mut ranks: Vec<Option<u32>> =
+        names.iter().map(|n| first(&RANK, n).or_else(|| first(&WORKER, n))).collect();
+    if ranks.iter().all(Option::is_none) {
+        ranks = ranks_from_parallel_tuples(names);
+    }
+    if ranks.iter().all(Option::is_none) {
+        ranks = ranks_from_trailing_number(names);
+    }
+    ranks
+}
+
+/// `TP-1-DP-0` and the like: ranks in the order of the tuple (PP, DP, EP, TP: tensor parallel
+/// neighbours are next to each other). One coordinate alone is the rank itself.
+fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
+    let Some(re) = PARALLEL.as_ref() else { return vec![None; names.len()] };
+    let coordinates = |name: &String| -> Option<[Option<u32>; 4]> {
+        let mut tuple = [None; 4];
+        for c in re.captures_iter(name) {
+            let at = ["PP", "DP", "EP", "TP"].iter().position(|k| c[1].eq_ignore_ascii_case(k))?;
+            tuple[at] = c[2].parse().ok();
+        }
+        tuple.iter().any(Option::is_some).then_some(tuple)
+    };
+    let tuples: Vec<_> = names.iter().map(coordinates).collect();
+    let kinds = |t: &[Option<u32>; 4]| t.iter().filter(|c| c.is_some()).count();
+    if tuples.iter().flatten().all(|t| kinds(t) == 1) {
+        return tuples.iter().map(|t| t.and_then(|t| t.into_iter().flatten().next())).collect();
+    }
+    let mut order: Vec<_> = tuples.iter().flatten().copied().collect();
+    order.sort_unstable();
+    order.dedup();
+    tuples.iter().map(|t| t.and_then(|t| order.iter().position(|o| *o == t).map(|p| p as u32))).collect()
+}
+
+/// One trailing number in which alone the names differ: `megatron_kineto_3`.
+fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
+    let split = |name: &String| -> Option<(String, u32)> {
+        let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |i| i + 1);
+        Some((name[..at].to_string(), name[at..].parse().ok()?))
+    };
+    let parts: Option<Vec<_>> = names.iter().map(split).collect();
+    match parts {
+        Some(parts) if names.len() > 1 && parts.iter().all(|p| p.0 == parts[0].0) => {
+            parts.into_iter().map(|p| Some(p.1)).collect()
+        }
+        _ => vec![None; names.len()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks(names: &[&str]) -> Vec<Option<u32>> {
+        ranks_from_names(&names.iter().map(|n| base_name(Path::new(n))).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn names_give_ranks_by_the_first_rule_that_fits() {
+        assert_eq!(ranks(&["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"]), [Some(34)]);
+        assert_eq!(ranks(&["worker0.1623143089861.pt.trace.json", "worker1.2.pt.trace.json"]), [Some(0), Some(1)]);
+        assert_eq!(ranks(&["x-TP-0-DECODE.trace.json.gz", "x-TP-1-DECODE.trace.json.gz"]), [Some(0), Some(1)]);
+        assert_eq!(ranks(&["a-DP-0-TP-1.json", "a-DP-1-TP-0.json", "a-DP-0-TP-0.json"]), [Some(1), Some(2), Some(0)]);
+        assert_eq!(ranks(&["megatron_kineto_0.json.gz", "megatron_kineto_7.json.gz"]), [Some(0), Some(7)]);
+        assert_eq!(ranks(&["host_4242.1623143089861.pt.trace.json"]), [None]);
+    }
+
+    #[test]
+    fn files_without_a_rank_take_the_lowest_free_numbers() {
+        let input = |n: &str| Input { path: n.into(), shown: n.into(), named: true };
+        let inputs = [input("a.json"), input("b.json"), input("c.json")];
+        let got = assign_ranks(&inputs, &[None, Some(0), None]);
+        assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);
+    }
+
+    #[test]
+    fn numbers_in_names_sort_by_value() {
+        assert!(natural_key("rank_2.json") < natural_key("rank_10.json"));
+    }
+}

@@ -1,0 +1,220 @@
+//! A tokenizer over bytes: white space, strings, whole values. No tree, no copies.
+//!
+//! It is lenient where producers are sloppy (control characters in strings, bare words) and exact about
+//! one thing: whether a token is complete in the buffer. [`Halt::Incomplete`] means "ask again with more
+//! bytes", [`Halt::Syntax`] means that more bytes will not help.
+
+/// Why a token could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    Incomplete,
+    Syntax,
+}
+
+pub type Parse<T> = Result<T, Halt>;
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    #[default]
+    Absent,
+    /// A string without escapes; the range is inside the quotes.
+    Text,
+    /// A string with a backslash somewhere.
+    Escaped,
+    /// Anything without quotes or brackets: a number, `true`, `null`, `inf`.
+    Bare,
+    /// A list or an object.
+    Nested,
+}
+
+/// A token: a range of the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Token {
+    pub start: usize,
+    pub end: usize,
+    pub kind: Kind,
+}
+
+impl Token {
+    pub fn bytes<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
+        &buf[self.start..self.end]
+    }
+
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Text | Kind::Escaped)
+    }
+}
+
+/// A position in a buffer.
+#[derive(Clone, Copy)]
+pub struct Cursor<'a> {
+    pub buf: &'a [u8],
+    pub pos: usize,
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+#[inline]
+fn has_byte(word: u64, byte: u8) -> u64 {
+    let x = word ^ (ONES * u64::from(byte));
+    x.wrapping_sub(ONES) & !x & HIGHS
+}
+
+#[inline]
+fn word_at(buf: &[u8], at: usize) -> Option<u64> {
+    let bytes = buf.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(buf: &'a [u8], pos: usize) -> Self {
+        Self { buf, pos }
+    }
+
+    /// The next byte that is not white space, not consumed.
+    #[inline]
+    pub fn peek(&mut self) -> Parse<u8> {
+        loop {
+            match self.buf.get(self.pos) {
+                Some(&b) if b > b' ' => return Ok(b),
+                Some(b' ') => {
+                    // pretty-printed files are a third blanks: eight at once
+                    const BLANKS: u64 = 0x2020_2020_2020_2020;
+                    self.pos += 1;
+                    while word_at(self.buf, self.pos) == Some(BLANKS) {
+                        self.pos += 8;
+                    }
+                }
+                Some(_) => self.pos += 1,
+                None => return Err(Halt::Incomplete),
+            }
+        }
+    }
+
+    /// Consumes `byte` after white space.
+    #[inline]
+    pub fn expect(&mut self, byte: u8) -> Parse<()> {
+        if self.peek()? != byte {
+            return Err(Halt::Syntax);
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    /// A string; the cursor stands on its opening quote.
+    #[inline]
+    pub fn string(&mut self) -> Parse<Token> {
+        let start = self.pos + 1;
+        let mut at = start;
+        let mut kind = Kind::Text;
+        // Most strings are short, so the first words are looked at here; memchr takes over for long ones.
+        for _ in 0..4 {
+            let Some(word) = word_at(self.buf, at) else { break };
+            let hit = has_byte(word, b'"') | has_byte(word, b'\\');
+            if hit != 0 {
+                at += (hit.trailing_zeros() / 8) as usize;
+                break;
+            }
+            at += 8;
+        }
+        loop {
+            let rest = self.buf.get(at..).ok_or(Halt::Incomplete)?;
+            at += match rest.first() {
+                Some(b'"' | b'\\') => 0,
+                _ => memchr::memchr2(b'"', b'\\', rest).ok_or(Halt::Incomplete)?,
+            };
+            if self.buf[at] == b'"' {
+                self.pos = at + 1;
+                return Ok(Token { start, end: at, kind });
+            }
+            kind = Kind::Escaped;
+            at += 2;
+        }
+    }
+
+    /// Any value: a string, a bare token, or a whole list or object.
+    #[inline]
+    pub fn value(&mut self) -> Parse<Token> {
+        match self.peek()? {
+            b'"' => self.string(),
+            b'{' | b'[' => self.nested(),
+            b',' | b'}' | b']' | b':' => Err(Halt::Syntax),
+            _ => self.bare(),
+        }
+    }
+
+    /// A number or word, up to a delimiter.
+    #[inline]
+    fn bare(&mut self) -> Parse<Token> {
+        let start = self.pos;
+        let mut at = start;
+        loop {
+            match self.buf.get(at) {
+                None => return Err(Halt::Incomplete),
+                Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' | b'/' | b'_' | b'#') => at += 1,
+                Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') if at > start => break,
+                Some(_) => return Err(Halt::Syntax),
+            }
+        }
+        self.pos = at;
+        Ok(Token { start, end: at, kind: Kind::Bare })
+    }
+
+    /// A list or object, balanced; strings inside are skipped. Depth costs no stack.
+    fn nested(&mut self) -> Parse<Token> {
+        let start = self.pos;
+        let mut depth = 0u32;
+        loop {
+            match self.buf.get(self.pos) {
+                None => return Err(Halt::Incomplete),
+                Some(b'"') => {
+                    self.string()?;
+                    continue;
+                }
+                Some(b'{' | b'[') => depth += 1,
+                Some(b'}' | b']') => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.pos += 1;
+                        return Ok(Token { start, end: self.pos, kind: Kind::Nested });
+                    }
+                }
+                Some(_) => {}
+            }
+            self.pos += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Parse<(String, Kind)> {
+        let mut c = Cursor::new(text.as_bytes(), 0);
+        let t = c.value()?;
+        Ok((String::from_utf8_lossy(t.bytes(c.buf)).into_owned(), t.kind))
+    }
+
+    #[test]
+    fn values_end_where_they_end() {
+        assert_eq!(value(r#" "ab" ,"#), Ok(("ab".into(), Kind::Text)));
+        assert_eq!(value(r#""a\"b","#), Ok((r#"a\"b"#.into(), Kind::Escaped)));
+        assert_eq!(value("12.5}"), Ok(("12.5".into(), Kind::Bare)));
+        assert_eq!(value(r#"[1,{"a":"]"}],"#), Ok((r#"[1,{"a":"]"}]"#.into(), Kind::Nested)));
+        let long = "x".repeat(100);
+        assert_eq!(value(&format!("\"{long}\"")), Ok((long, Kind::Text)));
+    }
+
+    #[test]
+    fn an_unfinished_value_asks_for_more() {
+        for text in ["\"ab", "12", "[1,2", "  ", "\"ab\\", "{\"a\":\"}"] {
+            assert_eq!(value(text), Err(Halt::Incomplete), "{text}");
+        }
+        for text in [",", "12\"", "(x)"] {
+            assert_eq!(value(text), Err(Halt::Syntax), "{text}");
+        }
+    }
+}

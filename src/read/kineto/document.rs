@@ -1,0 +1,611 @@
+//! A trace file as a stream of blocks: top-level keys, the event array, and what may be wrong with them.
+//!
+//! [`Document::feed`] takes what it can from a buffer and says how much; the caller keeps the rest and
+//! adds more. So memory holds one block, never the text, and metadata may stand on either side of the
+//! events. A damaged event is repaired or skipped up to the next event's start; a damaged top-level value
+//! is skipped up to the next key.
+
+use super::cursor::{Cursor, Halt, Kind, Parse, Token};
+use super::event::{EventReader, LoadOptions, Rules};
+use super::header;
+use crate::model::health::Counter;
+use crate::model::meta::Meta;
+use memchr::memmem;
+
+/// Why a file is not analysed at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing in it, or white space.
+    Empty,
+    /// It is something else: what, and what to do with it.
+    NotATrace { what: &'static str, hint: &'static str },
+    /// Two writers wrote to it.
+    Interleaved { byte: u64 },
+    /// Valid, but it holds no event.
+    NoEvents,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    /// Between top-level keys of an object.
+    TopLevel,
+    /// Inside the event array; whether the file is a bare list.
+    Events { root_is_array: bool },
+    Done,
+}
+
+/// How a run through the event array ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventsEnd {
+    /// The buffer ends inside (or right before) an event.
+    NeedMore,
+    /// `]` was consumed.
+    Closed,
+    /// The stop position was reached at the start of an event.
+    Stopped,
+}
+
+/// A file being read.
+pub struct Document {
+    pub reader: EventReader,
+    pub meta: Meta,
+    state: State,
+    /// Offset of the buffer's first byte in the unpacked file.
+    offset: u64,
+    trailing_counted: bool,
+    event_arrays: u32,
+    keys: Vec<String>,
+    /// The source was cut: a truncated document is no second loss.
+    source_cut: bool,
+}
+
+impl Document {
+    pub fn new(options: LoadOptions) -> Self {
+        Self {
+            reader: EventReader::new(options),
+            meta: Meta::default(),
+            state: State::Start,
+            offset: 0,
+            trailing_counted: false,
+            event_arrays: 0,
+            keys: Vec::new(),
+            source_cut: false,
+        }
+    }
+
+    /// Whether the document stands inside its event array, between events.
+    pub fn in_events(&self) -> bool {
+        matches!(self.state, State::Events { .. })
+    }
+
+    /// Reads what is complete in `buf` and returns how many bytes were consumed. `eof`: nothing follows.
+    pub fn feed(&mut self, buf: &[u8], eof: bool) -> Result<usize, Refusal> {
+        let mut c = Cursor::new(buf, 0);
+        loop {
+            let before = c.pos;
+            let step = match self.state {
+                State::Start => self.start(&mut c, eof)?,
+                State::TopLevel => self.top_level(&mut c, eof)?,
+                State::Events { root_is_array } => {
+                    let end = self.reader.events(&mut c, self.offset, eof, None)?;
+                    match end {
+                        EventsEnd::Closed if root_is_array => self.state = State::Done,
+                        EventsEnd::Closed => self.state = State::TopLevel,
+                        EventsEnd::NeedMore | EventsEnd::Stopped => {}
+                    }
+                    end == EventsEnd::Closed
+                }
+                State::Done => self.after_the_end(&mut c)?,
+            };
+            if !step {
+                if eof && c.pos == before && self.state != State::Done {
+                    self.truncated(c.pos);
+                    c.pos = buf.len();
+                }
+                self.offset += c.pos as u64;
+                return Ok(c.pos);
+            }
+        }
+    }
+
+    /// Reads the last bytes of the file to their end. `cut`: the source has said already that it was cut.
+    pub fn feed_last(&mut self, mut buf: &[u8], cut: bool) -> Result<(), Refusal> {
+        self.source_cut = cut;
+        loop {
+            let used = self.feed(buf, true)?;
+            buf = &buf[used..];
+            if self.state == State::Done && buf.is_empty() || self.state == State::Start {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes on as if the event array had been entered by a reader that has consumed `bytes` since.
+    pub fn advance_in_events(&mut self, bytes: u64, closed: bool) {
+        self.offset += bytes;
+        if closed {
+            self.state = match self.state {
+                State::Events { root_is_array: true } => State::Done,
+                _ => State::TopLevel,
+            };
+        }
+    }
+
+    /// Offset of the next unread byte in the unpacked file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Checks at the end of the file that there was something in it.
+    pub fn finish(&mut self) -> Result<(), Refusal> {
+        if self.state == State::Start {
+            return Err(Refusal::Empty);
+        }
+        if self.event_arrays == 0 {
+            return Err(self.what_it_is());
+        }
+        if self.event_arrays > 1 {
+            self.reader.columns.health.add(Counter::DuplicateKey, u64::from(self.event_arrays) - 1, None, "traceEvents");
+        }
+        Ok(())
+    }
+
+    fn truncated(&mut self, pos: usize) {
+        if !self.source_cut {
+            self.reader.columns.health.hit(Counter::Truncated, self.offset + pos as u64);
+        }
+        self.state = State::Done;
+    }
+
+    fn start(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+        if c.buf[c.pos..].starts_with(b"\xef\xbb\xbf") {
+            c.pos += 3;
+        }
+        let Ok(first) = c.peek() else {
+            return if eof { Err(Refusal::Empty) } else { Ok(false) };
+        };
+        if let Some(refusal) = foreign_magic(&c.buf[c.pos..]) {
+            return Err(refusal);
+        }
+        match first {
+            b'{' => self.state = State::TopLevel,
+            b'[' => {
+                let mut ahead = Cursor::new(c.buf, c.pos + 1);
+                match ahead.peek() {
+                    Ok(b'{') => {}
+                    Ok(b']') => return Err(Refusal::NoEvents),
+                    Ok(b'[') => {
+                        return Err(Refusal::NotATrace {
+                            what: "a list of lists (a memory timeline)",
+                            hint: "give the Kineto trace that `export_chrome_trace` wrote beside it",
+                        });
+                    }
+                    Ok(_) => return Err(NOT_EVENTS),
+                    Err(_) if eof => return Err(Refusal::NoEvents),
+                    Err(_) => return Ok(false),
+                }
+                self.reader.columns.health.hit(Counter::RootArray, self.offset);
+                self.event_arrays = 1;
+                self.state = State::Events { root_is_array: true };
+            }
+            _ => return Err(NOT_JSON),
+        }
+        c.pos += 1;
+        Ok(true)
+    }
+
+    /// One top-level key with its value. `false`: more bytes are needed.
+    fn top_level(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+        let before = c.pos;
+        match self.top_level_key(c) {
+            Ok(()) => self.known_foreign().map_or(Ok(true), Err),
+            Err(Halt::Incomplete) if !eof => {
+                c.pos = before;
+                Ok(false)
+            }
+            Err(Halt::Incomplete) => {
+                c.pos = before;
+                if self.interleaved_in(&c.buf[before..]) {
+                    return Err(Refusal::Interleaved { byte: self.offset + before as u64 });
+                }
+                self.truncated(before);
+                c.pos = c.buf.len();
+                Ok(true)
+            }
+            Err(Halt::Syntax) => {
+                // go on at the next key, if there is one
+                let Some(next) = next_top_level_key(c.buf, before + 1, eof) else {
+                    c.pos = before;
+                    if eof {
+                        let trace = self.event_arrays > 0 || memmem::find(c.buf, b"\"traceEvents\"").is_some();
+                        if !trace && self.keys.is_empty() {
+                            return Err(NOT_JSON);
+                        }
+                        self.truncated(before);
+                        c.pos = c.buf.len();
+                        return Ok(true);
+                    }
+                    return Ok(false);
+                };
+                let at = self.offset + before as u64;
+                let key = self.keys.last().cloned().unwrap_or_default();
+                self.reader.columns.health.add(Counter::TopLevelSkipped, 1, Some(at), &key);
+                c.pos = next;
+                Ok(true)
+            }
+        }
+        .and_then(|more| if self.seen_schema_twice() { Err(Refusal::Interleaved { byte: self.offset + before as u64 }) } else { Ok(more) })
+    }
+
+    fn top_level_key(&mut self, c: &mut Cursor) -> Parse<()> {
+        match c.peek()? {
+            b',' => {
+                c.pos += 1;
+                return Ok(());
+            }
+            b'}' => {
+                c.pos += 1;
+                self.state = State::Done;
+                return Ok(());
+            }
+            b'"' => {}
+            _ => return Err(Halt::Syntax),
+        }
+        let token = c.string()?;
+        let key = String::from_utf8_lossy(token.bytes(c.buf)).into_owned();
+        c.expect(b':')?;
+        if key == "traceEvents" && c.peek()? == b'[' {
+            c.pos += 1;
+            self.event_arrays += 1;
+            self.state = State::Events { root_is_array: false };
+            return Ok(());
+        }
+        if key == "nodes" || key == "rocprofiler-sdk-tool" {
+            // the whole of another kind of file: no need to read it
+            self.keys.push(key);
+            return Ok(());
+        }
+        let start = c.pos;
+        let value = match strict_value(c) {
+            Err(Halt::Syntax) => {
+                self.keys.push(key);
+                c.pos = start;
+                return Err(Halt::Syntax);
+            }
+            other => other?,
+        };
+        let raw = &c.buf[value.start..value.end];
+        let at = self.offset + value.start as u64;
+        if self.event_arrays > 0 {
+            self.reader.columns.health.hit(Counter::MetadataAfter, at);
+        }
+        header::take(&mut self.meta, &key, raw, &mut self.reader.columns.health, at);
+        self.keys.push(key);
+        Ok(())
+    }
+
+    fn seen_schema_twice(&mut self) -> bool {
+        self.keys.iter().filter(|k| *k == "schemaVersion").count() > 1
+    }
+
+    fn interleaved_in(&self, rest: &[u8]) -> bool {
+        self.event_arrays > 0 && memmem::find(rest, b"\"schemaVersion\"").is_some()
+            && self.keys.iter().any(|k| k == "schemaVersion")
+    }
+
+    fn after_the_end(&mut self, c: &mut Cursor) -> Result<bool, Refusal> {
+        if c.peek().is_ok() {
+            let at = self.offset + c.pos as u64;
+            if memmem::find(&c.buf[c.pos..], b"\"schemaVersion\"").is_some() {
+                return Err(Refusal::Interleaved { byte: at });
+            }
+            if !self.trailing_counted {
+                self.reader.columns.health.hit(Counter::TrailingData, at);
+                self.trailing_counted = true;
+            }
+        }
+        c.pos = c.buf.len();
+        Ok(false)
+    }
+
+    /// Files that are told by a key, before all of them is read.
+    fn known_foreign(&self) -> Option<Refusal> {
+        if self.event_arrays > 0 {
+            return None;
+        }
+        match self.keys.last().map(String::as_str) {
+            Some("nodes") | Some("rocprofiler-sdk-tool") => Some(self.what_it_is()),
+            _ => None,
+        }
+    }
+
+    fn what_it_is(&self) -> Refusal {
+        let has = |key: &str| self.keys.iter().any(|k| k == key);
+        if has("nodes") {
+            return Refusal::NotATrace {
+                what: "a PyTorch execution trace (`nodes`), not a Kineto trace",
+                hint: "give the Kineto trace that was recorded with it",
+            };
+        }
+        if has("rocprofiler-sdk-tool") {
+            return Refusal::NotATrace {
+                what: "a rocprofv3 file, not a Kineto trace",
+                hint: "record with `torch.profiler` and export a Chrome trace",
+            };
+        }
+        if has("traceEvents") {
+            return Refusal::NoEvents;
+        }
+        if self.reader.columns.health.count(Counter::Truncated) > 0 {
+            return Refusal::NotATrace {
+                what: "cut before its first event",
+                hint: "the file may still be being written, or its disk was full: record it again",
+            };
+        }
+        Refusal::NotATrace { what: "JSON without `traceEvents`, not a Kineto trace", hint: EXPORT_HINT }
+    }
+}
+
+const EXPORT_HINT: &str = "hta reads what `torch.profiler`'s `export_chrome_trace` writes";
+const NOT_JSON: Refusal = Refusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
+const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds no events", hint: EXPORT_HINT };
+
+/// Other kinds of files, by their first bytes.
+fn foreign_magic(head: &[u8]) -> Option<Refusal> {
+    let (what, hint) = match head {
+        [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => {
+            ("an SQLite database (an nsys export?), not a Kineto trace", "record with `torch.profiler`, or use nsys' own tools")
+        }
+        [0x80, 2..=5, ..] => ("a Python pickle (a memory snapshot or flight recorder dump?)", EXPORT_HINT),
+        [b'P', b'K', 3, 4, ..] => ("a zip archive", "unpack it and give the traces inside"),
+        [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", EXPORT_HINT),
+        [0x0a, ..] if head.get(1..64.min(head.len())).is_some_and(|b| b.iter().any(|x| *x < 9)) => {
+            ("a protobuf file (a Perfetto trace?)", EXPORT_HINT)
+        }
+        _ if head.get(257..262) == Some(b"ustar") => ("a tar archive", "unpack it and give the traces inside"),
+        _ if head.iter().take(64).any(|b| *b < 9) => ("a binary file", EXPORT_HINT),
+        _ => return None,
+    };
+    Some(Refusal::NotATrace { what, hint })
+}
+
+impl EventReader {
+    /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or
+    /// after `stop`. The cursor is left behind the last event that was consumed.
+    pub fn events(
+        &mut self,
+        c: &mut Cursor,
+        offset: u64,
+        eof: bool,
+        stop: Option<usize>,
+    ) -> Result<EventsEnd, Refusal> {
+        let mut comma: Option<usize> = None;
+        loop {
+            let before = c.pos;
+            match c.peek() {
+                Err(_) => {
+                    // keep the comma, so that a trailing one is seen when more bytes come
+                    c.pos = comma.unwrap_or(before);
+                    return Ok(EventsEnd::NeedMore);
+                }
+                Ok(b',') => {
+                    if comma.is_some() {
+                        self.columns.health.hit(Counter::TrailingComma, offset + c.pos as u64);
+                    }
+                    comma = Some(c.pos);
+                    c.pos += 1;
+                    continue;
+                }
+                Ok(b']') => {
+                    if let Some(at) = comma {
+                        self.columns.health.hit(Counter::TrailingComma, offset + at as u64);
+                    }
+                    c.pos += 1;
+                    return Ok(EventsEnd::Closed);
+                }
+                Ok(_) => {}
+            }
+            if stop.is_some_and(|s| c.pos >= s) {
+                return Ok(EventsEnd::Stopped);
+            }
+            let start = c.pos;
+            let at = offset + start as u64;
+            let step = if c.buf[start] == b'{' { self.collect(c, Rules::Strict) } else { Err(Halt::Syntax) };
+            match step {
+                Ok(()) => self.commit(c.buf, at),
+                Err(Halt::Incomplete) if !eof => {
+                    c.pos = comma.unwrap_or(start);
+                    return Ok(EventsEnd::NeedMore);
+                }
+                Err(halt) => match self.recover(c, start, halt, offset, eof)? {
+                    Some(next) => c.pos = next,
+                    None => {
+                        c.pos = comma.unwrap_or(start);
+                        return Ok(EventsEnd::NeedMore);
+                    }
+                },
+            }
+            comma = None;
+        }
+    }
+
+    /// Repairs or skips a damaged event and returns where reading goes on; `None`: more bytes are needed,
+    /// or (at the end of the file) the event is cut.
+    #[cold]
+    fn recover(&mut self, c: &Cursor, start: usize, halt: Halt, offset: u64, eof: bool) -> Result<Option<usize>, Refusal> {
+        let at = offset + start as u64;
+        let next = next_event(c.buf, start + 1);
+        if next.is_none() && (!eof || halt == Halt::Incomplete) {
+            if eof && memmem::find(&c.buf[start..], b"\"schemaVersion\"").is_some() {
+                return Err(Refusal::Interleaved { byte: at });
+            }
+            return Ok(None);
+        }
+        // the last event of the file: go on behind it, at the end of the array
+        let limit = next.or_else(|| array_end(c.buf, start)).unwrap_or(c.buf.len());
+        let damaged = &c.buf[..limit];
+        if memmem::find(&damaged[start..], b"\"schemaVersion\"").is_some() {
+            return Err(Refusal::Interleaved { byte: at });
+        }
+        if damaged[start] == b'{' {
+            let mut again = Cursor::new(damaged, start);
+            if self.collect(&mut again, Rules::LooseName).is_ok() {
+                self.commit(damaged, at);
+                return Ok(Some(again.pos));
+            }
+            if self.scratch.can_do_without_args() {
+                self.drop_args(at);
+                self.commit(damaged, at);
+                return Ok(Some(limit));
+            }
+        }
+        self.columns.health.hit(Counter::EventUnreadable, at);
+        Ok(Some(limit))
+    }
+}
+
+/// The next place that looks like the start of an event: `{` and a key that events begin with, after
+/// a comma or the array's bracket.
+pub fn next_event(buf: &[u8], from: usize) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for key in [&b"\"ph\""[..], b"\"name\"", b"\"cat\"", b"\"args\"", b"\"pid\"", b"\"ts\""] {
+        let window = &buf[..best.map_or(buf.len(), |b| (b + 64).min(buf.len()))];
+        let hits = memmem::find_iter(window.get(from..).unwrap_or_default(), key);
+        for hit in hits {
+            let Some(brace) = last_non_blank(buf, from + hit) else { continue };
+            let starts = buf[brace] == b'{'
+                && brace >= from
+                && last_non_blank(buf, brace).is_some_and(|p| matches!(buf[p], b',' | b'[' | b'}'));
+            if starts {
+                best = Some(best.map_or(brace, |b| b.min(brace)));
+                break;
+            }
+        }
+    }
+    best
+}
+
+/// The last byte before `at` that is not white space.
+fn last_non_blank(buf: &[u8], at: usize) -> Option<usize> {
+    buf[..at].iter().rposition(|b| *b > b' ')
+}
+
+/// The `]` that closes the event array, searched from a damaged last event: it is followed by another
+/// key, by the closing brace, or by nothing.
+fn array_end(buf: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr_iter(b']', &buf[from..]).map(|i| from + i).find(|&i| {
+        let mut c = Cursor::new(buf, i + 1);
+        match c.peek() {
+            Err(_) => true,
+            Ok(b'}') => {
+                c.pos += 1;
+                c.peek().is_err()
+            }
+            Ok(b',') => is_key(Cursor::new(buf, c.pos + 1)),
+            Ok(_) => false,
+        }
+    })
+}
+
+fn is_key(mut c: Cursor) -> bool {
+    matches!(c.peek(), Ok(b'"')) && c.string().is_ok() && matches!(c.peek(), Ok(b':'))
+}
+
+/// Where the next top-level key begins, after a value that is not JSON: behind a bracket, quote or
+/// brace that a comma and a `"key":` follow, or at the object's closing brace.
+fn next_top_level_key(buf: &[u8], from: usize, eof: bool) -> Option<usize> {
+    let mut at = from;
+    while let Some(i) = memchr::memchr2(b',', b'}', buf.get(at..)?) {
+        let i = at + i;
+        at = i + 1;
+        let before = last_non_blank(buf, i).map(|p| buf[p]);
+        if !matches!(before, Some(b']' | b'"' | b'}' | b'0'..=b'9' | b'e' | b'l')) {
+            continue;
+        }
+        let mut c = Cursor::new(buf, at);
+        match buf[i] {
+            b'}' if eof && c.peek().is_err() => return Some(i),
+            b',' if plausible_key(c) => return Some(i),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A quoted word and a colon: metadata keys hold no punctuation, log lines do.
+fn plausible_key(mut c: Cursor) -> bool {
+    if !matches!(c.peek(), Ok(b'"')) {
+        return false;
+    }
+    let Ok(key) = c.string() else { return false };
+    let word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    !key.bytes(c.buf).is_empty() && key.bytes(c.buf).iter().all(word) && matches!(c.peek(), Ok(b':'))
+}
+
+/// A value that is checked token by token, so that a list with bare quotes inside fails where it
+/// breaks and does not swallow what follows.
+fn strict_value(c: &mut Cursor) -> Parse<Token> {
+    c.peek()?;
+    let start = c.pos;
+    let mut open: Vec<u8> = Vec::new();
+    let mut want_value = true;
+    loop {
+        let b = c.peek()?;
+        if want_value {
+            match b {
+                b'{' | b'[' => {
+                    open.push(b);
+                    c.pos += 1;
+                    let close = if b == b'{' { b'}' } else { b']' };
+                    if c.peek()? == close {
+                        c.pos += 1;
+                        open.pop();
+                        want_value = false;
+                    } else if b == b'{' {
+                        member_key(c)?;
+                    }
+                }
+                _ => {
+                    c.value()?;
+                    want_value = false;
+                }
+            }
+        } else {
+            match (b, open.last()) {
+                (b',', Some(b'{')) => {
+                    c.pos += 1;
+                    member_key(c)?;
+                    want_value = true;
+                }
+                (b',', Some(b'[')) => {
+                    c.pos += 1;
+                    want_value = true;
+                }
+                (b'}', Some(b'{')) | (b']', Some(b'[')) => {
+                    c.pos += 1;
+                    open.pop();
+                }
+                _ => return Err(Halt::Syntax),
+            }
+        }
+        if !want_value && open.is_empty() {
+            let end = c.pos;
+            return match c.peek()? {
+                b',' | b'}' => {
+                    c.pos = end;
+                    Ok(Token { start, end, kind: Kind::Nested })
+                }
+                _ => Err(Halt::Syntax),
+            };
+        }
+    }
+}
+
+fn member_key(c: &mut Cursor) -> Parse<()> {
+    if c.peek()? != b'"' {
+        return Err(Halt::Syntax);
+    }
+    c.string()?;
+    c.expect(b':')
+}

@@ -1,0 +1,635 @@
+//! One event: from its bytes to a row of columns, in one pass.
+//!
+//! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its
+//! closing brace is seen. Only tokens that a column needs are converted.
+
+use super::cursor::{Cursor, Halt, Kind, Parse, Token};
+use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use super::text::{Texts, compact};
+use crate::model::args::{ARGS, Arg, ArgType, Need};
+use crate::model::category::{Class, is_launch_flow};
+use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
+use crate::model::health::Counter;
+use crate::model::strings::StrId;
+use std::sync::LazyLock;
+
+/// What of a file is loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadOptions {
+    /// Load the arguments that only the `events` table shows.
+    pub event_args: bool,
+    /// Keep arguments without a column as JSON text.
+    pub rest_args: bool,
+    /// Leave Python frames out, counted.
+    pub skip_python: bool,
+    /// How fractions of times are read.
+    pub fraction: Fraction,
+}
+
+/// How much an event may deviate from JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    Strict,
+    /// The name may hold bare quotes: it ends before the next known key.
+    LooseName,
+}
+
+/// Tokens of one event.
+#[derive(Default)]
+pub struct Scratch {
+    first_key: Token,
+    ph: Token,
+    cat: Token,
+    name: Token,
+    pid: Token,
+    tid: Token,
+    ts: Token,
+    dur: Token,
+    id: Token,
+    /// With the place of the key's quote.
+    args: Vec<(Arg, Token, usize)>,
+    /// Arguments without a column: from the key's quote to the value's end.
+    rest: Vec<Token>,
+    /// `args.name` and `args.labels` of `M` events.
+    label: Token,
+    loose_name: bool,
+    in_args: bool,
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        let (mut args, mut rest) = (std::mem::take(&mut self.args), std::mem::take(&mut self.rest));
+        args.clear();
+        rest.clear();
+        *self = Scratch { args, rest, ..Scratch::default() };
+    }
+
+    /// The event's first key, with which the next one is expected to begin.
+    pub fn first_key(&self) -> Token {
+        self.first_key
+    }
+
+    /// Whether reading stopped inside `args`, with all that identifies the event before it.
+    pub fn can_do_without_args(&self) -> bool {
+        self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
+    }
+}
+
+/// Finds an argument by its key: one probe of a small table.
+struct KeyTable {
+    slots: Vec<Option<(&'static [u8], Arg)>>,
+}
+
+const KEY_SLOTS: usize = 2048;
+
+impl KeyTable {
+    fn new() -> Self {
+        let mut slots = vec![None; KEY_SLOTS];
+        for spec in ARGS {
+            for key in spec.keys {
+                let mut i = Self::hash(key.as_bytes());
+                while slots[i].is_some() {
+                    i = (i + 1) % KEY_SLOTS;
+                }
+                slots[i] = Some((key.as_bytes(), spec.id));
+            }
+        }
+        Self { slots }
+    }
+
+    #[inline]
+    fn hash(key: &[u8]) -> usize {
+        let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
+        let middle = key[key.len() / 2];
+        let mix = key.len() * 0x9e5 + usize::from(*first) * 0x1f3 + usize::from(*last) * 0x2b + usize::from(middle) * 0x71;
+        mix % KEY_SLOTS
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<Arg> {
+        let mut i = Self::hash(key);
+        while let Some((name, arg)) = self.slots[i] {
+            if name == key {
+                return Some(arg);
+            }
+            i = (i + 1) % KEY_SLOTS;
+        }
+        None
+    }
+}
+
+static KEYS: LazyLock<KeyTable> = LazyLock::new(KeyTable::new);
+
+/// Reads events into columns.
+pub struct EventReader {
+    pub columns: Columns,
+    pub shapes: FractionShapes,
+    pub scratch: Scratch,
+    options: LoadOptions,
+    wanted: Vec<bool>,
+    texts: Texts,
+    last_lane: Option<(Vec<u8>, Vec<u8>, u32)>,
+    last_cat: Option<(Vec<u8>, u16)>,
+}
+
+impl EventReader {
+    pub fn new(options: LoadOptions) -> Self {
+        let wanted = ARGS.iter().map(|a| options.event_args || a.need == Need::Analysis).collect();
+        Self {
+            columns: Columns::default(),
+            shapes: FractionShapes::default(),
+            scratch: Scratch::default(),
+            options,
+            wanted,
+            texts: Texts::default(),
+            last_lane: None,
+            last_cat: None,
+        }
+    }
+
+    /// Collects the tokens of the event whose `{` the cursor stands on.
+    pub fn collect(&mut self, c: &mut Cursor, rules: Rules) -> Parse<()> {
+        self.scratch.clear();
+        c.pos += 1;
+        loop {
+            match c.peek()? {
+                b'"' => {}
+                b',' => {
+                    c.pos += 1;
+                    continue;
+                }
+                b'}' => {
+                    c.pos += 1;
+                    return Ok(());
+                }
+                _ => return Err(Halt::Syntax),
+            }
+            let key = c.string()?;
+            c.expect(b':')?;
+            let s = &mut self.scratch;
+            if s.first_key.kind == Kind::Absent {
+                s.first_key = key;
+            }
+            match key.bytes(c.buf) {
+                b"ph" => s.ph = c.value()?,
+                b"cat" => s.cat = c.value()?,
+                b"name" if rules == Rules::LooseName => {
+                    s.name = loose_string(c)?;
+                    s.loose_name = true;
+                }
+                b"name" => s.name = c.value()?,
+                b"pid" => s.pid = c.value()?,
+                b"tid" => s.tid = c.value()?,
+                b"ts" => s.ts = c.value()?,
+                b"dur" => s.dur = c.value()?,
+                b"id" => s.id = c.value()?,
+                b"args" => self.collect_args(c)?,
+                _ => {
+                    c.value()?;
+                }
+            }
+        }
+    }
+
+    fn collect_args(&mut self, c: &mut Cursor) -> Parse<()> {
+        if c.peek()? != b'{' {
+            c.value()?;
+            return Ok(());
+        }
+        self.scratch.in_args = true;
+        c.pos += 1;
+        loop {
+            match c.peek()? {
+                b'"' => {}
+                b',' => {
+                    c.pos += 1;
+                    continue;
+                }
+                b'}' => {
+                    c.pos += 1;
+                    self.scratch.in_args = false;
+                    return Ok(());
+                }
+                _ => return Err(Halt::Syntax),
+            }
+            let key = c.string()?;
+            c.expect(b':')?;
+            let value = c.value()?;
+            let name = key.bytes(c.buf);
+            if let Some(arg) = KEYS.find(name) {
+                if self.wanted[arg as usize] {
+                    self.scratch.args.push((arg, value, key.start - 1));
+                }
+                continue;
+            }
+            if name == b"name" || name == b"labels" {
+                self.scratch.label = value;
+            }
+            if self.options.rest_args {
+                self.scratch.rest.push(member(key.start - 1, value));
+            }
+        }
+    }
+
+    /// Turns the collected tokens into a row. `at` is the event's place in the unpacked file.
+    pub fn commit(&mut self, buf: &[u8], at: u64) {
+        let phase = match self.scratch.ph.bytes(buf) {
+            [p] => *p,
+            // an event without a phase has a start and perhaps a duration: a complete one
+            _ if self.scratch.ph.kind == Kind::Absent && self.scratch.ts.kind != Kind::Absent => b'X',
+            _ => {
+                self.columns.health.hit(Counter::EventUnreadable, at);
+                return;
+            }
+        };
+        *self.columns.phases.entry(phase).or_default() += 1;
+        if self.scratch.loose_name {
+            self.columns.health.hit(Counter::UnescapedQuote, at);
+        }
+        match phase {
+            b'X' | b'B' | b'E' => self.commit_slice(phase, buf, at),
+            b's' | b'f' | b't' => self.commit_flow(phase, buf, at),
+            b'M' => self.commit_label(buf, at),
+            b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
+            // counters and object events have no duration
+            _ => {}
+        }
+    }
+
+    /// Notes that the event is kept although its arguments could not be read.
+    pub fn drop_args(&mut self, at: u64) {
+        self.scratch.args.clear();
+        self.scratch.rest.clear();
+        self.columns.health.hit(Counter::ArgsBroken, at);
+    }
+
+    fn commit_slice(&mut self, phase: u8, buf: &[u8], at: u64) {
+        let Some(ts) = self.start_time(buf, at) else { return };
+        let cat = self.category(buf, at);
+        let class = self.columns.categories.get(usize::from(cat)).map_or(Class::Unknown, |c| c.class);
+        if class == Class::Python && self.options.skip_python {
+            self.columns.health.hit(Counter::NotLoaded, at);
+            return;
+        }
+        let lane = self.lane(buf, at);
+        if phase == b'E' {
+            self.columns.marks.push(Mark { lane, ts, row: None });
+            return;
+        }
+        let dur = if phase == b'B' { OPEN } else { self.duration(buf, at) };
+        let name = match self.scratch.name.kind {
+            Kind::Absent => {
+                self.columns.health.hit(Counter::NameMissing, at);
+                StrId::EMPTY
+            }
+            _ => self.texts.intern(self.scratch.name, buf, &mut self.columns, at),
+        };
+        let row = self.columns.len() as u32;
+        let c = &mut self.columns;
+        c.ts.push(ts);
+        c.dur.push(dur);
+        c.name.push(name);
+        c.cat.push(cat);
+        c.lane.push(lane);
+        if phase == b'B' {
+            c.marks.push(Mark { lane, ts, row: Some(row) });
+        }
+        for i in 0..self.scratch.args.len() {
+            let (arg, token, key) = self.scratch.args[i];
+            self.argument(row, arg, token, key, buf, at);
+        }
+        if !self.scratch.rest.is_empty() {
+            self.rest(row, buf, at);
+        }
+    }
+
+    /// The start, or `None` (counted) when there is none that can be used.
+    fn start_time(&mut self, buf: &[u8], at: u64) -> Option<i64> {
+        let token = self.scratch.ts;
+        match micros_to_ns(token.bytes(buf), self.options.fraction, &mut self.shapes) {
+            Ok(ts) => {
+                self.columns.has_fraction |= ts % 1000 != 0;
+                if token.is_text() {
+                    self.columns.health.hit(Counter::NumberAsString, at);
+                }
+                Some(ts)
+            }
+            Err(NumberError::Overflow) => {
+                self.columns.health.hit(Counter::TimeOverflow, at);
+                None
+            }
+            Err(NumberError::NotANumber) => {
+                self.columns.health.hit(Counter::EventUnreadable, at);
+                None
+            }
+        }
+    }
+
+    fn duration(&mut self, buf: &[u8], at: u64) -> i64 {
+        let token = self.scratch.dur;
+        match micros_to_ns(token.bytes(buf), self.options.fraction, &mut self.shapes) {
+            Ok(dur) if dur >= 0 => {
+                if token.is_text() {
+                    self.columns.health.hit(Counter::NumberAsString, at);
+                }
+                dur
+            }
+            Ok(_) => {
+                self.columns.health.hit(Counter::DurNegative, at);
+                0
+            }
+            Err(NumberError::Overflow) => {
+                let negative = token.bytes(buf).starts_with(b"-");
+                self.columns.health.hit(if negative { Counter::DurNegative } else { Counter::DurOverflow }, at);
+                0
+            }
+            Err(NumberError::NotANumber) if token.kind == Kind::Absent => {
+                self.columns.health.hit(Counter::RaggedEvents, at);
+                0
+            }
+            Err(NumberError::NotANumber) => {
+                self.columns.health.hit(Counter::BareWord, at);
+                0
+            }
+        }
+    }
+
+    fn category(&mut self, buf: &[u8], at: u64) -> u16 {
+        let raw = self.scratch.cat.bytes(buf);
+        if let Some((bytes, cat)) = &self.last_cat
+            && bytes == raw
+        {
+            return *cat;
+        }
+        let id = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
+        let cat = self.columns.category(id);
+        self.last_cat = Some((raw.to_vec(), cat));
+        cat
+    }
+
+    fn lane(&mut self, buf: &[u8], at: u64) -> u32 {
+        let (pid, tid) = (self.scratch.pid.bytes(buf), self.scratch.tid.bytes(buf));
+        if let Some((p, t, lane)) = &self.last_lane
+            && p == pid
+            && t == tid
+        {
+            return *lane;
+        }
+        let pid_id = self.texts.intern(self.scratch.pid, buf, &mut self.columns, at);
+        let tid_id = self.texts.intern(self.scratch.tid, buf, &mut self.columns, at);
+        let lane = self.columns.lane(pid_id, tid_id);
+        self.last_lane = Some((pid.to_vec(), tid.to_vec(), lane));
+        lane
+    }
+
+    /// Stores one argument by its column's type.
+    fn argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) {
+        let raw = token.bytes(buf);
+        if token.kind == Kind::Bare && raw == b"null" {
+            return;
+        }
+        let value = match arg.spec().ty {
+            ArgType::Int | ArgType::UInt => self.integer_argument(row, arg, token, key, buf, at),
+            ArgType::Float => self.float_argument(token, raw, at),
+            ArgType::Bool => match raw {
+                b"true" | b"True" | b"1" => Some(1),
+                b"false" | b"False" | b"0" => Some(0),
+                _ => None,
+            },
+            ArgType::Text => Some(u64::from(self.texts.intern(token, buf, &mut self.columns, at).0)),
+            ArgType::Json => Some(self.json_argument(token, buf, at)),
+        };
+        if let Some(value) = value {
+            self.columns.args.column_mut(arg).push(row, value);
+        }
+    }
+
+    fn integer_argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) -> Option<u64> {
+        let raw = token.bytes(buf);
+        let (value, above) = match integer(raw) {
+            Integer::Value(v) => (v, false),
+            Integer::Unsigned(v) => (v, true),
+            Integer::TooLarge => {
+                self.columns.health.hit(Counter::IntAboveI64, at);
+                self.keep_as_text(key, token);
+                return None;
+            }
+            Integer::NotANumber => {
+                if !raw.is_empty() {
+                    self.odd_number(key, token, at);
+                }
+                return None;
+            }
+        };
+        if above {
+            self.columns.health.hit(Counter::IntAboveI64, at);
+        }
+        if token.is_text() {
+            self.columns.health.hit(Counter::NumberAsString, at);
+            if matches!(arg, Arg::Stream | Arg::Correlation) {
+                self.columns.args.quoted_ids.push(row);
+            }
+        }
+        let negative = raw.first() == Some(&b'-');
+        // an id of -1 means that there is none
+        (!(negative && arg.spec().ty == ArgType::UInt)).then_some(value)
+    }
+
+    fn float_argument(&mut self, token: Token, raw: &[u8], at: u64) -> Option<u64> {
+        let value = std::str::from_utf8(raw).ok().and_then(|t| t.parse::<f64>().ok());
+        match value {
+            Some(v) if v.is_finite() => {
+                if token.is_text() {
+                    self.columns.health.hit(Counter::NumberAsString, at);
+                }
+                Some(v.to_bits())
+            }
+            _ => {
+                self.columns.health.hit(Counter::BareWord, at);
+                None
+            }
+        }
+    }
+
+    /// A number column holds something that is no number.
+    #[cold]
+    fn odd_number(&mut self, key: usize, token: Token, at: u64) {
+        if token.kind == Kind::Bare {
+            self.columns.health.hit(Counter::BareWord, at);
+        } else {
+            self.keep_as_text(key, token);
+        }
+    }
+
+    /// Keeps a value that its typed column cannot hold among the other arguments.
+    #[cold]
+    fn keep_as_text(&mut self, key: usize, token: Token) {
+        if self.options.rest_args {
+            self.scratch.rest.push(member(key, token));
+        }
+    }
+
+    fn json_argument(&mut self, token: Token, buf: &[u8], at: u64) -> u64 {
+        let raw = token.bytes(buf);
+        let text = compact(raw);
+        if raw.ends_with(b"...]") || raw.windows(5).any(|w| w == b"\"...\"") {
+            self.columns.health.hit(Counter::ListTruncated, at);
+        }
+        let token = Token { start: 0, end: text.len(), kind: Kind::Text };
+        u64::from(self.texts.intern(token, &text, &mut self.columns, at).0)
+    }
+
+    /// Arguments without a column, as one JSON object.
+    fn rest(&mut self, row: u32, buf: &[u8], at: u64) {
+        let mut text = vec![b'{'];
+        for (i, token) in self.scratch.rest.iter().enumerate() {
+            if i > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&compact(token.bytes(buf)));
+        }
+        text.push(b'}');
+        let token = Token { start: 0, end: text.len(), kind: Kind::Text };
+        let id = self.texts.intern(token, &text, &mut self.columns, at);
+        self.columns.args.rest.push(row, u64::from(id.0));
+    }
+
+    fn commit_flow(&mut self, phase: u8, buf: &[u8], at: u64) {
+        let cat = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
+        let is_start = phase == b's';
+        if phase != b't' {
+            self.columns.flow_counts.entry(cat).or_default()[usize::from(!is_start)] += 1;
+        }
+        let text = self.columns.strings.get(cat);
+        let (launch, backward) = (is_launch_flow(text), matches!(text, "fwdbwd" | "forward_backward"));
+        if !(launch && is_start || backward && phase != b't') {
+            return;
+        }
+        let (Integer::Value(id) | Integer::Unsigned(id)) = integer(self.scratch.id.bytes(buf)) else { return };
+        if launch {
+            self.columns.launch_flows.push(id);
+            return;
+        }
+        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes) {
+            let lane = self.lane(buf, at);
+            self.columns.flows.push(FlowEnd { id, ts, lane, is_start });
+        }
+    }
+
+    fn commit_label(&mut self, buf: &[u8], at: u64) {
+        if !matches!(self.scratch.name.bytes(buf), b"process_name" | b"process_labels" | b"thread_name") {
+            return;
+        }
+        let kind = self.texts.intern(self.scratch.name, buf, &mut self.columns, at);
+        let text = self.texts.intern(self.scratch.label, buf, &mut self.columns, at);
+        let lane = self.lane(buf, at);
+        self.columns.lane_names.push(LaneName { lane, kind, text });
+    }
+
+    fn commit_instant(&mut self, buf: &[u8]) {
+        let name = self.scratch.name.bytes(buf);
+        let (end, start) = (name == b"Record Window End", name.starts_with(b"Iteration Start"));
+        if (end || start)
+            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes)
+        {
+            if end {
+                self.columns.window_end = Some(ts);
+            } else if self.columns.window_start.is_none() {
+                self.columns.window_start = Some(ts);
+            }
+        }
+    }
+}
+
+/// `"key": value` of an object, from the place of the key's quote.
+fn member(key: usize, value: Token) -> Token {
+    Token { start: key, end: value.end + usize::from(value.is_text()), kind: Kind::Nested }
+}
+
+/// Keys that may follow a name; a name with bare quotes ends before one of them.
+const KEYS_AFTER_NAME: [&[u8]; 9] = [b"pid", b"tid", b"ts", b"dur", b"cat", b"ph", b"args", b"id", b"s"];
+
+/// A string that may hold bare quotes: it ends at a quote that is followed by a known key and a
+/// colon, or by the end of the event.
+fn loose_string(c: &mut Cursor) -> Parse<Token> {
+    if c.peek()? != b'"' {
+        return c.value();
+    }
+    let start = c.pos + 1;
+    let mut at = start;
+    let mut kind = Kind::Text;
+    loop {
+        let rest = c.buf.get(at..).ok_or(Halt::Incomplete)?;
+        at += memchr::memchr2(b'"', b'\\', rest).ok_or(Halt::Incomplete)?;
+        if c.buf[at] == b'\\' {
+            kind = Kind::Escaped;
+            at += 2;
+            continue;
+        }
+        if ends_name(Cursor::new(c.buf, at + 1))? {
+            c.pos = at + 1;
+            return Ok(Token { start, end: at, kind });
+        }
+        at += 1;
+    }
+}
+
+fn ends_name(mut c: Cursor) -> Parse<bool> {
+    if c.peek()? != b',' {
+        return Ok(false);
+    }
+    c.pos += 1;
+    if c.peek()? != b'"' {
+        return Ok(false);
+    }
+    let key = c.string()?;
+    Ok(KEYS_AFTER_NAME.contains(&key.bytes(c.buf)) && c.peek()? == b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: LoadOptions, text: &str) -> EventReader {
+        let mut r = EventReader::new(options);
+        let mut c = Cursor::new(text.as_bytes(), 0);
+        assert_eq!(r.collect(&mut c, Rules::Strict), Ok(()));
+        r.commit(text.as_bytes(), 0);
+        r
+    }
+
+    #[test]
+    fn an_event_becomes_a_row_whatever_the_order_of_its_keys() {
+        let text = r#"{"args": {"stream": 7, "correlation": 12, "grid": [1, 2, 3], "x": {"y": 1}}, "tid": 7,
+            "pid": 0, "dur": 2.5, "ts": 10.125, "name": "k", "cat": "kernel", "ph": "X"}"#;
+        let r = read(LoadOptions { rest_args: true, ..LoadOptions::default() }, text);
+        let c = &r.columns;
+        assert_eq!((c.ts[0], c.dur[0]), (10_125, 2_500));
+        assert_eq!(c.args.int(Arg::Stream, 0), Some(7));
+        assert_eq!(c.strings.get(c.args.text(Arg::Grid, 0).unwrap()), "[1,2,3]");
+        assert_eq!(c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32)), r#"{"x":{"y":1}}"#);
+        assert!(c.has_fraction);
+    }
+
+    #[test]
+    fn a_name_with_bare_quotes_ends_before_the_next_key() {
+        let text = r#"{"ph":"X","name": "f({"a": 1, "pid": 2})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
+        let mut r = EventReader::new(LoadOptions::default());
+        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Rules::Strict), Err(Halt::Syntax));
+        let text = r#"{"ph":"X","name": "f({"a": 1})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
+        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Rules::LooseName), Ok(()));
+        r.commit(text.as_bytes(), 0);
+        assert_eq!(r.columns.strings.get(r.columns.name[0]), r#"f({"a": 1})"#);
+        assert_eq!(r.columns.health.count(Counter::UnescapedQuote), 1);
+    }
+
+    #[test]
+    fn every_argument_key_is_found() {
+        for spec in ARGS {
+            for key in spec.keys {
+                assert_eq!(KEYS.find(key.as_bytes()), Some(spec.id));
+            }
+        }
+        assert_eq!(KEYS.find(b"no such key"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Keys beside the events: small or rare values, read by simd-json.
+
+use crate::model::health::{Counter, Health};
+use crate::model::meta::{Device, Meta, ProcessGroup};
+use simd_json::OwnedValue as Value;
+use simd_json::prelude::*;
+
+/// Takes one top-level `key: value` into the metadata. `raw` is the value's JSON text.
+pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
+    let Ok(value) = simd_json::to_owned_value(&mut raw.to_vec()) else {
+        health.add(Counter::TopLevelSkipped, 1, Some(at), key);
+        return;
+    };
+    match key {
+        "schemaVersion" => meta.schema_version = value.as_i64(),
+        "baseTimeNanoseconds" => meta.base_ns = int(&value),
+        "distributedInfo" => distributed(meta, &value),
+        "deviceProperties" | "computeProperties" => {
+            meta.devices = value.as_array().into_iter().flatten().map(device).collect();
+        }
+        "host_name" => meta.host_name = value.as_str().map(str::to_string),
+        "trace_id" => meta.trace_id = value.as_str().map(str::to_string),
+        "traceName" => {
+            let name = |s: &str| s.rsplit(['/', '\\']).next().unwrap_or(s).to_string();
+            meta.trace_name = value.as_str().map(name);
+        }
+        _ => {
+            meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());
+        }
+    }
+}
+
+fn distributed(meta: &mut Meta, value: &Value) {
+    meta.rank = value.get("rank").and_then(small);
+    meta.world_size = value.get("world_size").and_then(small);
+    meta.backend = value.get("backend").and_then(|v| v.as_str()).map(str::to_string);
+    let groups = value.get("pg_config").and_then(|v| v.as_array());
+    meta.groups = groups.into_iter().flatten().map(group).collect();
+}
+
+fn group(value: &Value) -> ProcessGroup {
+    let text = |key: &str| value.get(key).map(text_of).unwrap_or_default();
+    ProcessGroup {
+        name: text("pg_name"),
+        desc: text("pg_desc"),
+        size: value.get("pg_size").and_then(small),
+        ranks: value.get("ranks").map(rank_list).unwrap_or_default(),
+    }
+}
+
+/// Member ranks: a list of integers, or (on-demand traces) the same as text, perhaps cut.
+fn rank_list(value: &Value) -> Vec<u32> {
+    if let Some(list) = value.as_array() {
+        return list.iter().filter_map(small).collect();
+    }
+    let text = value.as_str().unwrap_or_default();
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|s| !s.is_empty());
+    numbers.filter_map(|s| s.parse().ok()).collect()
+}
+
+fn device(value: &Value) -> Device {
+    let number = |keys: [&str; 2]| keys.iter().find_map(|k| value.get(*k)).and_then(int);
+    let major = number(["computeMajor", "major"]);
+    let minor = number(["computeMinor", "minor"]);
+    Device {
+        id: value.get("id").and_then(int).unwrap_or(-1),
+        name: value.get("name").map(text_of).unwrap_or_default(),
+        memory_bytes: number(["totalGlobalMem", "totalGlobalMem"]).and_then(|v| u64::try_from(v).ok()),
+        sm_count: number(["numSms", "multiProcessorCount"]).and_then(|v| u32::try_from(v).ok()),
+        compute_capability: major.map(|m| format!("{m}.{}", minor.unwrap_or(0))),
+    }
+}
+
+/// An integer, also when it is written as text.
+fn int(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str().and_then(|s| s.trim().parse().ok()))
+}
+
+fn small(value: &Value) -> Option<u32> {
+    int(value).and_then(|v| u32::try_from(v).ok())
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.encode(), str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_and_groups_are_read_in_both_spellings() {
+        let (mut meta, mut health) = (Meta::default(), Health::default());
+        let raw = br#"{"rank": "3", "world_size": 8, "pg_config": [
+            {"pg_name": "0", "pg_size": 2, "ranks": "[0, 1]"}, {"pg_name": 1, "ranks": [2, 3]}]}"#;
+        take(&mut meta, "distributedInfo", raw, &mut health, 0);
+        assert_eq!((meta.rank, meta.world_size), (Some(3), Some(8)));
+        assert_eq!(meta.groups[0].ranks, [0, 1]);
+        assert_eq!((meta.groups[1].name.as_str(), &meta.groups[1].ranks[..]), ("1", &[2, 3][..]));
+        take(&mut meta, "WARNING", br#"["a" b"]"#, &mut health, 9);
+        assert_eq!(health.count(Counter::TopLevelSkipped), 1);
+    }
+}

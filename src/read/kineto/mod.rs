@@ -1,0 +1,9 @@
+//! Kineto's Chrome-trace JSON: tokens, events, the document around them, and its pieces.
+
+pub mod cursor;
+pub mod document;
+pub mod event;
+pub mod header;
+pub mod number;
+pub mod pieces;
+pub mod text;

@@ -1,0 +1,162 @@
+//! Text of JSON strings: escapes undone, invalid UTF-8 replaced, counted.
+
+use super::cursor::{Kind, Token};
+use crate::model::health::{Counter, Health};
+use crate::model::events::Columns;
+use crate::model::strings::StrId;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Interns the texts of one piece of a file.
+#[derive(Default)]
+pub struct Texts {
+    /// Texts with control characters: each place where they stand raw is counted, not only the first.
+    odd: HashSet<StrId>,
+}
+
+impl Texts {
+    /// The interned text of a token (the raw text, for a bare one).
+    #[inline]
+    pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut Columns, at: u64) -> StrId {
+        let raw = token.bytes(buf);
+        if token.kind != Kind::Escaped
+            && let Some(id) = columns.strings.lookup(raw)
+            && (self.odd.is_empty() || !self.odd.contains(&id))
+        {
+            return id;
+        }
+        self.decode_and_intern(token, raw, columns, at)
+    }
+
+    #[cold]
+    fn decode_and_intern(&mut self, token: Token, raw: &[u8], columns: &mut Columns, at: u64) -> StrId {
+        let text = decode(raw, token.kind == Kind::Escaped, &mut columns.health, at);
+        let id = columns.strings.intern(&text);
+        if text.bytes().any(is_control) {
+            self.odd.insert(id);
+        }
+        id
+    }
+}
+
+fn is_control(b: u8) -> bool {
+    b < 0x20 || b == 0x7f
+}
+
+/// The text of a JSON string's inside.
+pub fn decode<'a>(raw: &'a [u8], escaped: bool, health: &mut Health, at: u64) -> Cow<'a, str> {
+    if raw.iter().any(|b| is_control(*b)) {
+        health.hit(Counter::ControlChar, at);
+    }
+    let text = String::from_utf8_lossy(raw);
+    if matches!(text, Cow::Owned(_)) {
+        health.hit(Counter::InvalidUtf8, at);
+    }
+    if escaped { Cow::Owned(unescape(&text, health, at)) } else { text }
+}
+
+/// Undoes JSON escapes; an escape that JSON does not know keeps its backslash.
+fn unescape(text: &str, health: &mut Health, at: u64) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut bad = false;
+    while let Some(i) = rest.find('\\') {
+        out.push_str(&rest[..i]);
+        let tail = &rest[i + 1..];
+        let simple = match tail.as_bytes().first() {
+            Some(b'"') => Some('"'),
+            Some(b'\\') => Some('\\'),
+            Some(b'/') => Some('/'),
+            Some(b'b') => Some('\u{8}'),
+            Some(b'f') => Some('\u{c}'),
+            Some(b'n') => Some('\n'),
+            Some(b'r') => Some('\r'),
+            Some(b't') => Some('\t'),
+            _ => None,
+        };
+        if let Some(c) = simple {
+            out.push(c);
+            rest = &tail[1..];
+        } else if let Some((c, used)) = unicode_escape(tail) {
+            out.push(c);
+            rest = &tail[used..];
+        } else {
+            bad = true;
+            out.push('\\');
+            rest = tail;
+        }
+    }
+    out.push_str(rest);
+    if bad {
+        health.hit(Counter::BadEscape, at);
+    }
+    out
+}
+
+/// `uXXXX` with its surrogate pair, if any; a lone surrogate reads U+FFFD. Returns the bytes used.
+fn unicode_escape(tail: &str) -> Option<(char, usize)> {
+    let unit = |s: &str| -> Option<u32> {
+        let hex = s.strip_prefix('u')?.get(..4)?;
+        hex.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(hex, 16).ok())?
+    };
+    let first = unit(tail)?;
+    if (0xd800..0xdc00).contains(&first) {
+        let second = tail.get(5..).and_then(|s| s.strip_prefix('\\')).and_then(unit);
+        if let Some(low @ 0xdc00..0xe000) = second {
+            let code = 0x10000 + ((first - 0xd800) << 10) + (low - 0xdc00);
+            return Some((char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11));
+        }
+    }
+    Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 5))
+}
+
+/// JSON text without the white space between its tokens, escapes as they are.
+pub fn compact(raw: &[u8]) -> Cow<'_, [u8]> {
+    if !raw.iter().any(|b| b.is_ascii_whitespace()) {
+        return Cow::Borrowed(raw);
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let (mut inside, mut escaped) = (false, false);
+    for &b in raw {
+        if inside {
+            out.push(b);
+            if escaped {
+                escaped = false;
+            } else if b == b'\\' {
+                escaped = true;
+            } else if b == b'"' {
+                inside = false;
+            }
+        } else if !b.is_ascii_whitespace() {
+            out.push(b);
+            inside = b == b'"';
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(raw: &[u8]) -> (String, Vec<Counter>) {
+        let mut h = Health::default();
+        let text = decode(raw, raw.contains(&b'\\'), &mut h, 0).into_owned();
+        (text, h.iter().map(|(c, _)| c).collect())
+    }
+
+    #[test]
+    fn escapes_are_undone_and_unknown_ones_kept() {
+        assert_eq!(read(br#"a\n\"b\"\/\\"#).0, "a\n\"b\"/\\");
+        assert_eq!(read(br"\u00e9\ud83d\ude00").0, "é😀");
+        assert_eq!(read(br"\ud83d!").0, "\u{fffd}!");
+        assert_eq!(read(br"C:\wdir\x"), ("C:\\wdir\\x".to_string(), vec![Counter::BadEscape]));
+        assert_eq!(read(b"a\x01b"), ("a\u{1}b".to_string(), vec![Counter::ControlChar]));
+        assert_eq!(read(b"a\xffb"), ("a\u{fffd}b".to_string(), vec![Counter::InvalidUtf8]));
+    }
+
+    #[test]
+    fn compact_json_keeps_what_is_inside_strings() {
+        assert_eq!(&*compact(br#"[1, 2, "a b\" c" ]"#), br#"[1,2,"a b\" c"]"#);
+    }
+}

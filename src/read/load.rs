@@ -1,0 +1,229 @@
+//! One file from path to columns: unpack, parse, read a second time when its fractions are unpadded,
+//! add the base time.
+
+use super::kineto::document::{Document, Refusal};
+use super::kineto::event::LoadOptions;
+use super::kineto::number::{Fraction, FractionVerdict};
+use super::kineto::pieces::read_pieces;
+use super::source::{ByteCount, Input, Packing, Source, SourceError, open, packing};
+use crate::error::ReadError;
+use crate::model::events::Columns;
+use crate::model::health::Counter;
+use crate::model::meta::{Meta, TimeEra};
+use std::io;
+
+/// How a file is spread over cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// All of it on the calling thread: as many files as cores, or one thread.
+    Inline,
+    /// Unpacking on a second thread; plain files in pieces on all.
+    AllCores,
+}
+
+/// One file, read.
+pub struct Loaded {
+    pub columns: Columns,
+    pub meta: Meta,
+    /// Size of the unpacked text, bytes.
+    pub unpacked_bytes: u64,
+}
+
+/// Bytes of text per step; small enough to stay in the cache between unpacking and parsing.
+const BLOCK: usize = 256 << 10;
+/// Bytes of a plain file per piece.
+const PIECE: usize = 4 << 20;
+
+/// Reads one file.
+///
+/// # Errors
+/// [`ReadError`] when the file is no trace, holds no event or cannot be read. A file that is cut or
+/// damaged is read as far as it goes, with health counters.
+pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCount) -> Result<Loaded, ReadError> {
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let packed = packing(&input.path).map_err(io_error)?;
+    let mut document = read_document(input, packed, options, spread, count)?;
+    let shapes = document.reader.shapes;
+    match shapes.verdict() {
+        FractionVerdict::Padded => {}
+        FractionVerdict::Reserialised => {
+            document.reader.columns.health.add(Counter::Reserialised, shapes.short, None, "");
+        }
+        FractionVerdict::Ambiguous => {
+            document.reader.columns.health.add(Counter::AmbiguousFraction, shapes.short, None, "");
+        }
+        FractionVerdict::Unpadded => {
+            let options = LoadOptions { fraction: Fraction::Unpadded, ..options };
+            document = read_document(input, packed, options, spread, count)?;
+            document.reader.columns.health.add(Counter::UnpaddedFraction, shapes.short, None, "");
+        }
+    }
+    let unpacked_bytes = document.offset();
+    let Document { reader, mut meta, .. } = document;
+    let mut columns = reader.columns;
+    columns.pair_marks();
+    if input.path.extension().is_some_and(|e| e == "tmp") {
+        columns.health.note(Counter::Temporary, &input.shown);
+    }
+    if columns.is_empty() {
+        return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(columns.health) });
+    }
+    settle_times(&mut columns, &mut meta);
+    Ok(Loaded { columns, meta, unpacked_bytes })
+}
+
+fn read_document(
+    input: &Input,
+    packed: Packing,
+    options: LoadOptions,
+    spread: Spread,
+    count: &ByteCount,
+) -> Result<Document, ReadError> {
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let mut document = Document::new(options);
+    let ahead = spread == Spread::AllCores && packed != Packing::Plain;
+    let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
+    let pieces = spread == Spread::AllCores && packed == Packing::Plain;
+    let outcome = stream(&mut document, source.as_mut(), pieces)
+        .and_then(|how| match how {
+            Streamed::Finished => Ok(Ok(())),
+            Streamed::InEvents => {
+                // a plain file: its events on all cores, then the rest in order
+                let size = std::fs::metadata(&input.path)?.len();
+                match read_pieces(&mut document, &input.path, size, PIECE, options, count)? {
+                    Err(refusal) => Ok(Err(refusal)),
+                    Ok(at) => {
+                        let mut rest = FromOffset::open(&input.path, at)?;
+                        stream(&mut document, &mut rest, false).map(|_| Ok(()))
+                    }
+                }
+            }
+            Streamed::Refused(refusal) => Ok(Err(refusal)),
+        })
+        .map_err(io_error)?;
+    outcome.map_err(|r| refused(input, r))?;
+    if source.trailing().garbage {
+        document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
+    }
+    document.finish().map_err(|r| match r {
+        Refusal::NoEvents => ReadError::NoEvents {
+            file: input.shown.clone(),
+            health: Box::new(document.reader.columns.health.clone()),
+        },
+        other => refused(input, other),
+    })?;
+    Ok(document)
+}
+
+fn refused(input: &Input, refusal: Refusal) -> ReadError {
+    let file = input.shown.clone();
+    match refusal {
+        Refusal::Empty => ReadError::Empty { file },
+        Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint },
+        Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
+        Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
+    }
+}
+
+enum Streamed {
+    Finished,
+    /// Stopped at the event array, as asked.
+    InEvents,
+    Refused(Refusal),
+}
+
+/// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
+fn stream(document: &mut Document, source: &mut dyn Source, stop_at_events: bool) -> io::Result<Streamed> {
+    let mut buf = vec![0; BLOCK];
+    let mut filled = 0;
+    loop {
+        let (n, cut) = match source.read(&mut buf[filled..]) {
+            Ok(n) => (n, None),
+            Err(SourceError::Cut { reason }) => (0, Some(reason)),
+            Err(SourceError::Io(e)) => return Err(e),
+        };
+        filled += n;
+        if n == 0 {
+            if let Some(reason) = &cut {
+                let at = document.offset() + filled as u64;
+                document.reader.columns.health.add(Counter::Truncated, 1, Some(at), reason);
+            }
+            let cut_before = document.reader.columns.health.count(Counter::Truncated);
+            if let Err(refusal) = document.feed_last(&buf[..filled], cut_before > 0) {
+                return Ok(Streamed::Refused(refusal));
+            }
+            return Ok(Streamed::Finished);
+        }
+        let used = match document.feed(&buf[..filled], false) {
+            Ok(used) => used,
+            Err(refusal) => return Ok(Streamed::Refused(refusal)),
+        };
+        if stop_at_events && document.in_events() {
+            return Ok(Streamed::InEvents);
+        }
+        buf.copy_within(used..filled, 0);
+        filled -= used;
+        if filled == buf.len() {
+            // one value is larger than the buffer
+            buf.resize(buf.len() * 2, 0);
+        }
+    }
+}
+
+/// The rest of a plain file.
+struct FromOffset(std::fs::File);
+
+impl FromOffset {
+    fn open(path: &std::path::Path, at: u64) -> io::Result<Self> {
+        use std::io::Seek;
+        let mut file = std::fs::File::open(path)?;
+        file.seek(io::SeekFrom::Start(at))?;
+        Ok(Self(file))
+    }
+}
+
+impl Source for FromOffset {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        use std::io::Read;
+        self.0.read(out).map_err(SourceError::Io)
+    }
+}
+
+/// Times below this many ns cannot be since 1970 (trace-format, section 3, rule 5).
+const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;
+
+/// Adds the base time, tells the era, clips durations beyond the record window.
+fn settle_times(columns: &mut Columns, meta: &mut Meta) {
+    let span = columns.window_end.zip(columns.window_start).map(|(e, s)| (s, e)).filter(|(s, e)| e > s);
+    let mut overflow = 0;
+    for (ts, dur) in columns.ts.iter().zip(columns.dur.iter_mut()) {
+        let too_long = span.is_some_and(|(s, e)| *dur > e - s) || ts.checked_add(*dur).is_none();
+        if too_long {
+            // a span row may be as long as the window and a little more: only what passes its end is cut
+            let end = span.map_or(*ts, |(_, e)| e);
+            let clipped = (end.saturating_sub(*ts)).clamp(0, *dur);
+            overflow += u64::from(clipped != *dur);
+            *dur = clipped;
+        }
+    }
+    columns.health.add(Counter::DurOverflow, overflow, None, "");
+    meta.era = match meta.base_ns {
+        Some(_) => TimeEra::Based,
+        None if columns.ts.iter().all(|t| t.abs() < EPOCH_MIN_NS) => {
+            columns.health.add(Counter::BaseMissing, 1, None, "");
+            TimeEra::Unknown
+        }
+        None if columns.has_fraction => TimeEra::EpochDecimal,
+        None => TimeEra::EpochInteger,
+    };
+    if let Some(base) = meta.base_ns {
+        for ts in &mut columns.ts {
+            *ts = ts.saturating_add(base);
+        }
+        for flow in &mut columns.flows {
+            flow.ts = flow.ts.saturating_add(base);
+        }
+        columns.window_start = columns.window_start.map(|t| t.saturating_add(base));
+        columns.window_end = columns.window_end.map(|t| t.saturating_add(base));
+    }
+}

@@ -1,0 +1,6 @@
+//! From bytes to one rank's columns. Nothing outside this module knows JSON.
+
+pub mod discover;
+pub mod kineto;
+pub mod load;
+pub mod source;

@@ -1,0 +1,269 @@
+//! Where bytes come from: plain, gzip or zstd files, and standard input. The first bytes decide, not
+//! the name; compressed data is inflated as a stream, so a rank's text is never whole in memory.
+
+use flate2::bufread::GzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+/// A trace to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    pub path: PathBuf,
+    /// What messages call it; standard input is spooled to a file but still called `<stdin>`.
+    pub shown: String,
+    /// Named on the command line, not found in a folder: then a file that is no trace is an error.
+    pub named: bool,
+}
+
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// Bytes read so far from files, for progress.
+pub type ByteCount = Arc<AtomicU64>;
+
+/// Why bytes stopped coming before the end.
+#[derive(Debug)]
+pub enum SourceError {
+    Io(io::Error),
+    /// The packed data ends early or is damaged: what came before is good.
+    Cut { reason: String },
+}
+
+/// What stands after compressed data, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Trailing {
+    pub garbage: bool,
+}
+
+/// A stream of unpacked bytes.
+pub trait Source: Send {
+    /// Fills `out` as far as it can; 0 at the end.
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError>;
+    /// Whether bytes after the compressed data were ignored; known at the end.
+    fn trailing(&self) -> Trailing {
+        Trailing::default()
+    }
+}
+
+/// How a file is packed, from its first four bytes.
+pub fn packing(path: &Path) -> io::Result<Packing> {
+    let mut head = [0; 4];
+    let mut file = File::open(path)?;
+    let mut n = 0;
+    while n < head.len() {
+        match file.read(&mut head[n..])? {
+            0 => break,
+            k => n += k,
+        }
+    }
+    Ok(match &head[..n] {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
+        _ => Packing::Plain,
+    })
+}
+
+/// Opens a file as a stream of unpacked bytes. With `ahead`, unpacking runs on a thread of its own.
+pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
+    let counted = Counted { inner: File::open(path)?, count: Arc::clone(count) };
+    let source: Box<dyn Source> = match packing {
+        Packing::Plain => return Ok(Box::new(Plain(counted))),
+        Packing::Gzip => Box::new(Gzip { members: Members::Next(BufReader::with_capacity(PACKED_BUFFER, counted)), garbage: false }),
+        Packing::Zstd => Box::new(Zstd(zstd::stream::read::Decoder::new(counted)?)),
+    };
+    Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
+}
+
+/// A range of a plain file, for reading in pieces on several cores.
+pub fn read_range(path: &Path, start: u64, len: usize, count: &ByteCount) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut out = Vec::with_capacity(len);
+    Counted { inner: file, count: Arc::clone(count) }.take(len as u64).read_to_end(&mut out)?;
+    Ok(out)
+}
+
+const PACKED_BUFFER: usize = 64 << 10;
+
+struct Counted<R> {
+    inner: R,
+    count: ByteCount,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.count.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+struct Plain(Counted<File>);
+
+impl Source for Plain {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        fill(&mut self.0, out).map_err(SourceError::Io)
+    }
+}
+
+/// Reads until `out` is full or the stream ends.
+fn fill(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < out.len() {
+        match from.read(&mut out[n..]) {
+            Ok(0) => break,
+            Ok(k) => n += k,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            // what came before the damage is good: the error comes with the next call
+            Err(_) if n > 0 => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(n)
+}
+
+type Packed = BufReader<Counted<File>>;
+
+enum Members {
+    /// Before a member's header, or at the end.
+    Next(Packed),
+    Inside(Box<GzDecoder<Packed>>),
+    Done,
+}
+
+/// Gzip, one member after the other.
+struct Gzip {
+    members: Members,
+    garbage: bool,
+}
+
+impl Source for Gzip {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        loop {
+            match std::mem::replace(&mut self.members, Members::Done) {
+                Members::Done => return Ok(0),
+                Members::Next(mut packed) => {
+                    let head = packed.fill_buf().map_err(SourceError::Io)?;
+                    if head.is_empty() {
+                        continue;
+                    }
+                    if !(head[0] == 0x1f && head.get(1).is_none_or(|b| *b == 0x8b)) {
+                        // zeros are padding (tapes, block devices), anything else was not ours
+                        self.garbage = head.iter().any(|b| *b != 0);
+                        continue;
+                    }
+                    self.members = Members::Inside(Box::new(GzDecoder::new(packed)));
+                }
+                Members::Inside(mut member) => match fill(&mut member, out) {
+                    Ok(0) => self.members = Members::Next(member.into_inner()),
+                    Ok(n) => {
+                        self.members = Members::Inside(member);
+                        return Ok(n);
+                    }
+                    Err(e) => return Err(cut("gzip", &e)),
+                },
+            }
+        }
+    }
+
+    fn trailing(&self) -> Trailing {
+        Trailing { garbage: self.garbage }
+    }
+}
+
+struct Zstd(zstd::stream::read::Decoder<'static, BufReader<Counted<File>>>);
+
+impl Source for Zstd {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        fill(&mut self.0, out).map_err(|e| cut("zstd", &e))
+    }
+}
+
+fn cut(format: &str, e: &io::Error) -> SourceError {
+    let reason = if e.kind() == io::ErrorKind::UnexpectedEof {
+        format!("the {format} stream ends early")
+    } else {
+        format!("the {format} stream is damaged ({e})")
+    };
+    SourceError::Cut { reason }
+}
+
+/// Blocks that wait between the two threads.
+const BLOCKS_AHEAD: usize = 4;
+const BLOCK: usize = 256 << 10;
+
+/// Runs another source on a thread of its own, a few blocks ahead.
+struct Ahead {
+    blocks: mpsc::Receiver<Result<Vec<u8>, SourceError>>,
+    current: Vec<u8>,
+    used: usize,
+    garbage: Arc<AtomicU64>,
+}
+
+impl Ahead {
+    fn new(mut source: Box<dyn Source>) -> Self {
+        let (send, blocks) = mpsc::sync_channel(BLOCKS_AHEAD);
+        let garbage = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&garbage);
+        std::thread::spawn(move || {
+            loop {
+                let mut block = vec![0; BLOCK];
+                let step = source.read(&mut block);
+                let last = !matches!(step, Ok(1..));
+                if last {
+                    seen.store(u64::from(source.trailing().garbage), Ordering::Release);
+                }
+                let step = step.map(|n| {
+                    block.truncate(n);
+                    block
+                });
+                if send.send(step).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Self { blocks, current: Vec::new(), used: 0, garbage }
+    }
+}
+
+impl Source for Ahead {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        let mut n = 0;
+        while n < out.len() {
+            if self.used == self.current.len() {
+                match self.blocks.recv() {
+                    Ok(Ok(block)) if !block.is_empty() => {
+                        self.current = block;
+                        self.used = 0;
+                    }
+                    Ok(Err(e)) if n == 0 => return Err(e),
+                    Ok(Err(e)) => {
+                        // hand out what came before, and the error with the next call
+                        let (send, blocks) = mpsc::sync_channel(1);
+                        let _ = send.send(Err(e));
+                        self.blocks = blocks;
+                        break;
+                    }
+                    Ok(Ok(_)) | Err(mpsc::RecvError) => break,
+                }
+            }
+            let k = (out.len() - n).min(self.current.len() - self.used);
+            out[n..n + k].copy_from_slice(&self.current[self.used..self.used + k]);
+            self.used += k;
+            n += k;
+        }
+        Ok(n)
+    }
+
+    fn trailing(&self) -> Trailing {
+        Trailing { garbage: self.garbage.load(Ordering::Acquire) != 0 }
+    }
+}

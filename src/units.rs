@@ -1,0 +1,125 @@
+//! Time and size units, and the only place that formats them.
+//!
+//! Every time in the crate is an `i64` of nanoseconds, every span is half open `[start, end)`,
+//! every size is bytes. Ratios become `f64` at the last step, here or in an analysis' output row.
+
+/// Nanoseconds: a point in time (Unix epoch, or the file's own origin) or a length.
+pub type Ns = i64;
+
+/// A half-open span of time `[start, end)`, in ns. Empty when `end <= start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    pub start: Ns,
+    pub end: Ns,
+}
+
+impl Span {
+    pub const fn new(start: Ns, end: Ns) -> Self {
+        Self { start, end }
+    }
+
+    /// Length in ns; 0 for an empty span, never negative.
+    pub fn len(self) -> Ns {
+        self.end.saturating_sub(self.start).max(0)
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// The part of `self` inside `other` (possibly empty).
+    pub fn intersect(self, other: Span) -> Span {
+        Span::new(self.start.max(other.start), self.end.min(other.end))
+    }
+
+    /// Whether the instant `t` lies inside.
+    pub fn holds(self, t: Ns) -> bool {
+        self.start <= t && t < self.end
+    }
+}
+
+/// `part / whole` as a ratio, `None` where the denominator is 0.
+pub fn ratio(part: Ns, whole: Ns) -> Option<f64> {
+    (whole != 0).then(|| part as f64 / whole as f64)
+}
+
+/// `100 * part / whole`, `None` where the denominator is 0.
+pub fn percent(part: Ns, whole: Ns) -> Option<f64> {
+    (whole != 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
+/// A duration for people: three or four significant digits and a unit, e.g. `12.35 ms`.
+pub fn fmt_ns(ns: Ns) -> String {
+    let a = (ns as f64).abs();
+    let (value, unit) = if a < 1e3 {
+        return format!("{ns} ns");
+    } else if a < 1e6 {
+        (ns as f64 / 1e3, "us")
+    } else if a < 1e9 {
+        (ns as f64 / 1e6, "ms")
+    } else {
+        (ns as f64 / 1e9, "s")
+    };
+    format!("{} {unit}", significant(value))
+}
+
+/// A size for people, powers of 1000, e.g. `35.2 MB`.
+pub fn fmt_bytes(bytes: u64) -> String {
+    let b = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", significant(b / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} MB", significant(b / 1e6)),
+        _ => format!("{} GB", significant(b / 1e9)),
+    }
+}
+
+/// A percentage for people: `12.3 %`, or `-` where there is none.
+pub fn fmt_pct(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_string(), |v| format!("{v:.1} %"))
+}
+
+/// An integer with thousands separated by commas.
+pub fn fmt_count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn significant(v: f64) -> String {
+    let a = v.abs();
+    if a < 10.0 {
+        format!("{v:.2}")
+    } else if a < 100.0 {
+        format!("{v:.1}")
+    } else {
+        format!("{v:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_with_a_fitting_unit() {
+        assert_eq!(fmt_ns(999), "999 ns");
+        assert_eq!(fmt_ns(1_500), "1.50 us");
+        assert_eq!(fmt_ns(12_345_678), "12.3 ms");
+        assert_eq!(fmt_ns(-2_000_000_000), "-2.00 s");
+        assert_eq!(fmt_count(1_234_567), "1,234,567");
+        assert_eq!(fmt_bytes(35_154_637), "35.2 MB");
+    }
+
+    #[test]
+    fn ratios_of_nothing_are_absent() {
+        assert_eq!(ratio(1, 0), None);
+        assert_eq!(percent(1, 4), Some(25.0));
+    }
+}
