@@ -1,4 +1,5 @@
 //! `hta`: holistic trace analysis.
+pub mod analysis;
 pub mod error;
 pub mod model;
 pub mod read;

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod args;
+pub mod builder;
 pub mod category;
 pub mod events;
 pub mod health;

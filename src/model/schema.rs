@@ -187,6 +187,17 @@ pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
     Batch { spec, rows }
 }
 
+/// The name of a column: its identifier, or the text given for it.
+#[macro_export]
+macro_rules! column_name {
+    ($col:ident) => {
+        stringify!($col)
+    };
+    ($col:ident $shown:literal) => {
+        $shown
+    };
+}
+
 /// Declares a table: a builder, its row type and its [`TableSpec`].
 ///
 /// ```ignore
@@ -201,7 +212,7 @@ pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
 #[macro_export]
 macro_rules! table {
     ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
-        $($col:ident : $ty:ty, $unit:literal, $cdoc:literal;)+
+        $($col:ident $(as $shown:literal)? : $ty:ty, $unit:literal, $cdoc:literal;)+
     }) => {
         $(#[doc = $doc])+
         #[derive(Default)]
@@ -219,7 +230,7 @@ macro_rules! table {
                 doc: concat!($($doc),+),
                 order: $order,
                 columns: &[$($crate::model::schema::ColumnSpec {
-                    name: stringify!($col),
+                    name: $crate::column_name!($col $($shown)?),
                     kind: <$ty as $crate::model::schema::Cell>::KIND,
                     nullable: <$ty as $crate::model::schema::Cell>::NULLABLE,
                     unit: $unit,

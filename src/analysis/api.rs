@@ -1,0 +1,143 @@
+//! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
+
+use crate::model::rank_trace::{ModelOptions, RankTrace};
+use crate::model::schema::{Batch, TableSpec};
+use crate::units::Ns;
+use serde::Serialize;
+
+/// Another tool whose definitions an analysis can answer in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compat {
+    /// Meta's Holistic Trace Analysis 0.5.0.
+    Hta,
+    /// AMD's TraceLens.
+    TraceLens,
+}
+
+impl Compat {
+    pub fn name(self) -> &'static str {
+        match self {
+            Compat::Hta => "hta",
+            Compat::TraceLens => "tracelens",
+        }
+    }
+}
+
+/// Additional keys of `kernels_by_name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelKeys {
+    pub op: bool,
+    pub shape: bool,
+    pub stream: bool,
+}
+
+/// What all analyses are told.
+pub struct Options {
+    pub model: ModelOptions,
+    /// Below this length, a wait after the launch call is a kernel wait, ns.
+    pub kernel_wait_max: Ns,
+    /// Rows that are printed; tables are never shortened.
+    pub top: usize,
+    pub kernel_keys: KernelKeys,
+    pub compat: Option<Compat>,
+}
+
+/// One rank's bounded contribution.
+#[derive(Debug, Clone, Default)]
+pub struct Partial {
+    pub rank: u32,
+    pub tables: Vec<Batch>,
+    /// Why there are no rows.
+    pub reason: Option<&'static str>,
+}
+
+impl Partial {
+    /// The rank's rows of a table.
+    pub fn table(&self, spec: &TableSpec) -> Option<&Batch> {
+        self.tables.iter().find(|b| b.spec.name == spec.name)
+    }
+}
+
+/// What `map` gives: rows that are written at once, and the partial.
+#[derive(Debug, Clone, Default)]
+pub struct Mapped {
+    pub rows: Vec<Batch>,
+    pub partial: Partial,
+}
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Follows from recorded times alone.
+    Measured,
+    /// Rests on an interpretation that the sentence names.
+    Inferred,
+}
+
+/// Something a person can act on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    pub analysis: &'static str,
+    pub ranks: Vec<u32>,
+    /// Labels of the steps it is about; empty: all, or there are none.
+    pub steps: Vec<String>,
+    /// What it costs, ns per step (or per window where there are no steps).
+    pub cost_ns_per_step: Ns,
+    /// The same as a share of the step.
+    pub share_of_step: Option<f64>,
+    pub certainty: Certainty,
+    pub sentence: String,
+    /// Table with the rows it stands on.
+    pub table: &'static str,
+}
+
+/// How a column of a view is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A small table for people: strings, ready to be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    pub title: String,
+    pub columns: Vec<(&'static str, Align)>,
+    pub rows: Vec<Vec<String>>,
+    /// Lines below the table.
+    pub notes: Vec<String>,
+}
+
+/// What `reduce` gives.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    pub tables: Vec<Batch>,
+    pub findings: Vec<Finding>,
+    pub views: Vec<View>,
+}
+
+/// One analysis. Adding one is a new file and a line in the registry.
+pub trait Analysis: Sync {
+    /// Subcommand, file and section.
+    fn stem(&self) -> &'static str;
+    /// One line for `hta list`.
+    fn title(&self) -> &'static str;
+    /// What it measures, formulas, and when it misleads: the page of `hta explain`.
+    fn explain(&self) -> &'static str;
+    /// Tables it writes; the subcommand prints the first.
+    fn tables(&self) -> &'static [&'static TableSpec];
+    /// Tables it writes in another tool's definitions; empty where it has none.
+    fn compat_tables(&self, _compat: Compat) -> &'static [&'static TableSpec] {
+        &[]
+    }
+    /// One rank. Pure, so ranks run in parallel.
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
+    /// All ranks, in order of rank.
+    fn reduce(&self, partials: &[Partial], options: &Options) -> Output;
+
+    /// Tables for the chosen definitions.
+    fn declared(&self, compat: Option<Compat>) -> &'static [&'static TableSpec] {
+        compat.map_or_else(|| self.tables(), |c| self.compat_tables(c))
+    }
+}

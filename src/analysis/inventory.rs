@@ -1,0 +1,265 @@
+//! The tables that every run leaves, whatever analyses it ran: ranks, steps, health, kernels.
+
+use super::api::{Mapped, Partial};
+use super::overlap::kind_of;
+use crate::model::args::Arg;
+use crate::model::category::Class;
+use crate::model::health::Counter;
+use crate::model::rank_trace::{ModelOptions, RankTrace};
+use crate::model::rules::copy_kind;
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::timeline::Work;
+use crate::table;
+
+table! {
+    /// One row per rank.
+    pub struct Ranks, RankRow = "ranks" by "rank" {
+        rank: u32, "", "rank";
+        rank_source: Text, "", "file, name or position";
+        file: Text, "", "source file";
+        host_name: Option<Text>, "", "host";
+        backend: Option<Text>, "", "backend of the process group";
+        world_size: Option<u32>, "ranks", "as the file says";
+        devices: Text, "", "devices that the rank used, by index";
+        device_name: Option<Text>, "", "name of the first of them";
+        time_era: Text, "", "how the file writes times";
+        base_ns: Option<i64>, "ns", "base time that was added";
+        unpacked_bytes: u64, "bytes", "size of the JSON text";
+        event_count: u64, "", "complete events";
+        other_event_count: u64, "", "instants, counters, flows and labels, which are not tables";
+        activity_count: u64, "", "GPU activities";
+        unlinked_count: u64, "", "GPU activities without a launch record";
+        unlinked_ns: i64, "ns", "summed duration of those";
+        gpu_sum_ns: i64, "ns", "summed duration of all activities";
+        first_ts_ns: i64, "ns", "start of the capture";
+        last_ts_ns: i64, "ns", "end of the capture";
+        step_rule: Text, "", "how steps were found";
+        step_count: u32, "", "steps";
+        clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times; null: not aligned yet";
+    }
+}
+
+table! {
+    /// One row per step of a rank.
+    pub struct StepsTable, StepRow = "steps" by "rank, step" {
+        rank: u32, "", "rank";
+        step: u32, "", "index in time";
+        step_label: Option<i64>, "", "number in its name";
+        name: Text, "", "name of the annotation";
+        ts_ns: i64, "ns", "start of its window";
+        dur_ns: i64, "ns", "length of its window";
+        host_ts_ns: i64, "ns", "start of the annotation";
+        host_dur_ns: i64, "ns", "length of the annotation";
+        activity_count: u64, "", "activities launched in it";
+        is_partial: bool, "", "cut by the capture, or far less work than the others";
+    }
+}
+
+table! {
+    /// One row per kind of defect in a file.
+    pub struct HealthTable, HealthRow = "health" by "rank, severity, counter" {
+        rank: Option<u32>, "", "rank; null where the file was refused";
+        file: Text, "", "source file";
+        counter: Text, "", "what";
+        severity: Text, "", "info, repair, loss or fatal";
+        count: u64, "", "cases";
+        first_byte: Option<u64>, "bytes", "offset of the first in the unpacked file";
+        example: Option<Text>, "", "the first case";
+        description: Text, "", "what it means";
+    }
+}
+
+table! {
+    /// One row per GPU activity.
+    pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
+        rank: u32, "", "rank";
+        event_id: u32, "", "event, as in `events`";
+        device: i64, "", "device index";
+        stream: Option<i64>, "", "stream";
+        kind: Text, "", "compute, communication or memory";
+        sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";
+        class_reason: Text, "", "the kernel rule that decided";
+        name: Text, "", "name";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+        correlation: Option<u64>, "", "correlation id";
+        launch_event_id: Option<u32>, "", "the call that launched it";
+        launch_ts_ns: Option<i64>, "ns", "start of that call";
+        launch_dur_ns: Option<i64>, "ns", "length of that call";
+        op_event_id: Option<u32>, "", "owning operator";
+        op: Option<Text>, "", "its name";
+        step: Option<u32>, "", "step of the launch";
+        grid: Option<Text>, "", "blocks";
+        block: Option<Text>, "", "threads per block";
+        size_bytes: Option<i64>, "bytes", "of a copy or set";
+    }
+}
+
+table! {
+    /// Kernels by the rule that gave their class.
+    pub struct KernelRules, KernelRuleRow = "kernel_rules" by "rank, rule" {
+        rank: u32, "", "rank";
+        rule: u32, "", "position of the rule";
+        class_reason: Text, "", "its name";
+        class: Text, "", "class it gives";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "their summed duration";
+    }
+}
+
+/// Every table of this module.
+pub const TABLES: &[&TableSpec] =
+    &[Ranks::SPEC, StepsTable::SPEC, HealthTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+
+pub fn map(trace: &RankTrace, options: &ModelOptions) -> Mapped {
+    let tables = vec![rank(trace), steps(trace), health(trace), kernel_rules(trace, options)];
+    Mapped { rows: vec![kernels(trace, options)], partial: Partial { rank: trace.rank, tables, reason: None } }
+}
+
+fn rank(trace: &RankTrace) -> Batch {
+    let mut table = Ranks::default();
+    let m = &trace.meta;
+    let devices: Vec<i64> = trace.devices.iter().filter_map(|d| d.device).collect();
+    let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
+    let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
+    let unlinked = || trace.activities.iter().filter(|a| a.launch.is_none());
+    let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
+    table.push(RankRow {
+        rank: trace.rank,
+        rank_source: trace.rank_source.name(),
+        file: &trace.file,
+        host_name: m.host_name.as_deref(),
+        backend: m.backend.as_deref(),
+        world_size: m.world_size,
+        devices: &shown.join(","),
+        device_name: device.map(|d| d.display_name()).as_deref(),
+        time_era: m.era.name(),
+        base_ns: m.base_ns,
+        unpacked_bytes: trace.unpacked_bytes,
+        event_count: trace.columns.len() as u64,
+        other_event_count: other,
+        activity_count: trace.activities.len() as u64,
+        unlinked_count: unlinked().count() as u64,
+        unlinked_ns: unlinked().map(|a| a.span.len()).sum(),
+        gpu_sum_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        first_ts_ns: trace.capture.start,
+        last_ts_ns: trace.capture.end,
+        step_rule: trace.steps.rule.name(),
+        step_count: trace.steps.steps.len() as u32,
+        clock_offset_ns: None,
+    });
+    table.finish()
+}
+
+fn steps(trace: &RankTrace) -> Batch {
+    let mut table = StepsTable::default();
+    for s in &trace.steps.steps {
+        table.push(StepRow {
+            rank: trace.rank,
+            step: s.index,
+            step_label: s.label,
+            name: trace.text(s.name),
+            ts_ns: s.window.start,
+            dur_ns: s.window.len(),
+            host_ts_ns: s.host.start,
+            host_dur_ns: s.host.len(),
+            activity_count: trace.activities.iter().filter(|a| a.step == Some(s.index)).count() as u64,
+            is_partial: s.is_partial,
+        });
+    }
+    table.finish()
+}
+
+fn health(trace: &RankTrace) -> Batch {
+    let mut table = HealthTable::default();
+    push_health(&mut table, Some(trace.rank), &trace.file, &trace.health);
+    table.finish()
+}
+
+/// Adds a file's counters, worst first.
+pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &crate::model::health::Health) {
+    for (counter, tally) in health.iter() {
+        push_counter(table, rank, file, counter, tally.count, tally.first_byte, &tally.example);
+    }
+}
+
+/// Adds one counter.
+pub fn push_counter(
+    table: &mut HealthTable,
+    rank: Option<u32>,
+    file: &str,
+    counter: Counter,
+    count: u64,
+    first_byte: Option<u64>,
+    example: &str,
+) {
+    let spec = counter.spec();
+    table.push(HealthRow {
+        rank,
+        file,
+        counter: spec.name,
+        severity: spec.severity.name(),
+        count,
+        first_byte,
+        example: (!example.is_empty()).then_some(example),
+        description: spec.doc,
+    });
+}
+
+fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
+    let mut sums: std::collections::BTreeMap<u16, (u64, i64)> = std::collections::BTreeMap::new();
+    for a in &trace.activities {
+        let sum = sums.entry(a.rule).or_default();
+        sum.0 += 1;
+        sum.1 += a.span.len();
+    }
+    let mut table = KernelRules::default();
+    for (rule, (count, sum_ns)) in sums {
+        table.push(KernelRuleRow {
+            rank: trace.rank,
+            rule: u32::from(rule),
+            class_reason: options.rules.reason(rule),
+            class: options.rules.work(rule).name(),
+            count,
+            sum_ns,
+        });
+    }
+    table.finish()
+}
+
+fn kernels(trace: &RankTrace, options: &ModelOptions) -> Batch {
+    let mut table = KernelsTable::default();
+    let args = &trace.columns.args;
+    for a in &trace.activities {
+        let launch = a.launch.map(|l| trace.span(l));
+        let sub_kind = match a.work {
+            Work::Communication => Some(kind_of(trace, a)),
+            Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+            Work::Compute => None,
+        };
+        let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
+        table.push(KernelRow {
+            rank: trace.rank,
+            event_id: a.row,
+            device: a.device,
+            stream: a.stream,
+            kind: a.work.name(),
+            sub_kind,
+            class_reason: options.rules.reason(a.rule),
+            name: trace.text(a.name),
+            ts_ns: a.span.start,
+            dur_ns: a.span.len(),
+            correlation: a.correlation,
+            launch_event_id: a.launch,
+            launch_ts_ns: launch.map(|l| l.start),
+            launch_dur_ns: launch.map(|l| l.len()),
+            op_event_id: a.op,
+            op: a.op.map(|o| trace.name(o)),
+            step: a.step,
+            grid: args.text(Arg::Grid, a.row).map(|g| trace.text(g)),
+            block: args.text(Arg::Block, a.row).map(|g| trace.text(g)),
+            size_bytes: if is_copy { args.int(Arg::Bytes, a.row) } else { None },
+        });
+    }
+    table.finish()
+}

@@ -1,0 +1,354 @@
+//! Kernel breakdown: which classes run together, and time by kernel name.
+
+use super::api::{Align, Analysis, Certainty, Compat, Finding, KernelKeys, Mapped, Options, Output, Partial, View};
+use super::compat::hta;
+use super::population::reasons;
+use super::summary::{Summary, top_names};
+use crate::model::activity::Activity;
+use crate::model::args::Arg;
+use crate::model::rank_trace::RankTrace;
+use crate::model::rules::copy_kind;
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::strings::StrId;
+use crate::model::timeline::{Work, WorkSet};
+use crate::model::window::Scope;
+use crate::table;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+
+table! {
+    /// Time with exactly this set of classes running; the rows of a window sum to its busy time.
+    pub struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        classes: Text, "", "compute, communication, memory, or several joined by +";
+        time_ns: i64, "ns", "exactly these run";
+        busy_pct: Option<f64>, "%", "of the window's busy time";
+    }
+}
+
+table! {
+    /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
+    pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
+        rank: u32, "", "rank";
+        device: i64, "", "device index";
+        scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step of the launch";
+        step_label: Option<i64>, "", "number in the step's name";
+        class: Text, "", "compute, communication or memory";
+        class_reason: Text, "", "the kernel rule that decided";
+        kind: Option<Text>, "", "kind of collective or direction of copy";
+        name: Text, "", "full name";
+        short_name: Text, "", "without template and parameter lists";
+        op: Option<Text>, "", "owning operator (with --by op)";
+        grid: Option<Text>, "", "blocks (with --by shape)";
+        block: Option<Text>, "", "threads per block (with --by shape)";
+        stream: Option<i64>, "", "stream (with --by stream)";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "sum of durations";
+        mean_ns: f64, "ns", "mean duration";
+        min_ns: i64, "ns", "shortest";
+        max_ns: i64, "ns", "longest";
+        std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
+        p50_ns: i64, "ns", "median, nearest rank";
+        p95_ns: i64, "ns", "95th percentile, nearest rank";
+        time_pct: Option<f64>, "%", "of the summed durations of the scope";
+        cum_pct: Option<f64>, "%", "the same, summed down the table";
+        stream_count: u32, "", "distinct streams";
+        first_ts_ns: i64, "ns", "first start";
+    }
+}
+
+pub struct Kernels;
+
+impl Analysis for Kernels {
+    fn stem(&self) -> &'static str {
+        "kernels"
+    }
+
+    fn title(&self) -> &'static str {
+        "GPU time by class and by kernel name"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("explain/kernels.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[KernelsByName::SPEC, KernelClasses::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::KernelTypes::SPEC, hta::KernelNames::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        match options.compat {
+            Some(Compat::Hta) => return hta::kernels(trace),
+            Some(Compat::TraceLens) => return Mapped::default(),
+            None => {}
+        }
+        let reason = trace.is_cpu_only().then_some("no GPU activity");
+        Mapped {
+            rows: Vec::new(),
+            partial: Partial {
+                rank: trace.rank,
+                tables: vec![classes(trace, options), by_name(trace, options)],
+                reason,
+            },
+        }
+    }
+
+    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+        match options.compat {
+            Some(Compat::Hta) => return hta::reduce_kernels(partials),
+            Some(compat) => return super::compat::concatenated(partials, self.compat_tables(compat)),
+            None => {}
+        }
+        let names = top_names(partials, KernelsByName::SPEC);
+        let all: Ns = names.iter().map(|n| n.sum_ns).sum();
+        let view = View {
+            title: format!("Kernels by summed time, {} rank{}", partials.len(), if partials.len() == 1 { "" } else { "s" }),
+            columns: vec![
+                ("kernel", Align::Left),
+                ("class", Align::Left),
+                ("count", Align::Right),
+                ("sum", Align::Right),
+                ("mean", Align::Right),
+                ("share", Align::Right),
+            ],
+            rows: names
+                .iter()
+                .take(options.top)
+                .map(|n| {
+                    vec![
+                        n.short_name.clone(),
+                        n.class.clone(),
+                        fmt_count(n.count as u64),
+                        fmt_ns(n.sum_ns),
+                        fmt_ns(n.sum_ns / n.count.max(1)),
+                        fmt_pct(percent(n.sum_ns, all)),
+                    ]
+                })
+                .collect(),
+            notes: reasons(partials)
+                .into_iter()
+                .chain((names.len() > options.top).then(|| format!("{} more names are in the table", names.len() - options.top)))
+                .collect(),
+        };
+        let mut findings = Vec::new();
+        if let Some(n) = names.iter().find(|n| n.class == Work::Compute.name()) {
+            let share = percent(n.sum_ns, all);
+            if share.is_some_and(|s| s >= 10.0) {
+                let ranks = partials.len() as i64;
+                findings.push(Finding {
+                    analysis: self.stem(),
+                    ranks: Vec::new(),
+                    steps: Vec::new(),
+                    cost_ns_per_step: n.sum_ns / (ranks * n.steps.max(1)).max(1),
+                    share_of_step: None,
+                    certainty: Certainty::Measured,
+                    sentence: format!(
+                        "`{}` is the kernel with most compute time: {} of all GPU time, {} calls of {} on average",
+                        clip(&n.short_name, 60), fmt_pct(share), fmt_count(n.count as u64), fmt_ns(n.sum_ns / n.count.max(1))
+                    ),
+                    table: KernelsByName::SPEC.name,
+                });
+            }
+        }
+        let tables = [KernelsByName::SPEC, KernelClasses::SPEC]
+            .iter()
+            .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+            .collect();
+        Output { tables, findings, views: if view.rows.is_empty() { Vec::new() } else { vec![view] } }
+    }
+}
+
+/// The first characters of a text, with `...` where it was cut.
+pub fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_string();
+    }
+    let head: String = text.chars().take(width.saturating_sub(3)).collect();
+    format!("{head}...")
+}
+
+fn classes(trace: &RankTrace, options: &Options) -> Batch {
+    let mut table = KernelClasses::default();
+    for work in &trace.devices {
+        for w in trace.windows(work, &options.model) {
+            let s = work.timeline.shares_in_all(&w.parts);
+            for set in WorkSet::SETS {
+                table.push(KernelClassRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    classes: &set.name(),
+                    time_ns: s.exactly(set),
+                    busy_pct: percent(s.exactly(set), s.busy()),
+                });
+            }
+        }
+    }
+    table.finish()
+}
+
+/// What one row of `kernels_by_name` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    work: Work,
+    name: StrId,
+    rule: u16,
+    kind: Option<&'static str>,
+    op: Option<StrId>,
+    grid: Option<StrId>,
+    block: Option<StrId>,
+    stream: Option<i64>,
+}
+
+fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
+    let args = &trace.columns.args;
+    let kind = match a.work {
+        Work::Communication => Some(super::overlap::kind_of(trace, a)),
+        Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        Work::Compute => None,
+    };
+    Key {
+        work: a.work,
+        name: a.name,
+        rule: a.rule,
+        kind,
+        op: keys.op.then(|| a.op.map(|o| trace.columns.name[o as usize])).flatten(),
+        grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
+        block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
+        stream: keys.stream.then_some(a.stream).flatten(),
+    }
+}
+
+fn by_name(trace: &RankTrace, options: &Options) -> Batch {
+    let mut table = KernelsByName::default();
+    for work in trace.devices.iter().filter(|w| w.device.is_some()) {
+        let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
+        scopes.insert((Scope::Span, None), work.activities.clone());
+        if !trace.steps.steps.is_empty() {
+            for &i in &work.activities {
+                let step = trace.activities[i as usize].step;
+                let scope = if step.is_some() { Scope::Step } else { Scope::Outside };
+                scopes.entry((scope, step)).or_default().push(i);
+            }
+        }
+        for ((scope, step), activities) in scopes {
+            let step = step.and_then(|s| trace.steps.steps.get(s as usize));
+            if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
+                continue;
+            }
+            push_names(&mut table, trace, options, work.device.unwrap_or(0), scope, step, &activities);
+        }
+    }
+    table.finish()
+}
+
+fn push_names(
+    table: &mut KernelsByName,
+    trace: &RankTrace,
+    options: &Options,
+    device: i64,
+    scope: Scope,
+    step: Option<&crate::model::step::Step>,
+    activities: &[u32],
+) {
+    let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    for &i in activities {
+        groups.entry(key(trace, &trace.activities[i as usize], options.kernel_keys)).or_default().push(i);
+    }
+    let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
+    let mut rows: Vec<(Key, Summary, Vec<u32>)> = groups
+        .into_iter()
+        .map(|(k, rows)| (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows))
+        .collect();
+    // names by text, so that ids (order of the file) decide nothing that is printed
+    rows.sort_by(|a, b| (b.1.sum, trace.text(a.0.name), a.0.kind).cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind)).then(a.2.cmp(&b.2)));
+    let mut cumulated = 0;
+    for (k, s, members) in rows {
+        cumulated += s.sum;
+        let name = trace.text(k.name);
+        let streams: std::collections::BTreeSet<_> = members.iter().map(|&i| trace.activities[i as usize].stream).collect();
+        table.push(KernelsByNameRow {
+            rank: trace.rank,
+            device,
+            scope: scope.name(),
+            step: step.map(|s| s.index),
+            step_label: step.and_then(|s| s.label),
+            class: k.work.name(),
+            class_reason: options.model.rules.reason(k.rule),
+            kind: k.kind,
+            name,
+            short_name: &if k.work == Work::Memory { name.to_string() } else { short_name(name) },
+            op: k.op.map(|o| trace.text(o)),
+            grid: k.grid.map(|o| trace.text(o)),
+            block: k.block.map(|o| trace.text(o)),
+            stream: k.stream,
+            count: s.count,
+            sum_ns: s.sum,
+            mean_ns: s.mean,
+            min_ns: s.min,
+            max_ns: s.max,
+            std_ns: s.std,
+            p50_ns: s.p50,
+            p95_ns: s.p95,
+            time_pct: percent(s.sum, all),
+            cum_pct: percent(cumulated, all),
+            stream_count: streams.len() as u32,
+            first_ts_ns: members.iter().map(|&i| trace.activities[i as usize].span.start).min().unwrap_or(0),
+        });
+    }
+}
+
+/// A kernel's name without its return type, template arguments and parameters.
+pub fn short_name(name: &str) -> String {
+    let text = name.strip_prefix("void ").unwrap_or(name);
+    let mut out = String::with_capacity(text.len());
+    let mut depth = 0u32;
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if depth == 0 && rest.starts_with("(anonymous namespace)") {
+            out.push_str("(anonymous namespace)");
+            rest = &rest["(anonymous namespace)".len()..];
+            continue;
+        }
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    let short = out.trim();
+    if short.is_empty() { name.to_string() } else { short.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_keep_what_names_the_kernel() {
+        let long = "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
+        assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
+        assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
+        assert_eq!(short_name("<unknown>"), "<unknown>");
+    }
+}

@@ -1,0 +1,13 @@
+//! Analyses: one rank to a bounded partial (`map`), all partials to tables and findings (`reduce`). Pure.
+
+pub mod api;
+pub mod breakdown;
+pub mod compat;
+pub mod host_activity;
+pub mod idle;
+pub mod inventory;
+pub mod kernels;
+pub mod overlap;
+pub mod population;
+pub mod registry;
+pub mod summary;

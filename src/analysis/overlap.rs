@@ -1,0 +1,250 @@
+//! Overlap: how much of communication is hidden under compute.
+
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
+use super::breakdown::{bar, capital};
+use super::compat::hta;
+use super::population::{groups, reasons, several_devices};
+use crate::model::args::Arg;
+use crate::model::rank_trace::RankTrace;
+use crate::model::rules::collective_kind;
+use crate::model::schema::{TableSpec, Text};
+use crate::model::strings::StrId;
+use crate::model::timeline::Work;
+use crate::table;
+use crate::units::{fmt_ns, fmt_pct, ratio};
+
+table! {
+    /// How much communication runs under compute; overlap + exposed = communication.
+    pub struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        communication_ns: i64, "ns", "|K|";
+        compute_ns: i64, "ns", "|C|";
+        overlap_ns: i64, "ns", "|K n C|";
+        exposed_ns: i64, "ns", "|K \\ C|";
+        overlap_ratio: Option<f64>, "", "overlap / communication";
+    }
+}
+
+table! {
+    /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
+    pub struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
+        rank: u32, "", "rank";
+        device: i64, "", "device index";
+        stream: Option<i64>, "", "stream";
+        event_id: u32, "", "event, as in `events`";
+        step: Option<u32>, "", "index of the step of its launch";
+        name: Text, "", "name of the activity";
+        kind: Text, "", "kind of collective";
+        process_group: Option<Text>, "", "process group, where recorded";
+        size_bytes: Option<i64>, "bytes", "message size, where recorded";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+        covered_ns: i64, "ns", "compute runs on the device";
+        exposed_ns: i64, "ns", "no compute runs on the device";
+    }
+}
+
+pub struct Overlap;
+
+impl Analysis for Overlap {
+    fn stem(&self) -> &'static str {
+        "overlap"
+    }
+
+    fn title(&self) -> &'static str {
+        "how much communication is hidden under compute, and which kernels are exposed"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("explain/overlap.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Overlaps::SPEC, OverlapKernels::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::CommComp::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        match options.compat {
+            Some(Compat::Hta) => return hta::overlap(trace),
+            Some(Compat::TraceLens) => return Mapped::default(),
+            None => {}
+        }
+        let mut table = Overlaps::default();
+        let mut found = false;
+        for work in &trace.devices {
+            if work.timeline.when(Work::Communication).is_empty() {
+                continue;
+            }
+            found = true;
+            for w in trace.windows(work, &options.model) {
+                let s = work.timeline.shares_in_all(&w.parts);
+                let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+                table.push(OverlapRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial: step.map(|s| s.is_partial),
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    communication_ns: s.communication(),
+                    compute_ns: s.compute(),
+                    overlap_ns: s.overlap(),
+                    exposed_ns: s.exposed_communication(),
+                    overlap_ratio: ratio(s.overlap(), s.communication()),
+                });
+            }
+        }
+        let reason = (!found).then_some("no communication");
+        Mapped {
+            rows: vec![kernels(trace)],
+            partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason },
+        }
+    }
+
+    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return super::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        let groups = groups(partials, Overlaps::SPEC);
+        let several = several_devices(&groups);
+        let mut view = View {
+            title: "Communication hidden under compute".to_string(),
+            columns: vec![
+                ("rank", Align::Left),
+                ("communication", Align::Right),
+                ("overlapped", Align::Right),
+                ("exposed", Align::Right),
+                ("overlap", Align::Right),
+                ("#covered =exposed", Align::Left),
+            ],
+            rows: Vec::new(),
+            notes: reasons(partials),
+        };
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        if groups.len() > options.top {
+            order.sort_by_key(|&i| (std::cmp::Reverse(groups[i].mean("exposed_ns")), groups[i].rank));
+            view.notes.push(format!("{} more ranks, with less exposed, are in the table", groups.len() - options.top));
+        }
+        for &i in order.iter().take(options.top) {
+            let g = &groups[i];
+            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
+            view.rows.push(vec![
+                g.who(several).replacen("rank ", "", 1),
+                fmt_ns(g.mean("communication_ns")),
+                fmt_ns(g.mean("overlap_ns")),
+                fmt_ns(g.mean("exposed_ns")),
+                fmt_pct(share),
+                bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
+            ]);
+        }
+        let mut findings = Vec::new();
+        let least = |g: &&super::population::Group| {
+            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns")).unwrap_or(100.0);
+            (share * 1e6) as i64
+        };
+        if let Some(g) = groups.iter().filter(|g| g.sum("communication_ns") > 0).min_by_key(least) {
+            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
+            let cost = g.mean("exposed_ns");
+            let of_step = g.percent("exposed_ns");
+            if share.is_some_and(|s| s < 50.0) && of_step.is_some_and(|s| s >= 1.0) {
+                findings.push(Finding {
+                    analysis: self.stem(),
+                    ranks: vec![g.rank],
+                    steps: Vec::new(),
+                    cost_ns_per_step: cost,
+                    share_of_step: of_step.map(|s| s / 100.0),
+                    certainty: Certainty::Measured,
+                    sentence: format!(
+                        "{} hides only {} of its communication under compute; {} {} stay exposed",
+                        capital(&g.who(several)), fmt_pct(share), fmt_ns(cost), g.per()
+                    ),
+                    table: Overlaps::SPEC.name,
+                });
+            }
+        }
+        Output {
+            tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
+            findings,
+            views: if view.rows.is_empty() { Vec::new() } else { vec![view] },
+        }
+    }
+}
+
+/// Kind of a collective: from its arguments, else from its name, else from the operator around it.
+pub fn kind_of(trace: &RankTrace, activity: &crate::model::activity::Activity) -> &'static str {
+    let from = |id: StrId| collective_kind(trace.text(id));
+    let arg = trace.columns.args.text(Arg::CollectiveName, activity.row).and_then(from);
+    let op = || activity.op.and_then(|o| collective_kind(trace.name(o)));
+    arg.or_else(|| from(activity.name)).or_else(op).unwrap_or("unknown")
+}
+
+/// Size of an element in bytes, by the profiler's name of the type.
+fn element_bytes(dtype: &str) -> Option<i64> {
+    Some(match dtype {
+        "Double" | "Long" | "ComplexFloat" | "UInt64" => 8,
+        "Float" | "Int" | "UInt32" | "ComplexHalf" => 4,
+        "Half" | "BFloat16" | "Short" | "UInt16" => 2,
+        "Byte" | "Char" | "Bool" => 1,
+        "ComplexDouble" => 16,
+        other if other.starts_with("Float8") => 1,
+        _ => return None,
+    })
+}
+
+fn message_bytes(trace: &RankTrace, row: u32) -> Option<i64> {
+    let args = &trace.columns.args;
+    let bytes = element_bytes(trace.text(args.text(Arg::Dtype, row)?))?;
+    let elements = args.int(Arg::InNelems, row).max(args.int(Arg::OutNelems, row))?;
+    elements.checked_mul(bytes)
+}
+
+fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
+    let mut rows = Vec::new();
+    for work in &trace.devices {
+        let compute = work.timeline.when(Work::Compute);
+        for &i in &work.activities {
+            let a = &trace.activities[i as usize];
+            if a.work == Work::Communication {
+                let covered = compute.len_in(a.span);
+                rows.push((a, covered, a.span.len() - covered));
+            }
+        }
+    }
+    rows.sort_by_key(|(a, _, exposed)| (std::cmp::Reverse(*exposed), a.span.start, a.row));
+    let mut table = OverlapKernels::default();
+    for (a, covered, exposed) in rows {
+        let group = trace.columns.args.text(Arg::GroupName, a.row);
+        table.push(OverlapKernelRow {
+            rank: trace.rank,
+            device: a.device,
+            stream: a.stream,
+            event_id: a.row,
+            step: a.step,
+            name: trace.text(a.name),
+            kind: kind_of(trace, a),
+            process_group: group.map(|g| trace.text(g)),
+            size_bytes: message_bytes(trace, a.row),
+            ts_ns: a.span.start,
+            dur_ns: a.span.len(),
+            covered_ns: covered,
+            exposed_ns: exposed,
+        });
+    }
+    table.finish()
+}

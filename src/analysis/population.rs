@@ -1,0 +1,139 @@
+//! Which rows of a per-window table a sentence or a printed average stands on.
+//!
+//! Full steps where there are steps (all of them when none is full), else the span. Partial steps are
+//! left out of averages, and the report says so.
+
+use super::api::Partial;
+use crate::model::schema::{Batch, TableSpec};
+use crate::units::Ns;
+
+/// The rows of one rank and device.
+pub struct Group<'a> {
+    pub rank: u32,
+    pub device: Option<i64>,
+    pub batch: &'a Batch,
+    pub rows: Vec<usize>,
+    /// Whether the rows are steps.
+    pub is_steps: bool,
+    /// Whether all steps were partial and count nevertheless.
+    pub all_partial: bool,
+}
+
+impl Group<'_> {
+    /// Sum of a column over the rows, ns.
+    pub fn sum(&self, column: &str) -> Ns {
+        self.rows.iter().filter_map(|&r| self.batch.int(column, r)).sum()
+    }
+
+    /// Mean of a column over the rows (rounded down), ns.
+    pub fn mean(&self, column: &str) -> Ns {
+        self.sum(column) / (self.rows.len().max(1) as i64)
+    }
+
+    /// Percent of the window.
+    pub fn percent(&self, column: &str) -> Option<f64> {
+        crate::units::percent(self.sum(column), self.sum("dur_ns"))
+    }
+
+    /// `per step`, or `in the recorded span`.
+    pub fn per(&self) -> &'static str {
+        if self.is_steps { "per step" } else { "of the recorded span" }
+    }
+
+    /// `rank 3`, with the device where the rank has several.
+    pub fn who(&self, several_devices: bool) -> String {
+        match self.device {
+            Some(d) if several_devices => format!("rank {} device {d}", self.rank),
+            _ => format!("rank {}", self.rank),
+        }
+    }
+}
+
+/// Groups the rows of a per-window table by rank and device. Rows with a stream are left out.
+pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
+    let mut out: Vec<Group> = Vec::new();
+    for partial in partials {
+        let Some(batch) = partial.table(spec) else { continue };
+        let mut devices: Vec<Option<i64>> = Vec::new();
+        for row in 0..batch.len() {
+            let device = batch.int("device", row);
+            if !devices.contains(&device) {
+                devices.push(device);
+            }
+        }
+        for device in devices {
+            let of_device = |row: &usize| batch.int("device", *row) == device && batch.int("stream", *row).is_none();
+            let scope = |name: &str| -> Vec<usize> {
+                (0..batch.len()).filter(of_device).filter(|&r| batch.text("scope", r) == Some(name)).collect()
+            };
+            let steps = scope("step");
+            let full: Vec<usize> = steps.iter().copied().filter(|&r| batch.int("is_partial", r) != Some(1)).collect();
+            let all_partial = full.is_empty() && !steps.is_empty();
+            let is_steps = !steps.is_empty();
+            let rows = match (full.is_empty(), is_steps) {
+                (false, _) => full,
+                (true, true) => steps,
+                (true, false) => scope("span"),
+            };
+            out.push(Group { rank: partial.rank, device, batch, rows, is_steps, all_partial });
+        }
+    }
+    out
+}
+
+/// Whether any rank has more than one device.
+pub fn several_devices(groups: &[Group]) -> bool {
+    groups.windows(2).any(|w| w[0].rank == w[1].rank)
+}
+
+/// `ranks 1, 2, 5-7`, shortened.
+pub fn rank_list(ranks: &[u32]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut i = 0;
+    while i < ranks.len() {
+        let mut j = i;
+        while j + 1 < ranks.len() && ranks[j + 1] == ranks[j] + 1 {
+            j += 1;
+        }
+        parts.push(match j - i {
+            0 => ranks[i].to_string(),
+            1 => format!("{}, {}", ranks[i], ranks[j]),
+            _ => format!("{}-{}", ranks[i], ranks[j]),
+        });
+        i = j + 1;
+    }
+    if parts.len() > 12 {
+        let more = parts.len() - 12;
+        parts.truncate(12);
+        parts.push(format!("... ({more} more)"));
+    }
+    parts.join(", ")
+}
+
+/// Why ranks have no rows, one line per reason.
+pub fn reasons(partials: &[Partial]) -> Vec<String> {
+    let mut seen: Vec<(&str, Vec<u32>)> = Vec::new();
+    for p in partials {
+        let Some(reason) = p.reason else { continue };
+        match seen.iter_mut().find(|(r, _)| *r == reason) {
+            Some((_, ranks)) => ranks.push(p.rank),
+            None => seen.push((reason, vec![p.rank])),
+        }
+    }
+    let line = |(reason, ranks): &(&str, Vec<u32>)| {
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{noun} {}: {reason}", rank_list(ranks))
+    };
+    seen.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_ranks_are_shortened() {
+        assert_eq!(rank_list(&[1, 2, 5, 6, 7, 9]), "1, 2, 5-7, 9");
+        assert_eq!(rank_list(&[]), "");
+    }
+}

@@ -1,0 +1,17 @@
+//! The one ordered list of analyses. `list`, `explain`, the subcommands, the report, the Parquet tables
+//! and the tests all loop over it.
+
+use super::api::Analysis;
+
+/// Every analysis, in the order of the report.
+pub const ANALYSES: &[&dyn Analysis] = &[
+    &super::breakdown::Breakdown,
+    &super::overlap::Overlap,
+    &super::idle::Idle,
+    &super::kernels::Kernels,
+];
+
+/// The analysis with this stem.
+pub fn find(stem: &str) -> Option<&'static dyn Analysis> {
+    ANALYSES.iter().copied().find(|a| a.stem() == stem)
+}

@@ -1,0 +1,117 @@
+//! Statistics of durations, and sums by name over all ranks.
+
+use super::api::Partial;
+use crate::model::schema::TableSpec;
+use crate::units::Ns;
+use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
+
+/// Statistics of one set of durations, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    pub count: u64,
+    pub sum: Ns,
+    pub mean: f64,
+    pub min: Ns,
+    pub max: Ns,
+    /// Sample standard deviation; `None` for fewer than two.
+    pub std: Option<f64>,
+    pub p50: Ns,
+    pub p95: Ns,
+}
+
+impl Summary {
+    pub fn new(mut durations: Vec<Ns>) -> Self {
+        durations.sort_unstable();
+        let n = durations.len();
+        let sum: Ns = durations.iter().sum();
+        let mean = if n == 0 { 0.0 } else { sum as f64 / n as f64 };
+        let squares: f64 = durations.iter().map(|d| (*d as f64 - mean).powi(2)).sum();
+        Self {
+            count: n as u64,
+            sum,
+            mean,
+            min: durations.first().copied().unwrap_or(0),
+            max: durations.last().copied().unwrap_or(0),
+            std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
+            p50: nearest_rank(&durations, 50),
+            p95: nearest_rank(&durations, 95),
+        }
+    }
+}
+
+/// The value at position `ceil(q n)` of sorted values (nearest rank); 0 without values.
+pub fn nearest_rank(sorted: &[Ns], percent: usize) -> Ns {
+    let position = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(position - 1).copied().unwrap_or(0)
+}
+
+/// A kernel name summed over all ranks and devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameTotal {
+    pub class: String,
+    pub short_name: String,
+    pub count: i64,
+    pub sum_ns: Ns,
+    /// Most steps that one rank ran it in.
+    pub steps: i64,
+}
+
+/// Sums the `span` rows of `kernels_by_name` over ranks by class and short name, largest first.
+pub fn top_names(partials: &[Partial], spec: &TableSpec) -> Vec<NameTotal> {
+    let (mut class, mut name, mut count, mut sum) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut steps = 1;
+    for batch in partials.iter().filter_map(|p| p.table(spec)) {
+        for row in 0..batch.len() {
+            steps = steps.max(batch.int("step", row).unwrap_or(0) + 1);
+            if batch.text("scope", row) != Some("span") {
+                continue;
+            }
+            class.push(batch.text("class", row).unwrap_or_default());
+            name.push(batch.text("short_name", row).unwrap_or_default());
+            count.push(batch.int("count", row).unwrap_or(0));
+            sum.push(batch.int("sum_ns", row).unwrap_or(0));
+        }
+    }
+    let columns = [
+        Column::from(Series::new("class".into(), class)),
+        Column::from(Series::new("name".into(), name)),
+        Column::from(Series::new("count".into(), count)),
+        Column::from(Series::new("sum".into(), sum)),
+    ];
+    // columns of one length and known types: this cannot fail on any input
+    let mut totals = grouped(columns.to_vec()).unwrap_or_default();
+    for t in &mut totals {
+        t.steps = steps;
+    }
+    totals.sort_by(|a, b| (b.sum_ns, &a.short_name, &a.class).cmp(&(a.sum_ns, &b.short_name, &b.class)));
+    totals
+}
+
+fn grouped(columns: Vec<Column>) -> PolarsResult<Vec<NameTotal>> {
+    let frame = DataFrame::new_infer_height(columns)?;
+    let parts = frame.partition_by_stable(["class", "name"], true)?;
+    parts
+        .iter()
+        .map(|part| {
+            let text = |column: &str| -> PolarsResult<String> {
+                Ok(part.column(column)?.str()?.get(0).unwrap_or_default().to_string())
+            };
+            let sum = |column: &str| -> PolarsResult<i64> { Ok(part.column(column)?.i64()?.iter().flatten().sum()) };
+            Ok(NameTotal { class: text("class")?, short_name: text("name")?, count: sum("count")?, sum_ns: sum("sum")?, steps: 1 })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_by_hand() {
+        let s = Summary::new(vec![4, 1, 3, 2]);
+        assert_eq!((s.count, s.sum, s.min, s.max, s.p50, s.p95), (4, 10, 1, 4, 2, 4));
+        assert_eq!(s.std, Some((5.0f64 / 3.0).sqrt()));
+        assert_eq!(Summary::new(vec![7]).std, None);
+        assert_eq!(nearest_rank(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], 95), 19);
+    }
+}
