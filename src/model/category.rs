@@ -31,6 +31,28 @@ pub enum Class {
 }
 
 impl Class {
+    /// Name in the `events` table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::HostOp => "operator",
+            Class::Annotation => "annotation",
+            Class::GpuAnnotation => "gpu_annotation",
+            Class::Runtime => "runtime_call",
+            Class::Kernel => "kernel",
+            Class::Memcpy => "memcpy",
+            Class::Memset => "memset",
+            Class::Sync => "sync",
+            Class::CudaEvent => "cuda_event",
+            Class::Overhead => "overhead",
+            Class::Python => "python",
+            Class::Memory => "memory",
+            Class::Collective => "collective",
+            Class::Counter => "counter",
+            Class::Noise => "noise",
+            Class::Unknown => "unknown",
+        }
+    }
+
     /// GPU work: kernels, copies, sets. Nothing else.
     pub fn is_gpu(self) -> bool {
         matches!(self, Class::Kernel | Class::Memcpy | Class::Memset)

@@ -11,6 +11,7 @@ pub mod meta;
 pub mod rank_trace;
 pub mod rules;
 pub mod schema;
+pub mod stack;
 pub mod step;
 pub mod strings;
 pub mod thread;

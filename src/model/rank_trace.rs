@@ -3,11 +3,13 @@
 //! What every analysis needs is computed at once; what some need, when first asked for.
 
 use super::activity::{Activity, activities};
+use super::args::Arg;
 use super::category::{Class, refine};
 use super::events::Columns;
 use super::health::{Counter, Health};
 use super::meta::{Meta, RankSource};
 use super::rules::Rules;
+use super::stack::Stacks;
 use super::step::{StepWindow, Steps, find, finish};
 use super::strings::StrId;
 use super::thread::{Piece, pieces, sort_outer_first};
@@ -71,6 +73,8 @@ pub struct RankTrace {
     pub health: Health,
     /// A row per device; one without a device on a CPU-only rank that has host work.
     pub devices: Vec<DeviceWork>,
+    /// Parent, depth and self time of host events.
+    pub stacks: Stacks,
     threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
 }
 
@@ -92,6 +96,10 @@ impl RankTrace {
         let mut steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut health);
         finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
         count_events(&columns, &classes, &meta, &all, &mut health);
+        let python = !columns.args.column(Arg::PythonId).rows.is_empty();
+        let stacks = Stacks::new(&columns, &classes, python);
+        health.add(Counter::OverlapClipped, stacks.clipped, None, "");
+        health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         if options.linked_only {
             all.retain(|a| a.launch.is_some());
         }
@@ -113,6 +121,7 @@ impl RankTrace {
             capture,
             health,
             devices,
+            stacks,
             threads: OnceLock::new(),
         }
     }
@@ -307,9 +316,9 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
             _ => {}
         }
     }
-    let streams = c.args.column(super::args::Arg::Stream);
+    let streams = c.args.column(Arg::Stream);
     let on_host = streams.rows.iter().filter(|r| classes.get(**r as usize) == Some(&Class::HostOp)).count();
-    let finished = c.args.column(super::args::Arg::Finished);
+    let finished = c.args.column(Arg::Finished);
     let unfinished = finished.rows.iter().zip(&finished.vals).filter(|(r, v)| {
         **v == 0 && matches!(classes.get(**r as usize), Some(Class::HostOp | Class::Annotation))
     });

@@ -160,6 +160,12 @@ impl Batch {
         }
     }
 
+    /// An unsigned cell of 64 bits.
+    pub fn uint(&self, column: &str, row: usize) -> Option<u64> {
+        let array = self.rows.column_by_name(column)?.as_primitive_opt::<UInt64Type>()?;
+        (row < array.len() && array.is_valid(row)).then(|| array.value(row))
+    }
+
     /// A float cell; integers are converted.
     pub fn float(&self, column: &str, row: usize) -> Option<f64> {
         let array = self.rows.column_by_name(column)?;

@@ -10,18 +10,11 @@ use std::sync::LazyLock;
 /// Name endings that a folder is searched for.
 const ENDINGS: [&str; 4] = [".json", ".json.gz", ".json.zst", ".tmp"];
 
-/// What discovery found.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Discovered {
-    /// Files in natural order, each once.
-    pub inputs: Vec<Input>,
-}
-
-/// Files behind paths, folders (one level deep) and patterns.
+/// Files behind paths, folders (one level deep) and patterns: in natural order, each once.
 ///
 /// # Errors
 /// A path that does not exist, a pattern that matches nothing or cannot be read, a set without files.
-pub fn discover(arguments: &[PathBuf]) -> Result<Discovered, SetError> {
+pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     let mut inputs: Vec<Input> = Vec::new();
     let mut looked_in = Vec::new();
     for argument in arguments {
@@ -49,7 +42,7 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Discovered, SetError> {
     // a file given twice, also through a link, is one file
     let mut seen = std::collections::HashSet::new();
     inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
-    Ok(Discovered { inputs })
+    Ok(inputs)
 }
 
 fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {

@@ -115,7 +115,7 @@ fn read_document(
     Ok(document)
 }
 
-fn refused(input: &Input, refusal: Refusal) -> ReadError {
+pub(super) fn refused(input: &Input, refusal: Refusal) -> ReadError {
     let file = input.shown.clone();
     match refusal {
         Refusal::Empty => ReadError::Empty { file },

@@ -3,4 +3,5 @@
 pub mod discover;
 pub mod kineto;
 pub mod load;
+pub mod peek;
 pub mod source;

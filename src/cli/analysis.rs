@@ -1,0 +1,125 @@
+//! The subcommand of one analysis: its table on standard output.
+
+use super::analyze::warn;
+use super::args::TraceArgs;
+use super::exit::Exit;
+use super::output::{note, print, stdout_is_terminal, width};
+use super::progress::Bar;
+use crate::analysis::registry::find;
+use crate::error::SetError;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec};
+use crate::pipeline::{Request, RowSink, run as run_pipeline};
+use crate::report::{json, parquet, text};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+#[derive(Debug, Args)]
+pub struct AnalysisArgs {
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// How the table is written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Which of the analysis' tables (csv, json, parquet)
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// File to write to instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Csv,
+    Json,
+    Parquet,
+}
+
+/// Keeps the rows of the table that is printed.
+struct Keep {
+    table: &'static TableSpec,
+    rows: Mutex<Vec<Batch>>,
+}
+
+impl RowSink for Keep {
+    fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
+        let mut rows = self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?;
+        rows.extend(batches.into_iter().filter(|b| b.spec.name == self.table.name));
+        Ok(())
+    }
+
+    fn trace(&self, _: &RankTrace) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
+    let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
+    let analyses = [analysis];
+    let options = args.traces.options(&analyses)?;
+    let declared = analysis.declared(options.compat);
+    let table = match &args.table {
+        None => declared.first().copied(),
+        Some(name) => declared.iter().find(|s| s.name == name).copied(),
+    };
+    let Some(table) = table else {
+        let names: Vec<&str> = declared.iter().map(|s| s.name).collect();
+        let value = args.table.clone().unwrap_or_default();
+        return Err(SetError::Argument { option: "--table", value, reason: format!("expected one of {}", names.join(", ")) }.into());
+    };
+    if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
+        let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
+        return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
+    }
+    let traces = args.traces.traces()?;
+    let request = Request {
+        inputs: &traces.inputs,
+        analyses: &analyses,
+        options: &options,
+        load: args.traces.load(false, false),
+        ranks: args.traces.rank_ranges(),
+        strict: args.traces.strict,
+    };
+    let keep = Keep { table, rows: Mutex::default() };
+    let outcome = args.traces.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
+    warn(&outcome);
+    if args.traces.strict && outcome.has_loss() {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    let mut batches = keep.rows.into_inner().unwrap_or_default();
+    let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
+    batches.extend(reduced.cloned());
+    let bytes = match args.format {
+        Format::Text => text::one_analysis(&outcome, width()).into_bytes(),
+        Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>()).into_bytes(),
+        Format::Json => {
+            let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
+            let mut text = serde_json::to_string_pretty(&rows)?;
+            text.push('\n');
+            text.into_bytes()
+        }
+        Format::Parquet => {
+            let mut bytes = Vec::new();
+            parquet::write_to(&mut bytes, table, &batches)?;
+            bytes
+        }
+    };
+    match &args.out {
+        Some(path) => std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?,
+        None => {
+            print(&bytes)?;
+        }
+    }
+    if args.format == Format::Text {
+        for line in text::loss_lines(&outcome) {
+            note(&line);
+        }
+    }
+    Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
+}

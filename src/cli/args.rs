@@ -1,0 +1,251 @@
+//! Arguments that all commands on traces share, and what they mean for the library.
+
+use crate::analysis::api::{Analysis, Compat, KernelKeys, Options};
+use crate::error::SetError;
+use crate::model::rank_trace::{ModelOptions, StepFilter};
+use crate::model::rules::{BUILTIN, Rules};
+use crate::model::step::StepWindow;
+use crate::read::discover::discover;
+use crate::read::kineto::event::LoadOptions;
+use crate::read::source::Input;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tempfile::NamedTempFile;
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Traces: files, folders (one level deep) or patterns; `-` is standard input
+    #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
+    pub traces: Vec<PathBuf>,
+    /// A folder with one trace per rank
+    #[arg(long, value_name = "DIR")]
+    pub rank_dir: Option<PathBuf>,
+    /// Only these ranks, e.g. 0,3,8-15
+    #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
+    pub ranks: Option<RankRanges>,
+    /// Only these steps: labels (3,5-7), or positions (@0,@2-4)
+    #[arg(long, value_name = "LIST", value_parser = parse_steps)]
+    pub steps: Option<StepFilter>,
+    /// Steps are annotations whose name matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub step_pattern: Option<String>,
+    /// Window of a step: its annotation, or up to the end of what it launched
+    #[arg(long, value_enum, default_value_t = WindowArg::Host)]
+    pub step_window: WindowArg,
+    /// Longest wait after a launch that counts as kernel wait, us
+    #[arg(long, value_name = "US", default_value_t = 30)]
+    pub kernel_wait_max_us: u32,
+    /// Leave out GPU activities without a launch record
+    #[arg(long)]
+    pub linked_only: bool,
+    /// Additional keys of kernels_by_name
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub by: Vec<ByArg>,
+    /// Answer in another tool's definitions
+    #[arg(long, value_enum)]
+    pub compat: Option<CompatArg>,
+    /// Kernel rules to use instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// Leave events out, counted
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub skip: Vec<SkipArg>,
+    /// Rows that are printed of each table
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub top: usize,
+    /// Threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Any loss in the input is an error: exit 2, write nothing
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// `0,3,8-15`.
+#[derive(Debug, Clone)]
+pub struct RankRanges(pub Vec<(u32, u32)>);
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum WindowArg {
+    Host,
+    Device,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    Op,
+    Shape,
+    Stream,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CompatArg {
+    Hta,
+    Tracelens,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum SkipArg {
+    /// Python frames
+    PythonFunction,
+    /// Allocator records (they are counted, never loaded, in this version)
+    Memory,
+}
+
+fn range<T: std::str::FromStr + PartialOrd + Copy>(text: &str) -> Result<(T, T), String> {
+    let number = |t: &str| t.trim().parse::<T>().map_err(|_| format!("expected a number, found `{t}`"));
+    let (a, b) = match text.split_once('-') {
+        Some((a, b)) if !a.is_empty() => (number(a)?, number(b)?),
+        _ => (number(text)?, number(text)?),
+    };
+    if b < a { Err(format!("expected a range upwards, found `{text}`")) } else { Ok((a, b)) }
+}
+
+fn parse_ranks(text: &str) -> Result<RankRanges, String> {
+    text.split(',').map(range).collect::<Result<_, _>>().map(RankRanges)
+}
+
+fn parse_steps(text: &str) -> Result<StepFilter, String> {
+    let mut filter = StepFilter::default();
+    for part in text.split(',') {
+        match part.trim().strip_prefix('@') {
+            Some(index) => filter.indices.push(range(&index.replace("-@", "-"))?),
+            None => filter.labels.push(range(part.trim())?),
+        }
+    }
+    Ok(filter)
+}
+
+/// Traces on the command line; standard input stands in a file that lives as long as this.
+pub struct Traces {
+    pub inputs: Vec<Input>,
+    _spool: Option<NamedTempFile>,
+}
+
+impl TraceArgs {
+    /// Files behind the arguments.
+    pub fn traces(&self) -> anyhow::Result<Traces> {
+        let (mut paths, mut spool) = (Vec::new(), None);
+        for path in self.traces.iter().chain(&self.rank_dir) {
+            if path.as_os_str() == "-" && spool.is_none() {
+                // a trace may have to be read twice
+                let mut file = NamedTempFile::new().context("cannot keep standard input in a temporary file")?;
+                std::io::copy(&mut std::io::stdin().lock(), &mut file).context("cannot read standard input")?;
+                spool = Some(file);
+            } else {
+                paths.push(path.clone());
+            }
+        }
+        if let Some(dir) = self.rank_dir.as_ref().filter(|d| !d.is_dir()) {
+            return Err(SetError::Missing { what: format!("the folder `{}`", dir.display()) }.into());
+        }
+        let mut inputs = Vec::new();
+        if let Some(file) = &spool {
+            inputs.push(Input { path: file.path().to_path_buf(), shown: "<stdin>".to_string(), named: true });
+        }
+        if !paths.is_empty() {
+            inputs.extend(discover(&paths)?);
+        }
+        Ok(Traces { inputs, _spool: spool })
+    }
+
+    /// Options of the analyses.
+    pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
+        let rules = match &self.rules {
+            None => Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?,
+            Some(path) => {
+                let bad = |reason: String| SetError::Rules { path: path.clone(), reason };
+                let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+                Rules::parse(&text).map_err(bad)?
+            }
+        };
+        let step_pattern = match &self.step_pattern {
+            None => None,
+            Some(text) => Some(regex::Regex::new(text).map_err(|e| SetError::Argument {
+                option: "--step-pattern",
+                value: text.clone(),
+                reason: e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string(),
+            })?),
+        };
+        let compat = self.compat.map(|c| match c {
+            CompatArg::Hta => Compat::Hta,
+            CompatArg::Tracelens => Compat::TraceLens,
+        });
+        if let Some(c) = compat
+            && analyses.iter().all(|a| a.compat_tables(c).is_empty())
+        {
+            return Err(SetError::Argument {
+                option: "--compat",
+                value: c.name().to_string(),
+                reason: "this analysis has no answer in that tool's definitions".to_string(),
+            }
+            .into());
+        }
+        if self.threads == Some(0) {
+            let reason = "expected at least one thread".to_string();
+            return Err(SetError::Argument { option: "--threads", value: "0".to_string(), reason }.into());
+        }
+        Ok(Options {
+            model: ModelOptions {
+                rules,
+                step_pattern,
+                step_window: match self.step_window {
+                    WindowArg::Host => StepWindow::Host,
+                    WindowArg::Device => StepWindow::Device,
+                },
+                linked_only: self.linked_only,
+                steps: self.steps.clone(),
+            },
+            kernel_wait_max: i64::from(self.kernel_wait_max_us) * 1000,
+            top: self.top,
+            kernel_keys: KernelKeys {
+                op: self.by.contains(&ByArg::Op),
+                shape: self.by.contains(&ByArg::Shape),
+                stream: self.by.contains(&ByArg::Stream),
+            },
+            compat,
+        })
+    }
+
+    pub fn load(&self, event_args: bool, rest_args: bool) -> LoadOptions {
+        LoadOptions {
+            event_args,
+            rest_args,
+            skip_python: self.skip.contains(&SkipArg::PythonFunction),
+            ..LoadOptions::default()
+        }
+    }
+
+    pub fn rank_ranges(&self) -> &[(u32, u32)] {
+        self.ranks.as_ref().map_or(&[], |r| &r.0)
+    }
+
+    /// Runs `work` on the number of threads asked for.
+    pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        let mut pool = rayon::ThreadPoolBuilder::new();
+        if let Some(n) = self.threads {
+            pool = pool.num_threads(n);
+        }
+        Ok(pool.build().context("cannot start threads")?.install(work))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(parse_ranks("0,3,8-15").unwrap().0, [(0, 0), (3, 3), (8, 15)]);
+        assert!(parse_ranks("5-3").is_err());
+        let f = parse_steps("10,12-14,@0").unwrap();
+        assert!(f.keeps(0, None) && f.keeps(9, Some(13)) && !f.keeps(9, Some(11)));
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::super::command().debug_assert();
+    }
+}

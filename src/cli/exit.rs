@@ -1,0 +1,58 @@
+//! Exit codes and error messages.
+
+use crate::pipeline::RunError;
+use crate::report::folder::FolderError;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All done.
+    Done = 0,
+    /// Part of it: something in the input could not be used, the rest is there.
+    Partly = 1,
+    /// Nothing useful.
+    Nothing = 2,
+}
+
+impl Exit {
+    pub fn code(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+/// Prints an error and its hint.
+pub fn report(error: &anyhow::Error) -> Exit {
+    let mut out = std::io::stderr().lock();
+    let _ = writeln!(out, "hta: {error}");
+    for cause in error.chain().skip(1) {
+        let _ = writeln!(out, "  {cause}");
+    }
+    match error.downcast_ref::<RunError>() {
+        Some(RunError::NothingReadable(refused)) => {
+            for r in refused {
+                let _ = writeln!(out, "  {}", r.error);
+            }
+            let hints: std::collections::BTreeSet<_> = refused.iter().filter_map(|r| r.error.hint()).collect();
+            for h in hints {
+                let _ = writeln!(out, "hint: {h}");
+            }
+        }
+        Some(RunError::Set(e)) => hint(&mut out, e.hint()),
+        _ => {}
+    }
+    if let Some(e) = error.downcast_ref::<crate::error::SetError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {
+        hint(&mut out, Some("choose another folder with --out, or replace it with --force"));
+    }
+    Exit::Nothing
+}
+
+fn hint(out: &mut impl Write, hint: Option<&str>) {
+    if let Some(h) = hint {
+        let _ = writeln!(out, "hint: {h}");
+    }
+}

@@ -1,0 +1,98 @@
+//! `hta explain NAME`: definitions, columns with units, caveats; all from the code's own declarations.
+
+use super::exit::Exit;
+use super::output::print;
+use crate::analysis::api::Compat;
+use crate::analysis::inventory;
+use crate::analysis::registry::ANALYSES;
+use crate::error::SetError;
+use crate::model::args::{ARGS, ArgType};
+use crate::model::health::COUNTERS;
+use crate::model::schema::TableSpec;
+use crate::report::events::BASE_COLUMNS;
+use std::fmt::Write;
+
+/// Topics: name, title, text.
+pub const TOPICS: &[(&str, &str, &str)] = &[
+    ("windows", "spans, captures, steps: which time a row is for", include_str!("explain/windows.md")),
+    ("ranks", "how a file's rank is found", include_str!("explain/ranks.md")),
+    ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
+    ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),
+    ("health", "what was repaired, dropped or odd; exit codes", include_str!("explain/health.md")),
+    ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
+];
+
+pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
+    let Some(name) = name else { return super::list::run() };
+    let mut out = String::new();
+    if let Some(a) = ANALYSES.iter().find(|a| a.stem() == name) {
+        out.push_str(a.explain().trim_end());
+        out.push('\n');
+        let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| a.compat_tables(*c));
+        for spec in a.tables().iter().chain(compat) {
+            table(&mut out, spec);
+        }
+    } else if let Some(spec) = tables().find(|t| t.name == name) {
+        table(&mut out, spec);
+    } else if name == "events" {
+        events(&mut out);
+    } else if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
+        out.push_str(text.trim_end());
+        out.push('\n');
+        if name == "health" {
+            counters(&mut out);
+        }
+    } else {
+        let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
+        let reason = format!("expected an analysis, table or topic: {}", known.join(", "));
+        return Err(SetError::Argument { option: "explain", value: name.to_string(), reason }.into());
+    }
+    print(out.trim_start().as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn tables() -> impl Iterator<Item = &'static TableSpec> {
+    inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
+}
+
+fn table(out: &mut String, spec: &TableSpec) {
+    let _ = writeln!(out, "\nTable {}: {}", spec.name, spec.doc.trim());
+    let _ = writeln!(out, "sorted by {}", spec.order);
+    for c in spec.columns {
+        let unit = if c.unit.is_empty() { String::new() } else { format!(" [{}]", c.unit) };
+        let kind = format!("{}{}", c.kind, if c.nullable { "?" } else { "" });
+        let _ = writeln!(out, "  {:<28} {kind:<6} {}{unit}", c.name, c.doc);
+    }
+    out.push_str("  (? may be null)\n");
+}
+
+fn events(out: &mut String) {
+    out.push_str("Table events: every complete event of a rank, one file per rank\n");
+    out.push_str("sorted by ts_ns, dur_ns descending, event_id; all columns but the first may be null\n");
+    for (name, kind, unit, doc) in BASE_COLUMNS {
+        column(out, name, kind, unit, doc);
+    }
+    for a in ARGS {
+        let kind = match a.ty {
+            ArgType::Int => "i64",
+            ArgType::UInt => "u64",
+            ArgType::Float => "f64",
+            ArgType::Bool => "bool",
+            ArgType::Text => "text",
+            ArgType::Json => "json",
+        };
+        column(out, a.column, kind, a.unit, a.doc);
+    }
+}
+
+fn column(out: &mut String, name: &str, kind: &str, unit: &str, doc: &str) {
+    let unit = if unit.is_empty() { String::new() } else { format!(" [{unit}]") };
+    let _ = writeln!(out, "  {name:<28} {kind:<6} {doc}{unit}");
+}
+
+fn counters(out: &mut String) {
+    out.push_str("\nCounters\n");
+    for c in COUNTERS {
+        let _ = writeln!(out, "  {:<28} {:<7} {}", c.name, c.severity.name(), c.doc);
+    }
+}

@@ -1,0 +1,60 @@
+//! The command line: arguments, progress, exit codes. Nobody imports this module.
+
+mod analysis;
+mod analyze;
+mod args;
+mod exit;
+mod explain;
+mod list;
+mod output;
+mod progress;
+
+use clap::{Args, Command, FromArgMatches};
+use exit::Exit;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs one command line.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(m) => m,
+        Err(e) => {
+            // help and version are answers, everything else a bad argument
+            let _ = e.print();
+            return if e.use_stderr() { Exit::Nothing.code() } else { Exit::Done.code() };
+        }
+    };
+    let result = match matches.subcommand() {
+        Some(("analyze", m)) => analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a)),
+        Some(("list", _)) => list::run(),
+        Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
+        Some((stem, m)) => analysis::AnalysisArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analysis::run(stem, &a)),
+        None => Ok(Exit::Nothing),
+    };
+    match result {
+        Ok(exit) => exit.code(),
+        Err(e) => exit::report(&e).code(),
+    }
+}
+
+/// The whole command, with a subcommand for every analysis of the registry.
+pub fn command() -> Command {
+    let analyze = Command::new("analyze").about("Run every analysis and leave tables, events and a report");
+    let mut root = Command::new("hta")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Where the time went in a PyTorch job, from the Kineto traces of its ranks")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help("`hta list` names the analyses, `hta explain NAME` says what a number means.")
+        .subcommand(analyze::AnalyzeArgs::augment_args(analyze));
+    for a in crate::analysis::registry::ANALYSES {
+        let one = Command::new(a.stem()).about(a.title());
+        root = root.subcommand(analysis::AnalysisArgs::augment_args(one));
+    }
+    root.subcommand(Command::new("list").about("List the analyses, tables and topics"))
+        .subcommand(
+            Command::new("explain")
+                .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
+                .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
+        )
+}

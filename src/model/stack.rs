@@ -1,0 +1,160 @@
+//! Call trees: parent, depth and self time of host events.
+//!
+//! Three trees, never one: operators with runtime calls, and annotations, both by containment per
+//! thread; Python frames by their recorded parent ids. Annotations and Python frames overlap in part in
+//! real traces, so one stack over all would lose events.
+
+use super::args::Arg;
+use super::category::Class;
+use super::events::Columns;
+use super::thread::sort_outer_first;
+use crate::units::Ns;
+use std::collections::{BTreeMap, HashMap};
+
+/// An overhang below this is cut, a longer one makes a sibling, ns.
+const CLIP_BELOW: Ns = 1_000;
+
+/// Trees of one trace; entries of events outside them are `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stacks {
+    pub parent: Vec<Option<u32>>,
+    pub depth: Vec<Option<u32>>,
+    /// Duration without the children's, ns.
+    pub self_ns: Vec<Option<Ns>>,
+    /// Events that overhang their parent by less than 1 us.
+    pub clipped: u64,
+    /// Events that overlap another only in part.
+    pub siblings: u64,
+}
+
+impl Stacks {
+    /// Builds the trees; `python` adds the Python frames.
+    pub fn new(c: &Columns, classes: &[Class], python: bool) -> Self {
+        let n = c.len();
+        let mut me = Self { parent: vec![None; n], depth: vec![None; n], self_ns: vec![None; n], ..Self::default() };
+        let mut ops: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut annotations: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut frames: Vec<u32> = Vec::new();
+        for (row, class) in classes.iter().enumerate() {
+            match class {
+                Class::HostOp | Class::Runtime => ops.entry(c.lane[row]).or_default().push(row as u32),
+                Class::Annotation => annotations.entry(c.lane[row]).or_default().push(row as u32),
+                Class::Python if python => frames.push(row as u32),
+                _ => {}
+            }
+        }
+        for rows in ops.values_mut().chain(annotations.values_mut()) {
+            sort_outer_first(rows, c);
+            me.contain(rows, c);
+        }
+        me.python(&frames, c);
+        me
+    }
+
+    /// One thread's tree by containment.
+    fn contain(&mut self, rows: &[u32], c: &Columns) {
+        let mut open: Vec<(u32, Ns)> = Vec::new();
+        for &row in rows {
+            let r = row as usize;
+            let start = c.ts[r];
+            let mut end = start.saturating_add(c.dur[r]);
+            while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start)) {
+                open.pop();
+            }
+            let mut at = open.len();
+            let mut is_sibling = false;
+            while let Some(&(_, parent_end)) = at.checked_sub(1).and_then(|i| open.get(i)) {
+                if end <= parent_end {
+                    break;
+                }
+                if end - parent_end < CLIP_BELOW {
+                    self.clipped += 1;
+                    end = parent_end;
+                    break;
+                }
+                // overlaps this one only in part: a child of what encloses both
+                is_sibling = true;
+                at -= 1;
+            }
+            self.siblings += u64::from(is_sibling);
+            let parent = at.checked_sub(1).and_then(|i| open.get(i)).map(|o| o.0);
+            self.parent[r] = parent;
+            self.depth[r] = Some(parent.and_then(|p| self.depth[p as usize]).map_or(0, |d| d + 1));
+            self.self_ns[r] = Some(end - start);
+            if let Some(own) = parent.and_then(|p| self.self_ns[p as usize].as_mut()) {
+                *own -= end - start;
+            }
+            open.push((row, end));
+        }
+    }
+
+    /// Python frames: the parent is the frame with the recorded id. Only children on the same thread
+    /// count in self time: frames of autograd threads have their parent on another one.
+    fn python(&mut self, frames: &[u32], c: &Columns) {
+        let mut ids = c.args.cursor(Arg::PythonId);
+        let by_id: HashMap<u64, u32> = frames.iter().filter_map(|&r| Some((ids.get(r)?, r))).collect();
+        let mut parents = c.args.cursor(Arg::PythonParent);
+        for &row in frames {
+            let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);
+            self.parent[row as usize] = parent;
+            self.self_ns[row as usize] = Some(self.self_ns[row as usize].unwrap_or(0) + c.dur[row as usize]);
+            if let Some(p) = parent.filter(|p| c.lane[*p as usize] == c.lane[row as usize]) {
+                let own = self.self_ns[p as usize].get_or_insert(0);
+                *own -= c.dur[row as usize];
+            }
+        }
+        // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
+        let mut path = Vec::new();
+        for &row in frames {
+            let mut at = Some(row);
+            while let Some(r) = at.filter(|r| self.depth[*r as usize].is_none()) {
+                self.depth[r as usize] = Some(0);
+                path.push(r);
+                at = self.parent[r as usize];
+            }
+            let mut depth = at.and_then(|r| self.depth[r as usize]).map_or(0, |d| d + 1);
+            while let Some(r) = path.pop() {
+                self.depth[r as usize] = Some(depth);
+                depth += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(events: &[(Ns, Ns)]) -> Stacks {
+        let mut c = Columns::default();
+        for (ts, dur) in events {
+            c.ts.push(*ts);
+            c.dur.push(*dur);
+            c.lane.push(0);
+        }
+        Stacks::new(&c, &vec![Class::HostOp; events.len()], false)
+    }
+
+    #[test]
+    fn children_lie_inside_their_parents_and_self_times_add_up() {
+        // 0 [0,100)  1 [10,40)  2 [15,20)  3 [50,60)
+        let s = stacks(&[(0, 100), (10, 30), (15, 5), (50, 10)]);
+        assert_eq!(s.parent, [None, Some(0), Some(1), Some(0)]);
+        assert_eq!(s.depth, [Some(0), Some(1), Some(2), Some(1)]);
+        assert_eq!(s.self_ns, [Some(60), Some(25), Some(5), Some(10)]);
+    }
+
+    #[test]
+    fn a_short_overhang_is_cut_and_a_long_one_makes_a_sibling() {
+        let s = stacks(&[(0, 10_000), (9_000, 1_500)]);
+        assert_eq!((s.parent[1], s.self_ns[0], s.clipped, s.siblings), (Some(0), Some(9_000), 1, 0));
+        let s = stacks(&[(0, 10_000), (5_000, 10_000)]);
+        assert_eq!((s.parent[1], s.self_ns[0], s.clipped, s.siblings), (None, Some(10_000), 0, 1));
+    }
+
+    #[test]
+    fn recursion_depth_is_unlimited() {
+        let events: Vec<(Ns, Ns)> = (0..200_000).map(|i| (i, 1_000_000 - 2 * i)).collect();
+        assert_eq!(stacks(&events).depth.last(), Some(&Some(199_999)));
+    }
+}

@@ -1,0 +1,419 @@
+//! From files to answers: find the ranks, map them in parallel, reduce.
+//!
+//! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
+//! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
+
+use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
+use crate::analysis::inventory;
+use crate::error::{ReadError, SetError};
+use crate::model::health::{Counter, Health};
+use crate::model::meta::{RankSource, TimeEra};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::Batch;
+use crate::read::discover::assign_ranks;
+use crate::read::kineto::event::LoadOptions;
+use crate::read::load::{Loaded, Spread, load};
+use crate::read::peek::peek;
+use crate::read::source::{ByteCount, Input};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
+/// Takes what is too large to keep.
+pub trait RowSink: Sync {
+    /// The rows of one rank; called in order of rank.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn rows(&self, batches: Vec<Batch>) -> io::Result<()>;
+
+    /// A rank's whole trace, in any order.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn trace(&self, trace: &RankTrace) -> io::Result<()>;
+}
+
+/// Told of progress, from any thread.
+pub trait Progress: Sync {
+    /// The set is known: number of ranks and bytes on disk.
+    fn start(&self, ranks: usize, bytes: u64, count: &ByteCount);
+    /// One rank is done.
+    fn rank_done(&self);
+    /// All are done.
+    fn finish(&self);
+}
+
+/// What to run.
+pub struct Request<'a> {
+    pub inputs: &'a [Input],
+    pub analyses: &'a [&'static dyn Analysis],
+    pub options: &'a Options,
+    pub load: LoadOptions,
+    /// Ranks to keep; all when empty.
+    pub ranks: &'a [(u32, u32)],
+    /// Stop at the first loss.
+    pub strict: bool,
+}
+
+/// A file that was not analysed.
+#[derive(Debug)]
+pub struct Refused {
+    pub input: Input,
+    pub error: ReadError,
+}
+
+/// What a run found.
+pub struct Outcome {
+    /// Partials of the inventory (ranks, steps, health, kernel rules), in order of rank.
+    pub inventory: Vec<Partial>,
+    /// Per analysis, in the order asked for.
+    pub outputs: Vec<(&'static dyn Analysis, Output)>,
+    pub refused: Vec<Refused>,
+    /// Counters of the set as a whole.
+    pub set_health: Health,
+    /// Counters of all ranks.
+    pub rank_health: Vec<(u32, String, Health)>,
+    pub unpacked_bytes: u64,
+}
+
+impl Outcome {
+    /// Whether something could not be used: a lost event, a refused file that was named.
+    pub fn has_loss(&self) -> bool {
+        self.refused.iter().any(|r| r.input.named || !r.error.is_foreign())
+            || self.rank_health.iter().any(|(_, _, h)| h.has_loss())
+    }
+
+    /// The `health` table: the set's counters, then each rank's, then the refused files.
+    pub fn health_table(&self) -> Batch {
+        let mut table = inventory::HealthTable::default();
+        inventory::push_health(&mut table, None, "", &self.set_health);
+        for (rank, file, health) in &self.rank_health {
+            inventory::push_health(&mut table, Some(*rank), file, health);
+        }
+        for r in &self.refused {
+            table.push(inventory::HealthRow {
+                rank: None,
+                file: &r.input.shown,
+                counter: "file_refused",
+                severity: if r.input.named || !r.error.is_foreign() { "fatal" } else { "info" },
+                count: 1,
+                first_byte: None,
+                example: None,
+                description: &r.error.to_string(),
+            });
+        }
+        table.finish()
+    }
+
+    /// Ranks that were analysed.
+    pub fn ranks(&self) -> Vec<u32> {
+        self.inventory.iter().map(|p| p.rank).collect()
+    }
+}
+
+/// Why a run ended without an outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Set(#[from] SetError),
+    /// No file could be read; each with its reason.
+    #[error("cannot analyse anything: none of {} files is a readable trace", .0.len())]
+    NothingReadable(Vec<Refused>),
+    #[error("cannot write {what}: {source}")]
+    Write { what: String, source: io::Error },
+    #[error("cannot find the ranks asked for: the set holds rank {0}")]
+    NoSuchRank(String),
+}
+
+/// One rank to load.
+struct Job {
+    input: usize,
+    rank: u32,
+    source: RankSource,
+}
+
+/// What one rank leaves.
+struct Done {
+    rank: u32,
+    file: String,
+    partials: Vec<Partial>,
+    inventory: Partial,
+    health: Health,
+    era: TimeEra,
+    base: Option<i64>,
+    world: Option<u32>,
+    unpacked: u64,
+}
+
+/// Runs analyses over a set of files.
+///
+/// # Errors
+/// Two files of one rank, nothing readable, rows that cannot be written. Files that cannot be read while
+/// others can are reported in the outcome.
+pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    let mut claims = Claims::peek(request.inputs);
+    loop {
+        let jobs = claims.jobs(request)?;
+        match attempt(request, &claims, jobs, sink, progress)? {
+            Attempt::Finished(outcome) => return Ok(*outcome),
+            // a rank stood behind the events: number the set again with what is known now
+            Attempt::Claimed(input, rank) => claims.ranks[input] = Some(rank),
+        }
+    }
+}
+
+enum Attempt {
+    Finished(Box<Outcome>),
+    Claimed(usize, u32),
+}
+
+/// What is known of the files before they are read.
+struct Claims {
+    /// `distributedInfo.rank`, where it stands before the events or has been found since.
+    ranks: Vec<Option<u32>>,
+    /// Files that are no traces.
+    refused: Vec<Option<ReadError>>,
+}
+
+impl Claims {
+    fn peek(inputs: &[Input]) -> Self {
+        let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
+        let (mut ranks, mut refused) = (Vec::new(), Vec::new());
+        for p in peeked {
+            match p {
+                Ok(rank) => {
+                    ranks.push(rank);
+                    refused.push(None);
+                }
+                Err(e) => {
+                    ranks.push(None);
+                    refused.push(Some(e));
+                }
+            }
+        }
+        Self { ranks, refused }
+    }
+
+    /// Jobs in order of rank.
+    fn jobs(&self, request: &Request) -> Result<Vec<Job>, RunError> {
+        let usable: Vec<usize> = (0..request.inputs.len()).filter(|&i| self.refused[i].is_none()).collect();
+        let inputs: Vec<Input> = usable.iter().map(|&i| request.inputs[i].clone()).collect();
+        let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
+        let assigned = assign_ranks(&inputs, &claims);
+        let mut jobs: Vec<Job> =
+            usable.iter().zip(assigned).map(|(&input, (rank, source))| Job { input, rank, source }).collect();
+        jobs.sort_by_key(|j| (j.rank, j.input));
+        for pair in jobs.windows(2) {
+            // a name may lie: what the file says behind its events would decide, so only two claims of
+            // the files themselves are final here
+            if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
+                return Err(duplicate(request, &pair[0], &pair[1]));
+            }
+        }
+        let known: Vec<String> = jobs.iter().map(|j| j.rank.to_string()).collect();
+        if !request.ranks.is_empty() {
+            jobs.retain(|j| request.ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+            if jobs.is_empty() && !known.is_empty() {
+                return Err(RunError::NoSuchRank(known.join(", ")));
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+fn duplicate(request: &Request, a: &Job, b: &Job) -> RunError {
+    let shown = |j: &Job| request.inputs[j.input].shown.clone();
+    SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
+}
+
+fn attempt(
+    request: &Request,
+    claims: &Claims,
+    jobs: Vec<Job>,
+    sink: &dyn RowSink,
+    progress: &dyn Progress,
+) -> Result<Attempt, RunError> {
+    // two names or positions with one rank: settle before anything is written, by reading their claims
+    for pair in jobs.windows(2).filter(|p| p[0].rank == p[1].rank) {
+        for job in pair.iter().filter(|j| j.source != RankSource::File) {
+            let full = load(&request.inputs[job.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+            if let Some(rank) = full.ok().and_then(|l| l.meta.rank)
+                && rank != job.rank
+            {
+                return Ok(Attempt::Claimed(job.input, rank));
+            }
+        }
+        return Err(duplicate(request, &pair[0], &pair[1]));
+    }
+    let threads = rayon::current_num_threads();
+    let spread = if threads > 1 && jobs.len() < threads { Spread::AllCores } else { Spread::Inline };
+    let count = ByteCount::default();
+    let size = |j: &Job| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
+    progress.start(jobs.len(), jobs.iter().map(size).sum(), &count);
+    let order = Mutex::new(InOrder { next: 0, waiting: BTreeMap::new(), error: None });
+    let results: Vec<Result<Done, Failure>> = jobs
+        .par_iter()
+        .enumerate()
+        .with_max_len(1)
+        .map(|(i, job)| {
+            let result = one(request, job, spread, &count, sink);
+            let rows = match &result {
+                Ok((_, rows)) => rows.clone(),
+                Err(_) => Vec::new(),
+            };
+            hand_over(&order, i, rows, sink);
+            progress.rank_done();
+            result.map(|(done, _)| done)
+        })
+        .collect();
+    progress.finish();
+    let error = order.lock().map_or(None, |mut o| o.error.take());
+    if let Some(source) = error {
+        return Err(RunError::Write { what: "the tables".to_string(), source });
+    }
+    let mut refused: Vec<Refused> = Vec::new();
+    for (input, error) in request.inputs.iter().zip(&claims.refused) {
+        if let Some(error) = error {
+            refused.push(Refused { input: input.clone(), error: again(error) });
+        }
+    }
+    let mut done = Vec::new();
+    for (job, result) in jobs.iter().zip(results) {
+        match result {
+            Ok(d) => done.push(d),
+            Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(job.input, rank)),
+            Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[job.input].clone(), error }),
+            Err(Failure::Write(source)) => return Err(RunError::Write { what: "the events".to_string(), source }),
+        }
+    }
+    if done.is_empty() {
+        return Err(RunError::NothingReadable(refused));
+    }
+    Ok(Attempt::Finished(Box::new(reduce(request, &jobs, done, refused))))
+}
+
+/// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
+fn again(error: &ReadError) -> ReadError {
+    match error {
+        ReadError::Io { file, source } => {
+            ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
+        }
+        ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
+        ReadError::NotATrace { file, what, hint } => ReadError::NotATrace { file: file.clone(), what, hint },
+        ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
+        ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
+    }
+}
+
+enum Failure {
+    Read(ReadError),
+    Write(io::Error),
+    /// The file's own rank, found behind its events, is another one.
+    Claims(u32),
+}
+
+fn one(
+    request: &Request,
+    job: &Job,
+    spread: Spread,
+    count: &ByteCount,
+    sink: &dyn RowSink,
+) -> Result<(Done, Vec<Batch>), Failure> {
+    let input = &request.inputs[job.input];
+    let Loaded { columns, meta, unpacked_bytes } = load(input, request.load, spread, count).map_err(Failure::Read)?;
+    let mut source = job.source;
+    if let Some(rank) = meta.rank {
+        if rank != job.rank {
+            return Err(Failure::Claims(rank));
+        }
+        source = RankSource::File;
+    }
+    let options = request.options;
+    let trace = RankTrace::new(job.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    sink.trace(&trace).map_err(Failure::Write)?;
+    let mut rows = Vec::new();
+    let mut take = |mapped: Mapped| {
+        rows.extend(mapped.rows);
+        mapped.partial
+    };
+    let inventory = take(inventory::map(&trace, &options.model));
+    let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
+    let done = Done {
+        rank: trace.rank,
+        file: trace.file,
+        partials,
+        inventory,
+        health: trace.health,
+        era: trace.meta.era,
+        base: trace.meta.base_ns,
+        world: trace.meta.world_size,
+        unpacked: unpacked_bytes,
+    };
+    Ok((done, rows))
+}
+
+/// Rows that wait for those of earlier ranks.
+struct InOrder {
+    next: usize,
+    waiting: BTreeMap<usize, Vec<Batch>>,
+    error: Option<io::Error>,
+}
+
+fn hand_over(order: &Mutex<InOrder>, index: usize, rows: Vec<Batch>, sink: &dyn RowSink) {
+    // a thread that panicked while holding the lock has ended the run anyway
+    let Ok(mut o) = order.lock() else { return };
+    o.waiting.insert(index, rows);
+    loop {
+        let next = o.next;
+        let Some(rows) = o.waiting.remove(&next) else { return };
+        o.next += 1;
+        if o.error.is_none() {
+            o.error = sink.rows(rows).err();
+        }
+    }
+}
+
+fn reduce(request: &Request, jobs: &[Job], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {
+    let mut health = Health::default();
+    for job in jobs.iter().filter(|j| j.source == RankSource::Position) {
+        // a file that was read may have told its rank behind its events
+        if done.iter().any(|d| d.rank == job.rank) {
+            health.note(Counter::RankByPosition, &request.inputs[job.input].shown);
+        }
+    }
+    let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
+    if eras.windows(2).any(|w| w[0] != w[1]) {
+        let names: std::collections::BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
+        health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    let bases: Vec<i64> = done.iter().filter_map(|d| d.base).collect();
+    if bases.windows(2).any(|w| w[0] != w[1]) {
+        health.note(Counter::BaseDiffers, "");
+    }
+    let worlds: std::collections::BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
+    let beyond = done.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
+    if worlds.len() > 1 || beyond > 0 {
+        let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
+        health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
+    }
+    let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); request.analyses.len()];
+    let (mut inventory, mut rank_health) = (Vec::new(), Vec::new());
+    let mut unpacked_bytes = 0;
+    for d in done {
+        for (list, partial) in per_analysis.iter_mut().zip(d.partials) {
+            list.push(partial);
+        }
+        inventory.push(d.inventory);
+        rank_health.push((d.rank, d.file, d.health));
+        unpacked_bytes += d.unpacked;
+    }
+    let outputs = request
+        .analyses
+        .iter()
+        .zip(&per_analysis)
+        .map(|(a, partials)| (*a, a.reduce(partials, request.options)))
+        .collect();
+    Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes }
+}

@@ -1,0 +1,109 @@
+//! Text set in columns that fit a width.
+
+use crate::analysis::api::{Align, View};
+
+/// Spaces between columns.
+const GAP: usize = 2;
+
+/// Sets a view within `width` characters: the widest left-aligned columns give way first.
+pub fn set(view: &View, width: usize) -> String {
+    let n = view.columns.len();
+    let len = |s: &str| s.chars().count();
+    let mut widths: Vec<usize> = (0..n)
+        .map(|i| {
+            let cells = view.rows.iter().filter_map(|r| r.get(i)).map(|c| len(c));
+            cells.chain([len(view.columns[i].0)]).max().unwrap_or(0)
+        })
+        .collect();
+    let total = |w: &[usize]| w.iter().sum::<usize>() + GAP * n.saturating_sub(1);
+    while total(&widths) > width {
+        let left = |i: &usize| view.columns[*i].1 == Align::Left;
+        let widest = (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
+        let Some(i) = widest.filter(|i| widths[*i] > 8) else { break };
+        widths[i] = widths[i].saturating_sub(total(&widths) - width).max(8);
+    }
+    let mut out = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (i, cell) in cells.enumerate().take(n) {
+            if i > 0 {
+                text.push_str(&" ".repeat(GAP));
+            }
+            let cell = shorten(cell, widths[i]);
+            let pad = " ".repeat(widths[i].saturating_sub(len(&cell)));
+            match view.columns[i].1 {
+                Align::Left => text.push_str(&format!("{cell}{pad}")),
+                Align::Right => text.push_str(&format!("{pad}{cell}")),
+            }
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    line(&mut view.columns.iter().map(|c| c.0));
+    for row in &view.rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+    for note in &view.notes {
+        for part in wrap(note, width.saturating_sub(2)) {
+            out.push_str(&format!("  {part}\n"));
+        }
+    }
+    out
+}
+
+/// Text without control characters, its middle cut out where it is too long: kernel names differ at
+/// both ends.
+fn shorten(text: &str, width: usize) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let n = clean.chars().count();
+    if n <= width {
+        return clean;
+    }
+    if width < 8 {
+        return clean.chars().take(width).collect();
+    }
+    let tail = (width - 3) / 3;
+    let head: String = clean.chars().take(width - 3 - tail).collect();
+    let end: String = clean.chars().skip(n - tail).collect();
+    format!("{head}...{end}")
+}
+
+/// Breaks text at blanks so that no line is longer than `width`, where words allow it.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_fit_the_width_and_names_keep_both_ends() {
+        let view = View {
+            title: String::new(),
+            columns: vec![("kernel", Align::Left), ("sum", Align::Right)],
+            rows: vec![vec!["a".repeat(50) + &"z".repeat(50), "12 ms".to_string()]],
+            notes: vec!["word ".repeat(30)],
+        };
+        let text = set(&view, 40);
+        assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms")));
+    }
+
+    #[test]
+    fn control_characters_never_reach_the_terminal() {
+        assert_eq!(shorten("a\u{1b}[31mb", 20), "a\u{fffd}[31mb");
+    }
+}

@@ -1,0 +1,225 @@
+//! The `events` table: every complete event of a rank, with real text and typed arguments.
+
+use super::parquet::properties;
+use crate::model::args::{ARGS, ArgColumn, ArgType};
+use crate::model::rank_trace::RankTrace;
+use crate::model::strings::StrId;
+use arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
+    UInt64Array,
+};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Columns before the arguments: name, type, unit, meaning.
+pub const BASE_COLUMNS: &[(&str, &str, &str, &str)] = &[
+    ("rank", "u32", "", "rank"),
+    ("event_id", "u32", "", "position among the complete events of the file"),
+    ("category", "text", "", "`cat` as the file spells it"),
+    ("class", "text", "", "what the category means, across eras and vendors"),
+    ("name", "text", "", "name"),
+    ("ts_ns", "i64", "ns", "start on the rank's own clock"),
+    ("dur_ns", "i64", "ns", "length"),
+    ("pid", "text", "", "process, or device"),
+    ("tid", "text", "", "thread, or stream"),
+    ("thread_name", "text", "", "name of the thread"),
+    ("parent", "u32", "", "event around this one in its call tree"),
+    ("depth", "u32", "", "depth in its call tree"),
+    ("self_ns", "i64", "ns", "length without the children in its call tree"),
+    ("launch_event_id", "u32", "", "GPU activities: the call that launched it"),
+    ("op_event_id", "u32", "", "GPU activities: the owning operator"),
+    ("step", "u32", "", "step: of the launch for GPU activities, else of its own start"),
+];
+
+/// Column of the arguments that have none of their own (with `--keep-args`).
+pub const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
+
+/// Rows per row group.
+const GROUP: usize = 1 << 17;
+
+fn text_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+fn data_type(kind: &str) -> DataType {
+    match kind {
+        "u32" => DataType::UInt32,
+        "i64" => DataType::Int64,
+        _ => text_type(),
+    }
+}
+
+/// The schema: the same for every rank and file.
+pub fn schema(with_rest: bool) -> SchemaRef {
+    let notes = |unit: &str, doc: &str| -> HashMap<String, String> {
+        let all = [("unit", unit), ("description", doc)];
+        all.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_string(), v.to_string())).collect()
+    };
+    let mut fields: Vec<Field> = BASE_COLUMNS
+        .iter()
+        .map(|(name, kind, unit, doc)| Field::new(*name, data_type(kind), true).with_metadata(notes(unit, doc)))
+        .collect();
+    for spec in ARGS {
+        let ty = match spec.ty {
+            ArgType::Int => DataType::Int64,
+            ArgType::UInt => DataType::UInt64,
+            ArgType::Float => DataType::Float64,
+            ArgType::Bool => DataType::Boolean,
+            ArgType::Text | ArgType::Json => text_type(),
+        };
+        fields.push(Field::new(spec.column, ty, true).with_metadata(notes(spec.unit, spec.doc)));
+    }
+    if with_rest {
+        fields.push(Field::new(REST_COLUMN.0, text_type(), true).with_metadata(notes("", REST_COLUMN.1)));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Writes a rank's events, sorted by (start, longest first, event id).
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
+    let schema = schema(with_rest);
+    let mut writer =
+        ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), Some(properties())).map_err(io::Error::other)?;
+    let c = &trace.columns;
+    let mut order: Vec<u32> = (0..c.len() as u32).collect();
+    order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
+    let mut position = vec![0u32; order.len()];
+    for (i, &r) in order.iter().enumerate() {
+        position[r as usize] = i as u32;
+    }
+    let derived = Derived::new(trace);
+    // arguments by position in the output, so that a row group takes a slice of each
+    let mut arguments: Vec<ArgColumn> = ARGS.iter().map(|s| moved(c.args.column(s.id), &position)).collect();
+    if with_rest {
+        arguments.push(moved(&c.args.rest, &position));
+    }
+    for (group, rows) in order.chunks(GROUP).enumerate() {
+        let mut columns = base(trace, &derived, rows);
+        for (i, column) in arguments.iter().enumerate() {
+            let ty = ARGS.get(i).map_or(ArgType::Json, |s| s.ty);
+            columns.push(argument(trace, column, ty, group * GROUP, rows.len()));
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(io::Error::other)?;
+        writer.write(&batch).map_err(io::Error::other)?;
+        writer.flush().map_err(io::Error::other)?;
+    }
+    writer.close().map_err(io::Error::other)?;
+    Ok(())
+}
+
+/// A column with its rows moved to new positions.
+fn moved(column: &ArgColumn, position: &[u32]) -> ArgColumn {
+    let mut pairs: Vec<(u32, u64)> =
+        column.rows.iter().zip(&column.vals).map(|(r, v)| (position[*r as usize], *v)).collect();
+    pairs.sort_unstable_by_key(|p| p.0);
+    let (rows, vals) = pairs.into_iter().unzip();
+    ArgColumn { rows, vals }
+}
+
+/// Per event: what the model found out about it.
+struct Derived {
+    launch: HashMap<u32, (Option<u32>, Option<u32>, Option<u32>)>,
+    thread_names: HashMap<u32, StrId>,
+}
+
+impl Derived {
+    fn new(trace: &RankTrace) -> Self {
+        let launch = trace.activities.iter().map(|a| (a.row, (a.launch, a.op, a.step))).collect();
+        let c = &trace.columns;
+        let named = c.lane_names.iter().filter(|n| c.strings.get(n.kind) == "thread_name");
+        Self { launch, thread_names: named.map(|n| (n.lane, n.text)).collect() }
+    }
+}
+
+/// Texts of a row group as a dictionary of those that occur.
+#[derive(Default)]
+struct Dictionary {
+    keys: Vec<Option<i32>>,
+    of: HashMap<StrId, i32>,
+    texts: Vec<StrId>,
+}
+
+impl Dictionary {
+    fn push(&mut self, id: Option<StrId>) {
+        let key = id.map(|id| {
+            *self.of.entry(id).or_insert_with(|| {
+                self.texts.push(id);
+                (self.texts.len() - 1) as i32
+            })
+        });
+        self.keys.push(key);
+    }
+
+    fn finish(self, trace: &RankTrace) -> ArrayRef {
+        let values = StringArray::from_iter_values(self.texts.iter().map(|t| trace.text(*t)));
+        // keys were given by this dictionary, so they are within its values
+        let array = DictionaryArray::<Int32Type>::new(Int32Array::from(self.keys), Arc::new(values));
+        Arc::new(array)
+    }
+}
+
+fn base(trace: &RankTrace, derived: &Derived, rows: &[u32]) -> Vec<ArrayRef> {
+    let c = &trace.columns;
+    let text = |of: &dyn Fn(usize) -> Option<StrId>| -> ArrayRef {
+        let mut d = Dictionary::default();
+        rows.iter().for_each(|&r| d.push(of(r as usize)));
+        d.finish(trace)
+    };
+    let lane = |r: usize| c.lanes.get(c.lane[r] as usize);
+    let linked = |r: u32| derived.launch.get(&r);
+    let step = |r: u32| match linked(r) {
+        Some((_, _, step)) => *step,
+        None => trace.steps.at(c.ts[r as usize]),
+    };
+    let classes: DictionaryArray<Int32Type> = rows.iter().map(|&r| Some(trace.classes[r as usize].name())).collect();
+    let u32s = |of: &dyn Fn(u32) -> Option<u32>| -> ArrayRef { Arc::new(rows.iter().map(|&r| of(r)).collect::<UInt32Array>()) };
+    vec![
+        u32s(&|_| Some(trace.rank)),
+        u32s(&Some),
+        text(&|r| c.categories.get(usize::from(c.cat[r])).map(|k| k.text)),
+        Arc::new(classes),
+        text(&|r| Some(c.name[r])),
+        Arc::new(rows.iter().map(|&r| Some(c.ts[r as usize])).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|&r| Some(c.dur[r as usize])).collect::<Int64Array>()),
+        text(&|r| lane(r).map(|l| l.pid)),
+        text(&|r| lane(r).map(|l| l.tid)),
+        text(&|r| derived.thread_names.get(&c.lane[r]).copied()),
+        u32s(&|r| trace.stacks.parent[r as usize]),
+        u32s(&|r| trace.stacks.depth[r as usize]),
+        Arc::new(rows.iter().map(|&r| trace.stacks.self_ns[r as usize]).collect::<Int64Array>()),
+        u32s(&|r| linked(r).and_then(|l| l.0)),
+        u32s(&|r| linked(r).and_then(|l| l.1)),
+        u32s(&step),
+    ]
+}
+
+/// One argument for a row group.
+fn argument(trace: &RankTrace, column: &ArgColumn, ty: ArgType, first: usize, len: usize) -> ArrayRef {
+    let from = column.rows.partition_point(|r| (*r as usize) < first);
+    let to = column.rows.partition_point(|r| (*r as usize) < first + len);
+    let mut values: Vec<Option<u64>> = vec![None; len];
+    for (row, val) in column.rows[from..to].iter().zip(&column.vals[from..to]) {
+        values[*row as usize - first] = Some(*val);
+    }
+    match ty {
+        ArgType::Int => Arc::new(values.into_iter().map(|v| v.map(|v| v as i64)).collect::<Int64Array>()),
+        ArgType::UInt => Arc::new(values.into_iter().collect::<UInt64Array>()),
+        ArgType::Float => Arc::new(values.into_iter().map(|v| v.map(f64::from_bits)).collect::<Float64Array>()),
+        ArgType::Bool => Arc::new(values.into_iter().map(|v| v.map(|v| v != 0)).collect::<BooleanArray>()),
+        ArgType::Text | ArgType::Json => {
+            let mut d = Dictionary::default();
+            values.into_iter().for_each(|v| d.push(v.map(|v| StrId(v as u32))));
+            d.finish(trace)
+        }
+    }
+}
+

@@ -1,0 +1,138 @@
+//! The output folder: written beside its place and moved there when complete, so that a killed run
+//! leaves no half result.
+
+use super::parquet::Tables;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec};
+use crate::pipeline::RowSink;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// What a result folder may hold; anything else in it is not ours to replace.
+const OURS: [&str; 5] = ["report.txt", "report.html", "summary.json", "tables", "events"];
+
+/// A result folder that is being written.
+pub struct Folder {
+    target: PathBuf,
+    work: PathBuf,
+    tables: Mutex<Tables>,
+    /// Whether events are written, and whether with their other arguments.
+    events: Option<bool>,
+}
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("cannot write to {path}: expected an empty folder or an earlier result, found `{found}` in it")]
+    Foreign { path: String, found: String },
+    #[error("cannot write to {path}: expected a folder, found a file")]
+    IsFile { path: String },
+    #[error("cannot write to {path}: {source}")]
+    Io { path: String, source: io::Error },
+}
+
+impl Folder {
+    /// Starts a result that will stand at `target`. `force` replaces whatever is there.
+    ///
+    /// # Errors
+    /// When the target holds other things, or cannot be written.
+    pub fn create(target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
+        let path = target.display().to_string();
+        let io = |source| FolderError::Io { path: path.clone(), source };
+        if target.is_file() {
+            return Err(FolderError::IsFile { path });
+        }
+        if target.is_dir() && !force {
+            for entry in fs::read_dir(target).map_err(io)? {
+                let found = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
+                if !OURS.contains(&found.as_str()) {
+                    return Err(FolderError::Foreign { path, found });
+                }
+            }
+        }
+        let mut name = target.file_name().map_or_else(|| "hta-out".into(), std::ffi::OsStr::to_os_string);
+        name.push(format!(".tmp-{}", std::process::id()));
+        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let work = parent.join(name);
+        fs::create_dir_all(&work).map_err(io)?;
+        if events.is_some() {
+            fs::create_dir_all(work.join("events")).map_err(io)?;
+        }
+        let tables = Mutex::new(Tables::create(&work.join("tables")).map_err(io)?);
+        Ok(Self { target: target.to_path_buf(), work, tables, events })
+    }
+
+    /// Makes sure that a table exists.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.lock()?.declare(spec)
+    }
+
+    /// Appends to a table.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        self.lock()?.append(batch)
+    }
+
+    /// Writes a text file of the result.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn text(&self, name: &str, text: &str) -> io::Result<()> {
+        fs::write(self.work.join(name), text)
+    }
+
+    fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
+        self.tables.lock().map_err(|_| io::Error::other("another thread failed while writing tables"))
+    }
+
+    /// Closes all files and moves the result to its place.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written or the folder cannot be moved.
+    pub fn finish(mut self) -> io::Result<()> {
+        let empty = Mutex::new(Tables::create(&self.work.join("tables"))?);
+        let tables = std::mem::replace(&mut self.tables, empty);
+        tables.into_inner().map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
+        if self.target.is_dir() {
+            // moved away first, so that there is no moment with half of each
+            let old = self.work.with_extension(format!("old-{}", std::process::id()));
+            fs::rename(&self.target, &old)?;
+            fs::rename(&self.work, &self.target)?;
+            fs::remove_dir_all(&old)?;
+        } else {
+            fs::rename(&self.work, &self.target)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // after `finish` there is nothing left at this place
+        let _ = fs::remove_dir_all(&self.work);
+    }
+}
+
+impl RowSink for Folder {
+    fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
+        let mut tables = self.lock()?;
+        batches.iter().try_for_each(|b| tables.append(b))
+    }
+
+    fn trace(&self, trace: &RankTrace) -> io::Result<()> {
+        match self.events {
+            Some(rest) => {
+                let path = self.work.join("events").join(format!("rank={:05}.parquet", trace.rank));
+                super::events::write(&path, trace, rest)
+            }
+            None => Ok(()),
+        }
+    }
+}

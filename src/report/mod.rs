@@ -1,0 +1,8 @@
+//! What a run leaves: Parquet tables, events, text, JSON, in a folder that is complete or absent.
+
+pub mod columns;
+pub mod events;
+pub mod folder;
+pub mod json;
+pub mod parquet;
+pub mod text;

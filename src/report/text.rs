@@ -1,0 +1,257 @@
+//! The report for people: the few sentences that matter, what is wrong with the input, then tables.
+
+use super::columns::{set, wrap};
+use crate::analysis::api::{Finding, Partial};
+use crate::analysis::inventory::{KernelRules, Ranks};
+use crate::analysis::population::rank_list;
+use crate::model::health::{Counter, Severity, Tally};
+use crate::pipeline::Outcome;
+use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Findings that are printed.
+const FINDINGS: usize = 5;
+
+/// All findings of a run, the most expensive first.
+pub fn findings(outcome: &Outcome) -> Vec<Finding> {
+    let mut all: Vec<Finding> = outcome.outputs.iter().flat_map(|(_, o)| o.findings.clone()).collect();
+    // what has no share of a step (a kernel's total) is no loss: it comes after what is
+    all.sort_by_key(|f| (f.share_of_step.is_none(), -f.cost_ns_per_step, f.analysis));
+    all
+}
+
+/// The whole report within `width` characters.
+pub fn report(outcome: &Outcome, width: usize) -> String {
+    let mut out = String::new();
+    header(&mut out, outcome, width);
+    let findings = findings(outcome);
+    if !findings.is_empty() {
+        heading(&mut out, "What matters most");
+        for (i, f) in findings.iter().take(FINDINGS).enumerate() {
+            let cost = match f.share_of_step {
+                Some(share) => format!("[{} = {:.0} %]", fmt_ns(f.cost_ns_per_step), share * 100.0),
+                None => format!("[{}]", fmt_ns(f.cost_ns_per_step)),
+            };
+            let sentence = format!("{}. {} {cost}", i + 1, f.sentence);
+            for (k, line) in wrap(&sentence, width.saturating_sub(3)).iter().enumerate() {
+                let _ = writeln!(out, "{}{line}", if k == 0 { "" } else { "   " });
+            }
+        }
+    }
+    problems(&mut out, outcome, width);
+    for (analysis, output) in &outcome.outputs {
+        for view in &output.views {
+            heading(&mut out, &format!("{} ({})", view.title, analysis.stem()));
+            out.push_str(&set(view, width));
+        }
+    }
+    classes(&mut out, outcome, width);
+    out
+}
+
+/// The tables of one analysis, with the warnings before them.
+pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
+    let mut out = String::new();
+    for (_, output) in &outcome.outputs {
+        for view in &output.views {
+            heading(&mut out, &view.title);
+            out.push_str(&set(view, width));
+        }
+        if output.views.is_empty() {
+            out.push_str("no rows\n");
+        }
+    }
+    out.trim_start().to_string()
+}
+
+fn heading(out: &mut String, title: &str) {
+    let _ = writeln!(out, "\n{title}\n{}", "-".repeat(title.chars().count()));
+}
+
+fn ints(parts: &[Partial], column: &str) -> Vec<Option<i64>> {
+    let tables = parts.iter().filter_map(|p| p.table(Ranks::SPEC));
+    tables.flat_map(|b| (0..b.len()).map(|r| b.int(column, r))).collect()
+}
+
+fn header(out: &mut String, outcome: &Outcome, width: usize) {
+    let inventory = &outcome.inventory;
+    let ranks = outcome.ranks();
+    let sum = |column: &str| ints(inventory, column).iter().flatten().sum::<i64>();
+    let world = ints(inventory, "world_size").into_iter().flatten().max();
+    let mut line = format!("hta {}: {} rank{}", env!("CARGO_PKG_VERSION"), ranks.len(), if ranks.len() == 1 { "" } else { "s" });
+    if let Some(world) = world {
+        let _ = write!(line, " of {world}");
+    }
+    let _ = write!(
+        line,
+        " ({}), {} events, {} of JSON",
+        rank_list(&ranks),
+        fmt_count(sum("event_count") as u64),
+        fmt_bytes(outcome.unpacked_bytes)
+    );
+    for l in wrap(&line, width) {
+        let _ = writeln!(out, "{l}");
+    }
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(world) = world.and_then(|w| u32::try_from(w).ok()) {
+        let missing: Vec<u32> = (0..world.min(1 << 20)).filter(|r| ranks.binary_search(r).is_err()).collect();
+        if !missing.is_empty() {
+            notes.push(format!("missing: rank{} {}", if missing.len() == 1 { "" } else { "s" }, rank_list(&missing)));
+        }
+    }
+    let texts = |column: &str| -> Vec<String> {
+        let tables = inventory.iter().filter_map(|p| p.table(Ranks::SPEC));
+        let mut all: Vec<String> =
+            tables.flat_map(|b| (0..b.len()).filter_map(|r| b.text(column, r).map(str::to_string))).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let devices = texts("device_name");
+    if !devices.is_empty() {
+        notes.push(format!("devices: {}", devices.join(", ")));
+    }
+    let rules = texts("step_rule");
+    let steps: Vec<i64> = ints(inventory, "step_count").into_iter().flatten().collect();
+    let (low, high) = (steps.iter().min().copied().unwrap_or(0), steps.iter().max().copied().unwrap_or(0));
+    let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
+    notes.push(match rules.as_slice() {
+        [one] if one == "capture" => "steps: none found, the whole capture counts as one".to_string(),
+        [one] => format!("steps: {count} per rank, from {}", step_rule(one)),
+        _ => format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", ")),
+    });
+    let unlinked = sum("unlinked_count");
+    if unlinked > 0 {
+        notes.push(format!(
+            "unlinked: {} of {} GPU activities ({} of GPU time) have no launch record",
+            fmt_count(unlinked as u64),
+            fmt_count(sum("activity_count") as u64),
+            fmt_pct(percent(sum("unlinked_ns"), sum("gpu_sum_ns")))
+        ));
+    }
+    for note in notes {
+        for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
+            let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });
+        }
+    }
+}
+
+fn step_rule(name: &str) -> &'static str {
+    match name {
+        "profiler_step" => "`ProfilerStep#n` annotations",
+        "pattern" => "--step-pattern",
+        "annotation" => "annotations that repeat",
+        _ => "the whole capture",
+    }
+}
+
+/// What was dropped, repaired or refused, and why; worst first.
+fn problems(out: &mut String, outcome: &Outcome, width: usize) {
+    let mut lines: Vec<String> = Vec::new();
+    for r in &outcome.refused {
+        lines.push(format!("refused  {}", r.error));
+    }
+    let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, Tally)> = BTreeMap::new();
+    for (rank, _, health) in &outcome.rank_health {
+        for (counter, tally) in health.iter() {
+            let key = (std::cmp::Reverse(counter.spec().severity), counter);
+            let entry = merged.entry(key).or_insert_with(|| (Vec::new(), tally.clone()));
+            if !entry.0.is_empty() {
+                entry.1.count += tally.count;
+            }
+            entry.0.push(*rank);
+        }
+    }
+    let mut notes = 0;
+    for ((severity, counter), (ranks, tally)) in &merged {
+        if severity.0 == Severity::Info {
+            notes += 1;
+            continue;
+        }
+        let spec = counter.spec();
+        let mut line = format!("{:<8} {} x {}: {}", severity.0.name(), fmt_count(tally.count), spec.name, spec.doc);
+        if outcome.rank_health.len() > 1 {
+            let _ = write!(line, " (rank{} {})", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks));
+        }
+        if !tally.example.is_empty() {
+            let _ = write!(line, " e.g. `{}`", tally.example);
+        } else if let Some(byte) = tally.first_byte {
+            let _ = write!(line, ", first at byte {byte}");
+        }
+        lines.push(line);
+    }
+    for (counter, tally) in outcome.set_health.iter() {
+        let mut line = format!("{:<8} {}: {}", "note", counter.spec().name, counter.spec().doc);
+        if !tally.example.is_empty() {
+            let _ = write!(line, " ({}{})", tally.example, if tally.count > 1 { ", ..." } else { "" });
+        }
+        lines.push(line);
+    }
+    for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
+        if *counter == Counter::NoCommunicationFound {
+            lines.push(format!("note     {} (rank{} {})", counter.spec().doc, if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks)));
+        }
+    }
+    if lines.is_empty() && notes == 0 {
+        return;
+    }
+    heading(out, "About the input");
+    for line in &lines {
+        for (k, l) in wrap(line, width.saturating_sub(9)).iter().enumerate() {
+            let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "         " });
+        }
+    }
+    if lines.is_empty() {
+        let _ = writeln!(out, "nothing was dropped or repaired");
+    }
+    if notes > 0 {
+        let _ = writeln!(out, "{notes} kind{} of harmless oddities are in the `health` table", if notes == 1 { "" } else { "s" });
+    }
+}
+
+/// One line per loss, for standard error beside a single table.
+pub fn loss_lines(outcome: &Outcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (rank, file, health) in &outcome.rank_health {
+        for (counter, tally) in health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss) {
+            lines.push(format!(
+                "hta: rank {rank} ({file}): {} x {}: {}",
+                fmt_count(tally.count),
+                counter.spec().name,
+                counter.spec().doc
+            ));
+        }
+    }
+    lines
+}
+
+/// How many kernels each communication rule matched.
+fn classes(out: &mut String, outcome: &Outcome, width: usize) {
+    let mut rules: BTreeMap<(String, String), (u64, Ns)> = BTreeMap::new();
+    for batch in outcome.inventory.iter().filter_map(|p| p.table(KernelRules::SPEC)) {
+        for row in 0..batch.len() {
+            let key = |c: &str| batch.text(c, row).unwrap_or_default().to_string();
+            let sum = rules.entry((key("class"), key("class_reason"))).or_default();
+            sum.0 += batch.int("count", row).unwrap_or(0) as u64;
+            sum.1 += batch.int("sum_ns", row).unwrap_or(0);
+        }
+    }
+    if rules.is_empty() {
+        return;
+    }
+    heading(out, "How activities were classified");
+    let mut found = false;
+    for ((class, reason), (count, ns)) in &rules {
+        if class == "communication" {
+            found = true;
+            let line = format!("communication rule `{reason}` matched {} kernels ({})", fmt_count(*count), fmt_ns(*ns));
+            for l in wrap(&line, width) {
+                let _ = writeln!(out, "{l}");
+            }
+        }
+    }
+    if !found {
+        let _ = writeln!(out, "no communication rule matched any kernel");
+    }
+}
