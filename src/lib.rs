@@ -1,4 +1,38 @@
-//! `hta`: holistic trace analysis.
+//! `hta`: holistic trace analysis of distributed PyTorch jobs.
+//!
+//! # The flow
+//!
+//! ```text
+//!   read  ->  model  ->  analysis  ->  pipeline  ->  report  ->  cli
+//!   bytes     what a     one rank:     files to      text,       arguments,
+//!   to        trace is   map; all      answers       Parquet,    progress,
+//!   columns              ranks: reduce               JSON        exit codes
+//! ```
+//!
+//! Each module uses only those to its left (a test holds it to that); [`units`] and [`error`] are used by
+//! all. A rank's trace is read, mapped and dropped; what is kept of it is bounded, so that a job of any
+//! number of ranks fits. Row tables are written rank by rank.
+//!
+//! One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
+//! mapping and reducing together without knowing the command line, so that tests and programs run what
+//! `hta analyze` runs. And Polars is met through copied columns of small tables (`analysis::summary`), so the
+//! crate has no `unsafe` at all.
+//!
+//! # Units
+//!
+//! Times are `i64` nanoseconds, spans half open, sizes bytes. Missing is `None` or null, never -1.
+//! Ratios and percentages are made at the last step.
+//!
+//! # Words
+//!
+//! *rank*: one process of the job, one trace file. *activity*: a kernel, copy or set on a device.
+//! *launch*: the runtime call that submitted it; *owning operator*: the innermost operator around that
+//! call. *compute*, *communication*, *memory*: the class of an activity, exactly one each. *exposed*: not
+//! covered by compute. *window*: the time a row is for: span, capture, step, outside. *capture*: first to
+//! last recorded event. *host wait*: the device idles and its next activity is not submitted yet.
+
+#![forbid(unsafe_code)]
+
 pub mod analysis;
 pub mod cli;
 pub mod error;

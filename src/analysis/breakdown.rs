@@ -2,7 +2,7 @@
 
 use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
 use super::compat::{hta, tracelens};
-use super::population::{groups, reasons, several_devices};
+use super::population::{Group, groups, plural, reasons, several_devices};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{TableSpec, Text};
 use crate::table;
@@ -12,7 +12,7 @@ table! {
     /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
     pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
         rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
         scope: Text, "", "span, capture, step or outside";
         step: Option<u32>, "", "index of the step in time";
         step_label: Option<i64>, "", "number in the step's name";
@@ -45,7 +45,7 @@ impl Analysis for Breakdown {
     }
 
     fn title(&self) -> &'static str {
-        "compute, exposed communication, exposed memory and idle time, per rank and step"
+        "compute, exposed communication and memory, idle; per rank and step"
     }
 
     fn explain(&self) -> &'static str {
@@ -85,7 +85,7 @@ impl Analysis for Breakdown {
                     is_partial: step.map(|s| s.is_partial),
                     ts_ns: w.start(),
                     dur_ns: dur,
-                    basis: if work.device.is_some() { "gpu" } else { "cpu" },
+                    basis: if work.is_gpu { "gpu" } else { "cpu" },
                     compute_ns: s.compute(),
                     exposed_communication_ns: s.exposed_communication(),
                     exposed_memory_ns: s.exposed_memory(),
@@ -155,7 +155,7 @@ impl Analysis for Breakdown {
         }
         if let Some(g) = groups.first() {
             view.notes.push(if g.is_steps {
-                format!("windows are means over {} steps without partial ones", g.rows.len())
+                format!("window: mean over {}, partial ones left out", plural(g.rows.len(), "step"))
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
@@ -163,37 +163,53 @@ impl Analysis for Breakdown {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
         }
-        let mut findings = Vec::new();
-        if let Some(g) = groups.iter().max_by_key(|g| (g.mean("exposed_communication_ns"), std::cmp::Reverse(g.rank))) {
-            let cost = g.mean("exposed_communication_ns");
-            let share = g.percent("exposed_communication_ns");
-            if cost > 0 && share.is_some_and(|s| s >= 1.0) {
-                let step = fmt_ns(g.mean("dur_ns"));
-                findings.push(Finding {
-                    analysis: self.stem(),
-                    ranks: vec![g.rank],
-                    steps: Vec::new(),
-                    cost_ns_per_step: cost,
-                    share_of_step: share.map(|s| s / 100.0),
-                    certainty: Certainty::Measured,
-                    sentence: format!(
-                        "{} has communication that no compute covers for {} {} ({} of {step}), the most of {} rank{}",
-                        capital(&g.who(several)), fmt_ns(cost), g.per(), fmt_pct(share), partials.len(),
-                        if partials.len() == 1 { "" } else { "s" },
-                    ),
-                    table: Breakdowns::SPEC.name,
-                });
-            }
-        }
+        let worst = groups.iter().max_by_key(|g| (g.mean("exposed_communication_ns"), std::cmp::Reverse(g.rank)));
+        let findings = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
         Output {
             tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
             findings,
-            views: if view.rows.is_empty() && view.notes.is_empty() { Vec::new() } else { vec![view] },
+            views: vec![view],
         }
     }
 }
 
-fn lost(g: &super::population::Group) -> i64 {
+/// The rank that waits longest for communication that no compute covers.
+fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding> {
+    let cost = g.mean("exposed_communication_ns");
+    let share = g.percent("exposed_communication_ns");
+    if cost == 0 || share.is_none_or(|s| s < 1.0) {
+        return None;
+    }
+    let hidden = g.sum("communication_ns") - g.sum("exposed_communication_ns");
+    let mut sentence = format!(
+        "{} spends {} {} ({} of {}) in communication that no compute covers",
+        capital(&g.who(several)),
+        fmt_ns(cost),
+        g.per(),
+        fmt_pct(share),
+        fmt_ns(g.mean("dur_ns")),
+    );
+    if of > 1 {
+        sentence.push_str(&format!(", the most of {of}"));
+    }
+    sentence.push_str(&format!("; {} of its communication is overlapped", fmt_pct(percent(hidden, g.sum("communication_ns")))));
+    let step = g.worst_step("exposed_communication_ns");
+    if let Some((step, ns)) = &step {
+        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
+    }
+    Some(Finding {
+        analysis: "breakdown",
+        ranks: vec![g.rank],
+        steps: step.into_iter().map(|s| s.0).collect(),
+        cost_ns_per_step: cost,
+        share_of_step: share.map(|s| s / 100.0),
+        certainty: Certainty::Measured,
+        sentence,
+        table: Breakdowns::SPEC.name,
+    })
+}
+
+fn lost(g: &Group) -> i64 {
     g.mean("idle_ns") + g.mean("exposed_communication_ns") + g.mean("exposed_memory_ns")
 }
 

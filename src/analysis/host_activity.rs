@@ -3,6 +3,7 @@
 use crate::model::category::Class;
 use crate::model::rank_trace::{RankTrace, is_host_communication, is_launch_call};
 use crate::units::Span;
+use std::collections::HashSet;
 
 /// A stretch of host time with one explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct HostUse {
 pub struct HostNames {
     /// Per text: kind as a runtime call, and whether it is communication as an operator or annotation.
     kinds: Vec<(&'static str, bool, bool)>,
+    /// Calls that own an activity, whatever they are called.
+    launches: HashSet<u32>,
 }
 
 impl HostNames {
@@ -24,7 +27,7 @@ impl HostNames {
         let kinds = trace.columns.strings.iter().map(|(_, t)| {
             (runtime_kind(t), is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t))
         });
-        Self { kinds: kinds.collect() }
+        Self { kinds: kinds.collect(), launches: trace.activities.iter().filter_map(|a| a.launch).collect() }
     }
 
     /// What the thread did in `window`, complete: nothing is left over.
@@ -64,6 +67,7 @@ impl HostNames {
         let name = trace.columns.name[row as usize].0 as usize;
         let (runtime, as_op, as_annotation) = self.kinds.get(name).copied().unwrap_or(("runtime_call", false, false));
         match trace.classes[row as usize] {
+            Class::Runtime if runtime == "runtime_call" && self.launches.contains(&row) => "launch_call",
             Class::Runtime => runtime,
             Class::HostOp if as_op => "communication_operator",
             Class::HostOp => "operator",

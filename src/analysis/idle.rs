@@ -92,7 +92,7 @@ impl Analysis for Idle {
     }
 
     fn title(&self) -> &'static str {
-        "why the device idles: waiting for the host (and what it did), for the launch, or held"
+        "why the device idles, and what the host did meanwhile"
     }
 
     fn explain(&self) -> &'static str {
@@ -259,7 +259,7 @@ impl Classifier<'_> {
 }
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
-    let default_thread = if work.device.is_some() { busiest_launcher(trace, work) } else { trace.main_thread() };
+    let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
     let classifier = Classifier {
         trace,
         activities: &work.activities,
@@ -452,7 +452,7 @@ fn reduce(partials: &[Partial], options: &Options) -> Output {
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
-    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty()).collect();
+    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
     Output { tables, findings, views }
 }
 
@@ -503,7 +503,7 @@ fn finding(g: &super::population::Group, partials: &[Partial], several: bool) ->
             let time = c.time / g.rows.len().max(1) as i64;
             certainty = Certainty::Inferred;
             sentence.push_str(&format!(
-                ": {} wait for the host, which spends {} of it in {}{}",
+                ": {} of that is waiting for the host, which spends {} in {}{}",
                 fmt_pct(percent(host, idle)),
                 fmt_ns(time),
                 c.activity.replace('_', " "),
@@ -513,10 +513,14 @@ fn finding(g: &super::population::Group, partials: &[Partial], several: bool) ->
         _ if g.mean("other_ns") * 2 >= idle => sentence.push_str(": work was submitted but held, or its launch is unknown"),
         _ => sentence.push_str(", mostly between a launch and its start"),
     }
+    let step = g.worst_step("idle_ns");
+    if let Some((step, ns)) = &step {
+        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
+    }
     Some(Finding {
         analysis: "idle",
         ranks: vec![g.rank],
-        steps: Vec::new(),
+        steps: step.into_iter().map(|s| s.0).collect(),
         cost_ns_per_step: idle,
         share_of_step: share.map(|s| s / 100.0),
         certainty,

@@ -74,7 +74,7 @@ table! {
     pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
         rank: u32, "", "rank";
         event_id: u32, "", "event, as in `events`";
-        device: i64, "", "device index";
+        device: Option<i64>, "", "device index, where recorded";
         stream: Option<i64>, "", "stream";
         kind: Text, "", "compute, communication or memory";
         sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";

@@ -36,7 +36,7 @@ table! {
     /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
     pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
         rank: u32, "", "rank";
-        device: i64, "", "device index";
+        device: Option<i64>, "", "device index, where recorded";
         scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
         step_label: Option<i64>, "", "number in the step's name";
@@ -45,7 +45,7 @@ table! {
         kind: Option<Text>, "", "kind of collective or direction of copy";
         name: Text, "", "full name";
         short_name: Text, "", "without template and parameter lists";
-        op: Option<Text>, "", "owning operator (with --by op)";
+        op: Option<Text>, "", "owning operator, or [unlinked] (with --by op)";
         grid: Option<Text>, "", "blocks (with --by shape)";
         block: Option<Text>, "", "threads per block (with --by shape)";
         stream: Option<i64>, "", "stream (with --by stream)";
@@ -168,7 +168,7 @@ impl Analysis for Kernels {
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
-        Output { tables, findings, views: if view.rows.is_empty() { Vec::new() } else { vec![view] } }
+        Output { tables, findings, views: vec![view] }
     }
 }
 
@@ -212,11 +212,22 @@ struct Key {
     name: StrId,
     rule: u16,
     kind: Option<&'static str>,
-    op: Option<StrId>,
+    /// The owning operator; `Unlinked` where the launch is unknown.
+    op: Option<Owner>,
     grid: Option<StrId>,
     block: Option<StrId>,
     stream: Option<i64>,
 }
+
+/// Who launched an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Op(StrId),
+    Unlinked,
+}
+
+/// Operator of activities without a launch record.
+const UNLINKED: &str = "[unlinked]";
 
 fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
     let args = &trace.columns.args;
@@ -230,7 +241,11 @@ fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
         name: a.name,
         rule: a.rule,
         kind,
-        op: keys.op.then(|| a.op.map(|o| trace.columns.name[o as usize])).flatten(),
+        op: match (keys.op, a.launch, a.op) {
+            (false, _, _) | (true, Some(_), None) => None,
+            (true, None, _) => Some(Owner::Unlinked),
+            (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name[o as usize])),
+        },
         grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
         block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
         stream: keys.stream.then_some(a.stream).flatten(),
@@ -239,7 +254,7 @@ fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
 
 fn by_name(trace: &RankTrace, options: &Options) -> Batch {
     let mut table = KernelsByName::default();
-    for work in trace.devices.iter().filter(|w| w.device.is_some()) {
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
         scopes.insert((Scope::Span, None), work.activities.clone());
         if !trace.steps.steps.is_empty() {
@@ -254,7 +269,7 @@ fn by_name(trace: &RankTrace, options: &Options) -> Batch {
             if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
                 continue;
             }
-            push_names(&mut table, trace, options, work.device.unwrap_or(0), scope, step, &activities);
+            push_names(&mut table, trace, options, work.device, scope, step, &activities);
         }
     }
     table.finish()
@@ -264,7 +279,7 @@ fn push_names(
     table: &mut KernelsByName,
     trace: &RankTrace,
     options: &Options,
-    device: i64,
+    device: Option<i64>,
     scope: Scope,
     step: Option<&crate::model::step::Step>,
     activities: &[u32],
@@ -296,7 +311,10 @@ fn push_names(
             kind: k.kind,
             name,
             short_name: &if k.work == Work::Memory { name.to_string() } else { short_name(name) },
-            op: k.op.map(|o| trace.text(o)),
+            op: k.op.map(|o| match o {
+                Owner::Op(name) => trace.text(name),
+                Owner::Unlinked => UNLINKED,
+            }),
             grid: k.grid.map(|o| trace.text(o)),
             block: k.block.map(|o| trace.text(o)),
             stream: k.stream,

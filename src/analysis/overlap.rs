@@ -1,7 +1,7 @@
 //! Overlap: how much of communication is hidden under compute.
 
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
-use super::breakdown::{bar, capital};
+use super::api::{Align, Analysis, Compat, Mapped, Options, Output, Partial, View};
+use super::breakdown::bar;
 use super::compat::hta;
 use super::population::{groups, reasons, several_devices};
 use crate::model::args::Arg;
@@ -36,7 +36,7 @@ table! {
     /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
     pub struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
         rank: u32, "", "rank";
-        device: i64, "", "device index";
+        device: Option<i64>, "", "device index, where recorded";
         stream: Option<i64>, "", "stream";
         event_id: u32, "", "event, as in `events`";
         step: Option<u32>, "", "index of the step of its launch";
@@ -59,7 +59,7 @@ impl Analysis for Overlap {
     }
 
     fn title(&self) -> &'static str {
-        "how much communication is hidden under compute, and which kernels are exposed"
+        "communication hidden under compute, and what stays exposed"
     }
 
     fn explain(&self) -> &'static str {
@@ -153,35 +153,11 @@ impl Analysis for Overlap {
                 bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
             ]);
         }
-        let mut findings = Vec::new();
-        let least = |g: &&super::population::Group| {
-            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns")).unwrap_or(100.0);
-            (share * 1e6) as i64
-        };
-        if let Some(g) = groups.iter().filter(|g| g.sum("communication_ns") > 0).min_by_key(least) {
-            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
-            let cost = g.mean("exposed_ns");
-            let of_step = g.percent("exposed_ns");
-            if share.is_some_and(|s| s < 50.0) && of_step.is_some_and(|s| s >= 1.0) {
-                findings.push(Finding {
-                    analysis: self.stem(),
-                    ranks: vec![g.rank],
-                    steps: Vec::new(),
-                    cost_ns_per_step: cost,
-                    share_of_step: of_step.map(|s| s / 100.0),
-                    certainty: Certainty::Measured,
-                    sentence: format!(
-                        "{} hides only {} of its communication under compute; {} {} stay exposed",
-                        capital(&g.who(several)), fmt_pct(share), fmt_ns(cost), g.per()
-                    ),
-                    table: Overlaps::SPEC.name,
-                });
-            }
-        }
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
-            findings,
-            views: if view.rows.is_empty() { Vec::new() } else { vec![view] },
+            // the finding on exposed communication is the breakdown's, which has its share of the step
+            findings: Vec::new(),
+            views: vec![view],
         }
     }
 }

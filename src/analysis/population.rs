@@ -40,6 +40,22 @@ impl Group<'_> {
         if self.is_steps { "per step" } else { "of the recorded span" }
     }
 
+    /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` without
+    /// steps, or when none of several stands out.
+    pub fn worst_step(&self, column: &str) -> Option<(String, Ns)> {
+        let value = |r: &usize| self.batch.int(column, *r).unwrap_or(0);
+        let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
+        // within a twentieth of the mean, no step stands out
+        if !self.is_steps || (self.rows.len() > 1 && value(&worst) * 20 <= self.mean(column) * 21) {
+            return None;
+        }
+        let name = match self.batch.int("step_label", worst) {
+            Some(label) => label.to_string(),
+            None => format!("@{}", self.batch.int("step", worst)?),
+        };
+        Some((name, value(&worst)))
+    }
+
     /// `rank 3`, with the device where the rank has several.
     pub fn who(&self, several_devices: bool) -> String {
         match self.device {
@@ -69,16 +85,25 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
             let steps = scope("step");
             let full: Vec<usize> = steps.iter().copied().filter(|&r| batch.int("is_partial", r) != Some(1)).collect();
             let all_partial = full.is_empty() && !steps.is_empty();
-            let is_steps = !steps.is_empty();
+            // without step marks the capture is the one step: the device's own span says more
+            let mark = |r: usize, column: &str| batch.int(column, r);
+            let capture = scope("capture").first().map(|&r| (mark(r, "ts_ns"), mark(r, "dur_ns")));
+            let is_whole = |r: usize| capture == Some((mark(r, "ts_ns"), mark(r, "dur_ns")));
+            let is_steps = !(steps.is_empty() || matches!(steps[..], [r] if is_whole(r)));
             let rows = match (full.is_empty(), is_steps) {
-                (false, _) => full,
+                (_, false) => scope("span"),
+                (false, true) => full,
                 (true, true) => steps,
-                (true, false) => scope("span"),
             };
             out.push(Group { rank: partial.rank, device, batch, rows, is_steps, all_partial });
         }
     }
     out
+}
+
+/// `1 step`, `5 steps`.
+pub fn plural(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Whether any rank has more than one device.

@@ -45,7 +45,7 @@ pub struct TraceArgs {
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
-    /// Kernel rules to use instead of the built-in ones
+    /// Kernel rules that come before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
     /// Leave events out, counted
@@ -153,12 +153,13 @@ impl TraceArgs {
 
     /// Options of the analyses.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
+        let builtin = Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?;
         let rules = match &self.rules {
-            None => Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?,
+            None => builtin,
             Some(path) => {
                 let bad = |reason: String| SetError::Rules { path: path.clone(), reason };
                 let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
-                Rules::parse(&text).map_err(bad)?
+                Rules::parse(&text).map_err(bad)?.before(builtin)
             }
         };
         let step_pattern = match &self.step_pattern {

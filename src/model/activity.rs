@@ -26,7 +26,8 @@ pub struct Activity {
     pub work: Work,
     /// Index of the kernel rule that gave the class.
     pub rule: u16,
-    pub device: i64,
+    /// `None` where the back end records no device (MTIA).
+    pub device: Option<i64>,
     /// `None` where the back end records no stream (XPU).
     pub stream: Option<i64>,
     pub correlation: Option<u64>,
@@ -64,7 +65,6 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
             health.note(Counter::ZeroStart, c.strings.get(c.name[row]));
             continue;
         }
-        let lane = c.lanes.get(c.lane[row] as usize);
         out.push(Activity {
             row: id,
             span: Span::new(c.ts[row], c.ts[row].saturating_add(c.dur[row])),
@@ -72,7 +72,7 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
             class: *class,
             work: Work::Compute,
             rule: 0,
-            device: device.get(id).map(|v| v as i64).or_else(|| lane.and_then(|l| l.pid_num)).unwrap_or(0),
+            device: device.get(id).map(|v| v as i64),
             stream: stream.get(id).map(|v| v as i64),
             correlation: correlation.get(id),
             launch: None,
@@ -188,7 +188,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
 /// Counters about activities that are kept as they are.
 fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     let (mut unlinked, mut early, mut no_args) = (0, 0, 0);
-    let mut last_end: BTreeMap<(i64, Option<i64>), (Ns, Span)> = BTreeMap::new();
+    let mut last_end: BTreeMap<(Option<i64>, Option<i64>), (Ns, Span)> = BTreeMap::new();
     let (mut overlaps, mut suspects) = (0, 0);
     let mut external = (0, 0);
     for a in all {

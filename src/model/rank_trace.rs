@@ -15,7 +15,7 @@ use super::strings::StrId;
 use super::thread::{Piece, pieces, sort_outer_first};
 use super::timeline::{Timeline, Work};
 use super::window::{Window, windows};
-use crate::units::Span;
+use crate::units::{Span, fmt_ns};
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -47,8 +47,10 @@ impl StepFilter {
 
 /// The activities of one device, or the host work of a CPU-only rank.
 pub struct DeviceWork {
-    /// `None` on a CPU-only rank.
+    /// `None` on a CPU-only rank, and where the back end records no device.
     pub device: Option<i64>,
+    /// Whether this is a device, not the host work of a CPU-only rank.
+    pub is_gpu: bool,
     /// Indices into `RankTrace::activities`, in order of start.
     pub activities: Vec<u32>,
     pub timeline: Timeline,
@@ -100,10 +102,11 @@ impl RankTrace {
         let stacks = Stacks::new(&columns, &classes, python);
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
+        let cpu_only = all.is_empty();
         if options.linked_only {
             all.retain(|a| a.launch.is_some());
         }
-        let devices = if all.is_empty() {
+        let devices = if cpu_only {
             host_work(&columns, &classes).into_iter().collect()
         } else {
             device_work(&all)
@@ -126,9 +129,9 @@ impl RankTrace {
         }
     }
 
-    /// Whether the rank has no GPU activity.
+    /// Whether no device did anything.
     pub fn is_cpu_only(&self) -> bool {
-        self.activities.is_empty()
+        !self.devices.iter().any(|d| d.is_gpu)
     }
 
     /// The windows to answer for on one device.
@@ -243,16 +246,17 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
 }
 
 fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
-    let mut by_device: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
         by_device.entry(a.device).or_default().push(i as u32);
     }
-    let build = |(device, activities): (i64, Vec<u32>)| {
+    let build = |(device, activities): (Option<i64>, Vec<u32>)| {
         let of = || activities.iter().map(|&i| &all[i as usize]);
         let start = of().map(|a| a.span.start).min();
         let end = of().map(|a| a.span.end).max();
         DeviceWork {
-            device: Some(device),
+            device,
+            is_gpu: true,
             timeline: Timeline::new(of().map(|a| (a.span, a.work))),
             span: start.zip(end).map(|(s, e)| Span::new(s, e)),
             activities,
@@ -282,7 +286,7 @@ fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
     let timeline = Timeline::new(work);
     let first = timeline.segments().first()?.span.start;
     let last = timeline.segments().last()?.span.end;
-    Some(DeviceWork { device: None, activities: Vec::new(), timeline, span: Some(Span::new(first, last)) })
+    Some(DeviceWork { device: None, is_gpu: false, activities: Vec::new(), timeline, span: Some(Span::new(first, last)) })
 }
 
 /// Counters over all events.
@@ -293,6 +297,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let mut not_integer = 0;
     let unknown_text = c.strings.lookup(b"unknown");
     let mut lost = 0;
+    let mut overhead_ns = 0;
     for row in 0..c.len() {
         zero += u64::from(c.dur[row] == 0);
         let cat = c.categories.get(usize::from(c.cat[row]));
@@ -308,7 +313,10 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
                     unknown_name = cat.map_or(String::new(), |k| c.strings.get(k.text).to_string());
                 }
             }
-            Class::Overhead => overhead += 1,
+            Class::Overhead => {
+                overhead += 1;
+                overhead_ns += c.dur[row];
+            }
             Class::Sync => {
                 sync += 1;
                 moved += u64::from(lane.and_then(|l| l.tid_num).is_some_and(|t| t >= 1_000_000));
@@ -326,7 +334,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     health.add(Counter::DurZero, zero, None, "");
     health.add(Counter::UnknownCategory, unknown, None, &unknown_name);
     health.add(Counter::MissingCategory, missing, None, "");
-    health.add(Counter::ProfilerOverhead, overhead, None, "");
+    health.add(Counter::ProfilerOverhead, overhead, None, &fmt_ns(overhead_ns));
     health.add(Counter::SyncRowExcluded, sync, None, "");
     health.add(Counter::SyncRowMoved, moved, None, "");
     health.add(Counter::LegacyCategory, legacy, None, "");

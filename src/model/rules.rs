@@ -60,6 +60,12 @@ impl Rules {
         Ok(Self { rules: file.rule.into_iter().map(compile).collect::<Result<_, _>>()? })
     }
 
+    /// These rules with `other`'s behind them, which decide where these do not.
+    pub fn before(mut self, other: Rules) -> Self {
+        self.rules.extend(other.rules);
+        self
+    }
+
     /// Reason shown for rule `index`; one past the last is the default.
     pub fn reason(&self, index: u16) -> &str {
         self.rules.get(usize::from(index)).map_or(DEFAULT_REASON, |r| &r.reason)

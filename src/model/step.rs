@@ -197,10 +197,20 @@ pub fn finish(steps: &mut Steps, all: &mut [Activity], c: &Columns, classes: &[C
     for a in all.iter_mut() {
         a.step = steps.at(a.launch.map_or(a.span.start, |l| c.ts[l as usize]));
     }
+    if steps.steps.is_empty() && !capture.is_empty() {
+        // the last resort: the whole capture is one step
+        let (host, window) = (capture, capture);
+        steps.steps.push(Step { index: 0, label: None, name: StrId::EMPTY, host, window, is_partial: false });
+        steps.rule = StepRule::Capture;
+        all.iter_mut().for_each(|a| a.step = Some(0));
+        return;
+    }
+    // a trace without any launch record is counted by starts
+    let has_launches = all.iter().any(|a| a.launch.is_some());
     let mut launched: Vec<u64> = vec![0; steps.steps.len()];
     let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.steps.len()];
     for a in all.iter() {
-        if let Some(s) = a.step {
+        if let Some(s) = a.step.filter(|_| a.launch.is_some() || !has_launches) {
             launched[s as usize] += 1;
             last_end[s as usize] = last_end[s as usize].max(a.span.end);
         }

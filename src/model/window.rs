@@ -76,8 +76,8 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
         }
     }
     if !steps.is_empty() && every {
-        if capture.end > at {
-            outside.push(Span::new(at, capture.end));
+        if capture.end > at || outside.is_empty() {
+            outside.push(Span::new(at.min(capture.end), capture.end));
         }
         all.push(Window { scope: Scope::Outside, step: None, label: None, parts: outside });
     }

@@ -136,8 +136,9 @@ fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
     };
     let mut ranks: Vec<Option<u32>> =
         names.iter().map(|n| first(&RANK, n).or_else(|| first(&WORKER, n))).collect();
-    if ranks.iter().all(Option::is_none) {
-        ranks = ranks_from_parallel_tuples(names);
+    if ranks.iter().any(Option::is_none) {
+        let tuples = ranks_from_parallel_tuples(names);
+        ranks.iter_mut().zip(tuples).for_each(|(rank, tuple)| *rank = rank.or(tuple));
     }
     if ranks.iter().all(Option::is_none) {
         ranks = ranks_from_trailing_number(names);

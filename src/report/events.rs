@@ -1,15 +1,14 @@
 //! The `events` table: every complete event of a rank, with real text and typed arguments.
 
-use super::parquet::properties;
+use super::parquet::{Packing, RowGroups};
 use crate::model::args::{ARGS, ArgColumn, ArgType};
 use crate::model::rank_trace::RankTrace;
 use crate::model::strings::StrId;
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array,
     UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,7 +40,7 @@ pub const BASE_COLUMNS: &[(&str, &str, &str, &str)] = &[
 pub const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
 
 /// Rows per row group.
-const GROUP: usize = 1 << 17;
+const GROUP: usize = 1 << 20;
 
 fn text_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
@@ -86,9 +85,7 @@ pub fn schema(with_rest: bool) -> SchemaRef {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
-    let schema = schema(with_rest);
-    let mut writer =
-        ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), Some(properties())).map_err(io::Error::other)?;
+    let mut file = RowGroups::new(File::create(path)?, schema(with_rest), Packing::Dense)?;
     let c = &trace.columns;
     let mut order: Vec<u32> = (0..c.len() as u32).collect();
     order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
@@ -97,32 +94,20 @@ pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> 
         position[r as usize] = i as u32;
     }
     let derived = Derived::new(trace);
-    // arguments by position in the output, so that a row group takes a slice of each
-    let mut arguments: Vec<ArgColumn> = ARGS.iter().map(|s| moved(c.args.column(s.id), &position)).collect();
-    if with_rest {
-        arguments.push(moved(&c.args.rest, &position));
-    }
     for (group, rows) in order.chunks(GROUP).enumerate() {
-        let mut columns = base(trace, &derived, rows);
-        for (i, column) in arguments.iter().enumerate() {
-            let ty = ARGS.get(i).map_or(ArgType::Json, |s| s.ty);
-            columns.push(argument(trace, column, ty, group * GROUP, rows.len()));
-        }
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(io::Error::other)?;
-        writer.write(&batch).map_err(io::Error::other)?;
-        writer.flush().map_err(io::Error::other)?;
+        let first = group * GROUP;
+        file.write(|i| match i.checked_sub(BASE_COLUMNS.len()) {
+            None => base(trace, &derived, rows, BASE_COLUMNS[i].0),
+            Some(k) => {
+                let (column, ty) = match ARGS.get(k) {
+                    Some(spec) => (c.args.column(spec.id), spec.ty),
+                    None => (&c.args.rest, ArgType::Json),
+                };
+                argument(trace, column, ty, &position, first, rows.len())
+            }
+        })?;
     }
-    writer.close().map_err(io::Error::other)?;
-    Ok(())
-}
-
-/// A column with its rows moved to new positions.
-fn moved(column: &ArgColumn, position: &[u32]) -> ArgColumn {
-    let mut pairs: Vec<(u32, u64)> =
-        column.rows.iter().zip(&column.vals).map(|(r, v)| (position[*r as usize], *v)).collect();
-    pairs.sort_unstable_by_key(|p| p.0);
-    let (rows, vals) = pairs.into_iter().unzip();
-    ArgColumn { rows, vals }
+    file.finish()
 }
 
 /// Per event: what the model found out about it.
@@ -167,48 +152,63 @@ impl Dictionary {
     }
 }
 
-fn base(trace: &RankTrace, derived: &Derived, rows: &[u32]) -> Vec<ArrayRef> {
+/// One of the columns before the arguments.
+fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> ArrayRef {
     let c = &trace.columns;
     let text = |of: &dyn Fn(usize) -> Option<StrId>| -> ArrayRef {
         let mut d = Dictionary::default();
         rows.iter().for_each(|&r| d.push(of(r as usize)));
         d.finish(trace)
     };
+    let u32s = |of: &dyn Fn(u32) -> Option<u32>| -> ArrayRef {
+        Arc::new(rows.iter().map(|&r| of(r)).collect::<UInt32Array>())
+    };
+    let i64s = |of: &dyn Fn(usize) -> Option<i64>| -> ArrayRef {
+        Arc::new(rows.iter().map(|&r| of(r as usize)).collect::<Int64Array>())
+    };
     let lane = |r: usize| c.lanes.get(c.lane[r] as usize);
     let linked = |r: u32| derived.launch.get(&r);
-    let step = |r: u32| match linked(r) {
-        Some((_, _, step)) => *step,
-        None => trace.steps.at(c.ts[r as usize]),
-    };
-    let classes: DictionaryArray<Int32Type> = rows.iter().map(|&r| Some(trace.classes[r as usize].name())).collect();
-    let u32s = |of: &dyn Fn(u32) -> Option<u32>| -> ArrayRef { Arc::new(rows.iter().map(|&r| of(r)).collect::<UInt32Array>()) };
-    vec![
-        u32s(&|_| Some(trace.rank)),
-        u32s(&Some),
-        text(&|r| c.categories.get(usize::from(c.cat[r])).map(|k| k.text)),
-        Arc::new(classes),
-        text(&|r| Some(c.name[r])),
-        Arc::new(rows.iter().map(|&r| Some(c.ts[r as usize])).collect::<Int64Array>()),
-        Arc::new(rows.iter().map(|&r| Some(c.dur[r as usize])).collect::<Int64Array>()),
-        text(&|r| lane(r).map(|l| l.pid)),
-        text(&|r| lane(r).map(|l| l.tid)),
-        text(&|r| derived.thread_names.get(&c.lane[r]).copied()),
-        u32s(&|r| trace.stacks.parent[r as usize]),
-        u32s(&|r| trace.stacks.depth[r as usize]),
-        Arc::new(rows.iter().map(|&r| trace.stacks.self_ns[r as usize]).collect::<Int64Array>()),
-        u32s(&|r| linked(r).and_then(|l| l.0)),
-        u32s(&|r| linked(r).and_then(|l| l.1)),
-        u32s(&step),
-    ]
+    match column {
+        "rank" => u32s(&|_| Some(trace.rank)),
+        "event_id" => u32s(&Some),
+        "category" => text(&|r| c.categories.get(usize::from(c.cat[r])).map(|k| k.text)),
+        "class" => {
+            let names = rows.iter().map(|&r| Some(trace.classes[r as usize].name()));
+            Arc::new(names.collect::<DictionaryArray<Int32Type>>())
+        }
+        "name" => text(&|r| Some(c.name[r])),
+        "ts_ns" => i64s(&|r| Some(c.ts[r])),
+        "dur_ns" => i64s(&|r| Some(c.dur[r])),
+        "pid" => text(&|r| lane(r).map(|l| l.pid)),
+        "tid" => text(&|r| lane(r).map(|l| l.tid)),
+        "thread_name" => text(&|r| derived.thread_names.get(&c.lane[r]).copied()),
+        "parent" => u32s(&|r| trace.stacks.parent[r as usize]),
+        "depth" => u32s(&|r| trace.stacks.depth[r as usize]),
+        "self_ns" => i64s(&|r| trace.stacks.self_ns[r]),
+        "launch_event_id" => u32s(&|r| linked(r).and_then(|l| l.0)),
+        "op_event_id" => u32s(&|r| linked(r).and_then(|l| l.1)),
+        _ => u32s(&|r| match linked(r) {
+            Some((_, _, step)) => *step,
+            None => trace.steps.at(c.ts[r as usize]),
+        }),
+    }
 }
 
-/// One argument for a row group.
-fn argument(trace: &RankTrace, column: &ArgColumn, ty: ArgType, first: usize, len: usize) -> ArrayRef {
-    let from = column.rows.partition_point(|r| (*r as usize) < first);
-    let to = column.rows.partition_point(|r| (*r as usize) < first + len);
+/// One argument for the rows at output positions `first..first + len`.
+fn argument(
+    trace: &RankTrace,
+    column: &ArgColumn,
+    ty: ArgType,
+    position: &[u32],
+    first: usize,
+    len: usize,
+) -> ArrayRef {
     let mut values: Vec<Option<u64>> = vec![None; len];
-    for (row, val) in column.rows[from..to].iter().zip(&column.vals[from..to]) {
-        values[*row as usize - first] = Some(*val);
+    for (row, val) in column.rows.iter().zip(&column.vals) {
+        let at = (position[*row as usize] as usize).wrapping_sub(first);
+        if let Some(slot) = values.get_mut(at) {
+            *slot = Some(*val);
+        }
     }
     match ty {
         ArgType::Int => Arc::new(values.into_iter().map(|v| v.map(|v| v as i64)).collect::<Int64Array>()),
@@ -222,4 +222,3 @@ fn argument(trace: &RankTrace, column: &ArgColumn, ty: ArgType, first: usize, le
         }
     }
 }
-

@@ -1,41 +1,104 @@
 //! Parquet writing: one file per table, one row group per rank.
 
 use crate::model::schema::{Batch, TableSpec};
+use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Settings of every file: zstd, statistics per row group.
-pub fn properties() -> WriterProperties {
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Small and quick to start: tables of a few rows are most files.
+    Light,
+    /// For events, which are most bytes.
+    Dense,
+}
+
+fn properties(packing: Packing) -> WriterProperties {
+    let compression = match packing {
+        Packing::Light => Compression::SNAPPY,
+        Packing::Dense => Compression::ZSTD(ZstdLevel::default()),
+    };
     WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(format!("hta {}", env!("CARGO_PKG_VERSION")))
         .build()
 }
 
-/// Writes one table to any sink.
+/// A Parquet file whose row groups are encoded column by column.
+///
+/// `ArrowWriter` keeps an encoder and a compressor per column until a row group ends; with a hundred
+/// columns that is many times the data. Here each column is made, encoded and dropped before the next.
+pub struct RowGroups<W: io::Write + Send> {
+    file: SerializedFileWriter<W>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    groups: usize,
+}
+
+impl<W: io::Write + Send> RowGroups<W> {
+    /// # Errors
+    /// When the file's head cannot be written.
+    pub fn new(out: W, schema: SchemaRef, packing: Packing) -> io::Result<Self> {
+        let writer = ArrowWriter::try_new(out, SchemaRef::clone(&schema), Some(properties(packing))).map_err(io::Error::other)?;
+        let (file, factory) = writer.into_serialized_writer().map_err(io::Error::other)?;
+        Ok(Self { file, factory, schema, groups: 0 })
+    }
+
+    /// Writes one row group; `column` makes the array of each position.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
+        let writers = self.factory.create_column_writers(self.groups).map_err(io::Error::other)?;
+        let mut group = self.file.next_row_group().map_err(io::Error::other)?;
+        // no column is nested, so each has exactly one leaf
+        for (i, mut writer) in writers.into_iter().enumerate() {
+            let array = column(i);
+            for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
+                writer.write(&leaf).map_err(io::Error::other)?;
+            }
+            writer.close().and_then(|chunk| chunk.append_to_row_group(&mut group)).map_err(io::Error::other)?;
+        }
+        group.close().map_err(io::Error::other)?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// # Errors
+    /// When the file's end cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        self.file.close().map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+/// Writes one table to any sink, a row group per batch.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    let mut writer = ArrowWriter::try_new(out, spec.schema(), Some(properties())).map_err(io::Error::other)?;
-    for batch in batches {
-        writer.write(&batch.rows).map_err(io::Error::other)?;
-        writer.flush().map_err(io::Error::other)?;
+    let mut file = RowGroups::new(out, spec.schema(), Packing::Light)?;
+    for batch in batches.iter().filter(|b| !b.is_empty()) {
+        file.write(|i| ArrayRef::clone(batch.rows.column(i)))?;
     }
-    writer.close().map_err(io::Error::other)?;
-    Ok(())
+    file.finish()
 }
 
 /// A folder of tables that grow rank by rank.
 pub struct Tables {
     folder: PathBuf,
-    open: BTreeMap<&'static str, ArrowWriter<File>>,
+    open: BTreeMap<&'static str, RowGroups<File>>,
 }
 
 impl Tables {
@@ -46,17 +109,16 @@ impl Tables {
         Ok(Self { folder: folder.to_path_buf(), open: BTreeMap::new() })
     }
 
-    /// Appends rows as row groups of their own.
+    /// Appends rows as a row group of their own.
     ///
     /// # Errors
     /// When they cannot be written.
     pub fn append(&mut self, batch: &Batch) -> io::Result<()> {
-        let writer = self.writer(batch.spec)?;
-        if !batch.is_empty() {
-            writer.write(&batch.rows).map_err(io::Error::other)?;
-            writer.flush().map_err(io::Error::other)?;
+        let file = self.file(batch.spec)?;
+        if batch.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        file.write(|i| ArrayRef::clone(batch.rows.column(i)))
     }
 
     /// Makes sure that a table exists, with its schema, also without rows.
@@ -64,16 +126,17 @@ impl Tables {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&mut self, spec: &'static TableSpec) -> io::Result<()> {
-        self.writer(spec).map(|_| ())
+        self.file(spec).map(|_| ())
     }
 
-    fn writer(&mut self, spec: &'static TableSpec) -> io::Result<&mut ArrowWriter<File>> {
-        if !self.open.contains_key(spec.name) {
-            let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
-            let writer = ArrowWriter::try_new(file, spec.schema(), Some(properties())).map_err(io::Error::other)?;
-            self.open.insert(spec.name, writer);
+    fn file(&mut self, spec: &'static TableSpec) -> io::Result<&mut RowGroups<File>> {
+        match self.open.entry(spec.name) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(slot) => {
+                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
+                Ok(slot.insert(RowGroups::new(file, spec.schema(), Packing::Light)?))
+            }
         }
-        self.open.get_mut(spec.name).ok_or_else(|| io::Error::other("table is not open"))
     }
 
     /// Closes all files.
@@ -81,9 +144,6 @@ impl Tables {
     /// # Errors
     /// When the last bytes cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        for writer in self.open.into_values() {
-            writer.close().map_err(io::Error::other)?;
-        }
-        Ok(())
+        self.open.into_values().try_for_each(RowGroups::finish)
     }
 }

@@ -29,11 +29,7 @@ pub fn report(outcome: &Outcome, width: usize) -> String {
     if !findings.is_empty() {
         heading(&mut out, "What matters most");
         for (i, f) in findings.iter().take(FINDINGS).enumerate() {
-            let cost = match f.share_of_step {
-                Some(share) => format!("[{} = {:.0} %]", fmt_ns(f.cost_ns_per_step), share * 100.0),
-                None => format!("[{}]", fmt_ns(f.cost_ns_per_step)),
-            };
-            let sentence = format!("{}. {} {cost}", i + 1, f.sentence);
+            let sentence = format!("{}. {}", i + 1, f.sentence);
             for (k, line) in wrap(&sentence, width.saturating_sub(3)).iter().enumerate() {
                 let _ = writeln!(out, "{}{line}", if k == 0 { "" } else { "   " });
             }
@@ -148,9 +144,9 @@ fn step_rule(name: &str) -> &'static str {
 
 /// What was dropped, repaired or refused, and why; worst first.
 fn problems(out: &mut String, outcome: &Outcome, width: usize) {
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<(&str, String)> = Vec::new();
     for r in &outcome.refused {
-        lines.push(format!("refused  {}", r.error));
+        lines.push(("refused", r.error.to_string()));
     }
     let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, Tally)> = BTreeMap::new();
     for (rank, _, health) in &outcome.rank_health {
@@ -170,7 +166,7 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
             continue;
         }
         let spec = counter.spec();
-        let mut line = format!("{:<8} {} x {}: {}", severity.0.name(), fmt_count(tally.count), spec.name, spec.doc);
+        let mut line = format!("{} x {}: {}", fmt_count(tally.count), spec.name, spec.doc);
         if outcome.rank_health.len() > 1 {
             let _ = write!(line, " (rank{} {})", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks));
         }
@@ -179,27 +175,28 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
         } else if let Some(byte) = tally.first_byte {
             let _ = write!(line, ", first at byte {byte}");
         }
-        lines.push(line);
+        lines.push((severity.0.name(), line));
     }
     for (counter, tally) in outcome.set_health.iter() {
-        let mut line = format!("{:<8} {}: {}", "note", counter.spec().name, counter.spec().doc);
+        let mut line = format!("{}: {}", counter.spec().name, counter.spec().doc);
         if !tally.example.is_empty() {
             let _ = write!(line, " ({}{})", tally.example, if tally.count > 1 { ", ..." } else { "" });
         }
-        lines.push(line);
+        lines.push(("note", line));
     }
     for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
         if *counter == Counter::NoCommunicationFound {
-            lines.push(format!("note     {} (rank{} {})", counter.spec().doc, if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks)));
+            let s = if ranks.len() == 1 { "" } else { "s" };
+            lines.push(("note", format!("{} (rank{s} {})", counter.spec().doc, rank_list(ranks))));
         }
     }
     if lines.is_empty() && notes == 0 {
         return;
     }
     heading(out, "About the input");
-    for line in &lines {
+    for (kind, line) in &lines {
         for (k, l) in wrap(line, width.saturating_sub(9)).iter().enumerate() {
-            let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "         " });
+            let _ = writeln!(out, "{:<9}{l}", if k == 0 { kind } else { "" });
         }
     }
     if lines.is_empty() {

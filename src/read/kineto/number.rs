@@ -84,13 +84,16 @@ pub fn micros_to_ns(text: &[u8], mode: Fraction, shapes: &mut FractionShapes) ->
     };
     let mut whole: i64 = 0;
     let mut i = 0;
-    // 15 digits of microseconds, a thousand fold, fit in an i64
-    while i < digits.len() && i < 15 && digits[i].is_ascii_digit() {
+    // 16 digits: microseconds since the epoch
+    while i < digits.len() && i < 16 && digits[i].is_ascii_digit() {
         whole = whole * 10 + i64::from(digits[i] - b'0');
         i += 1;
     }
     if i == 0 {
         return Err(NumberError::NotANumber);
+    }
+    if whole >= i64::MAX / 1000 {
+        return slow_micros_to_ns(negative, digits, mode, shapes);
     }
     let sign = |ns: i64| if negative { -ns } else { ns };
     if i == digits.len() {
