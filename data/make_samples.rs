@@ -42,11 +42,7 @@ pub struct Collective {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples");
-    let directory = PathBuf::from(
-        std::env::args()
-            .nth(1)
-            .unwrap_or_else(|| default.to_owned()),
-    );
+    let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| default.to_owned()));
     let (ranks, collectives) = run_job();
 
     let set = directory.join("gpu_ddp8");
@@ -55,10 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let packed = rank.trace.to_gz(&Format::default())?;
         fs::write(set.join(format!("rank_{}.json.gz", rank.number)), packed)?;
     }
-    fs::write(
-        directory.join("KNOWN_ANSWERS.json"),
-        answers::text(&ranks, &collectives),
-    )?;
+    fs::write(directory.join("KNOWN_ANSWERS.json"), answers::text(&ranks, &collectives))?;
     fs::write(directory.join("MANIFEST.tsv"), manifest::text(&directory)?)?;
     Ok(())
 }
@@ -70,16 +63,10 @@ fn run_job() -> (Vec<Rank>, Vec<Collective>) {
     let mut collectives = Vec::new();
     let mut start = job::FIRST_STEP_START_NS;
     for step in FIRST_STEP..FIRST_STEP + STEP_COUNT {
-        let submitted: Vec<rank::Submitted> = ranks
-            .iter_mut()
-            .map(|r| r.submit_step(step, start))
-            .collect();
+        let submitted: Vec<rank::Submitted> = ranks.iter_mut().map(|r| r.submit_step(step, start)).collect();
         let joined = join(step, &submitted);
-        let ends: Vec<i64> = ranks
-            .iter_mut()
-            .zip(submitted)
-            .map(|(rank, work)| rank.finish_step(work, &joined))
-            .collect();
+        let ends: Vec<i64> =
+            ranks.iter_mut().zip(submitted).map(|(rank, work)| rank.finish_step(work, &joined)).collect();
         collectives.extend(joined);
         start = ends.iter().copied().max().unwrap_or(start) + job::BETWEEN_STEPS_NS;
     }
@@ -101,18 +88,10 @@ fn join(step: u64, submitted: &[rank::Submitted]) -> Vec<Collective> {
     let mut joined = Vec::new();
     for (bucket, shape) in job::BUCKETS.iter().enumerate() {
         let free = previous_end.saturating_add(job::BETWEEN_COLLECTIVES_NS);
-        let arrivals: Vec<i64> = submitted
-            .iter()
-            .map(|work| (work.ready[bucket] + job::EVENT_LATENCY_NS).max(free))
-            .collect();
+        let arrivals: Vec<i64> =
+            submitted.iter().map(|work| (work.ready[bucket] + job::EVENT_LATENCY_NS).max(free)).collect();
         let end = arrivals.iter().copied().max().unwrap_or(0) + shape.transfer_ns;
-        joined.push(Collective {
-            step,
-            bucket,
-            sequence: job::sequence(step, bucket),
-            arrivals,
-            end,
-        });
+        joined.push(Collective { step, bucket, sequence: job::sequence(step, bucket), arrivals, end });
         previous_end = end;
     }
     joined

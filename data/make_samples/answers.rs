@@ -13,15 +13,9 @@ use crate::rank::{Class, Planted, Rank, Step};
 pub fn text(ranks: &[Rank], collectives: &[Collective]) -> String {
     let parts = [
         field("set", &quoted("gpu_ddp8")),
-        field(
-            "unit",
-            &quoted("ns; instants are Unix ns; overlap_ratio = overlap_ns / communication_ns"),
-        ),
+        field("unit", &quoted("ns; instants are Unix ns; overlap_ratio = overlap_ns / communication_ns")),
         field("planted", &planted(collectives)),
-        field(
-            "collectives",
-            &list(collectives.iter().map(collective).collect(), "  "),
-        ),
+        field("collectives", &list(collectives.iter().map(collective).collect(), "  ")),
         field("ranks", &list(ranks.iter().map(rank).collect(), "  ")),
     ];
     format!("{{\n  {}\n}}\n", parts.join(",\n  "))
@@ -30,16 +24,8 @@ pub fn text(ranks: &[Rank], collectives: &[Collective]) -> String {
 fn planted(collectives: &[Collective]) -> String {
     let overlap: i64 = job::BUCKETS.iter().take(2).map(|b| b.transfer_ns).sum();
     let all: i64 = job::BUCKETS.iter().map(|b| b.transfer_ns).sum();
-    let gains: Vec<i64> = collectives
-        .iter()
-        .filter(|c| c.bucket == 0)
-        .map(gain)
-        .collect();
-    let lateness: Vec<i64> = collectives
-        .iter()
-        .filter(|c| c.bucket == 0)
-        .map(|c| late_by(c, job::LATE_RANK))
-        .collect();
+    let gains: Vec<i64> = collectives.iter().filter(|c| c.bucket == 0).map(gain).collect();
+    let lateness: Vec<i64> = collectives.iter().filter(|c| c.bucket == 0).map(|c| late_by(c, job::LATE_RANK)).collect();
     let loader_lateness: Vec<i64> = collectives
         .iter()
         .filter(|c| c.bucket == 0 && c.step == job::SLOW_LOADER_STEP)
@@ -61,56 +47,30 @@ fn planted(collectives: &[Collective]) -> String {
         ]),
         object(&[
             ("fact", quoted("idle")),
-            (
-                "what",
-                quoted("in every step the GPU is idle while the host is in the data loader"),
-            ),
-            (
-                "annotation",
-                quoted("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
-            ),
+            ("what", quoted("in every step the GPU is idle while the host is in the data loader")),
+            ("annotation", quoted("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")),
             ("idle_in_loader_ns_per_step", job::LOADER_NS.to_string()),
             ("slow_rank", job::SLOW_LOADER_RANK.to_string()),
             ("slow_step", job::SLOW_LOADER_STEP.to_string()),
-            (
-                "slow_idle_in_loader_ns",
-                (job::LOADER_NS + job::SLOW_LOADER_EXTRA_NS).to_string(),
-            ),
+            ("slow_idle_in_loader_ns", (job::LOADER_NS + job::SLOW_LOADER_EXTRA_NS).to_string()),
             ("slow_frame", quoted("dataset.py(41): decode_image")),
-            (
-                "slow_first_arrival_minus_median_of_others_ns",
-                numbers(&loader_lateness),
-            ),
+            ("slow_first_arrival_minus_median_of_others_ns", numbers(&loader_lateness)),
         ]),
         object(&[
             ("fact", quoted("late_rank")),
-            (
-                "what",
-                quoted(
-                    "one kernel takes longer on one rank, so the others wait for it in every step",
-                ),
-            ),
+            ("what", quoted("one kernel takes longer on one rank, so the others wait for it in every step")),
             ("rank", job::LATE_RANK.to_string()),
             ("host", quoted(&job::host(job::LATE_RANK))),
             ("kernel", quoted(job::SLOW_KERNEL)),
             ("kernel_ns", job::slow_kernel_ns(job::LATE_RANK).to_string()),
             ("kernel_ns_on_others", job::SLOW_KERNEL_NS.to_string()),
             ("extra_ns_per_step", job::LATE_RANK_EXTRA_NS.to_string()),
-            (
-                "first_arrival_minus_second_last_ns_by_step",
-                numbers(&gains),
-            ),
-            (
-                "first_arrival_minus_median_of_others_ns_by_step",
-                numbers(&lateness),
-            ),
+            ("first_arrival_minus_second_last_ns_by_step", numbers(&gains)),
+            ("first_arrival_minus_median_of_others_ns_by_step", numbers(&lateness)),
         ]),
         object(&[
             ("fact", quoted("clocks")),
-            (
-                "what",
-                quoted("all ranks share one clock; every collective ends at one instant"),
-            ),
+            ("what", quoted("all ranks share one clock; every collective ends at one instant")),
             ("offset_ns", numbers(&[0; job::WORLD as usize])),
         ]),
     ];
@@ -158,11 +118,7 @@ fn step(rank: &Rank, step: &Step) -> String {
     fields.extend(window(&rank.planted, step.span.clone()));
     let idle = |running: &Running| !running.compute && !running.communication && !running.memory;
     let in_loader = measure(&rank.planted, &step.loader, idle);
-    assert_eq!(
-        in_loader,
-        step.loader.end - step.loader.start,
-        "the GPU is idle during the whole loader"
-    );
+    assert_eq!(in_loader, step.loader.end - step.loader.start, "the GPU is idle during the whole loader");
     fields.push(("idle_in_loader_ns", in_loader.to_string()));
     object(&fields)
 }
@@ -178,30 +134,15 @@ fn window(planted: &[Planted], window: Range<i64>) -> Vec<(&'static str, String)
         ("end_ns", window.end + job::ORIGIN_NS),
         ("dur_ns", window.end - window.start),
         ("compute_ns", total(|r| r.compute)),
-        (
-            "exposed_communication_ns",
-            total(|r| r.communication && !r.compute),
-        ),
-        (
-            "exposed_memory_ns",
-            total(|r| r.memory && !r.compute && !r.communication),
-        ),
-        (
-            "idle_ns",
-            total(|r| !r.memory && !r.compute && !r.communication),
-        ),
+        ("exposed_communication_ns", total(|r| r.communication && !r.compute)),
+        ("exposed_memory_ns", total(|r| r.memory && !r.compute && !r.communication)),
+        ("idle_ns", total(|r| !r.memory && !r.compute && !r.communication)),
         ("communication_ns", communication),
         ("memory_ns", total(|r| r.memory)),
         ("overlap_ns", overlap),
     ];
-    let mut fields: Vec<(&str, String)> = values
-        .iter()
-        .map(|(key, value)| (*key, value.to_string()))
-        .collect();
-    fields.push((
-        "overlap_ratio",
-        format!("{:.6}", overlap as f64 / communication as f64),
-    ));
+    let mut fields: Vec<(&str, String)> = values.iter().map(|(key, value)| (*key, value.to_string())).collect();
+    fields.push(("overlap_ratio", format!("{:.6}", overlap as f64 / communication as f64)));
     fields
 }
 
@@ -214,19 +155,13 @@ struct Running {
 }
 
 fn measure(planted: &[Planted], window: &Range<i64>, is: impl Fn(&Running) -> bool) -> i64 {
-    let mut cuts: Vec<i64> = planted
-        .iter()
-        .flat_map(|p| [p.span.start, p.span.end])
-        .collect();
+    let mut cuts: Vec<i64> = planted.iter().flat_map(|p| [p.span.start, p.span.end]).collect();
     cuts.retain(|cut| window.contains(cut));
     cuts.extend([window.start, window.end]);
     cuts.sort_unstable();
     cuts.dedup();
     let pieces = cuts.iter().zip(cuts.iter().skip(1));
-    pieces
-        .filter(|(from, _)| is(&running_at(planted, **from)))
-        .map(|(from, to)| to - from)
-        .sum()
+    pieces.filter(|(from, _)| is(&running_at(planted, **from))).map(|(from, to)| to - from).sum()
 }
 
 fn running_at(planted: &[Planted], instant: i64) -> Running {
@@ -254,13 +189,8 @@ fn gain(c: &Collective) -> i64 {
 /// A rank's arrival minus the median of the others.
 fn late_by(c: &Collective, rank: u32) -> i64 {
     let own = c.arrivals.get(rank as usize).copied().unwrap_or(0);
-    let mut others: Vec<i64> = c
-        .arrivals
-        .iter()
-        .enumerate()
-        .filter(|(r, _)| *r != rank as usize)
-        .map(|(_, a)| *a)
-        .collect();
+    let mut others: Vec<i64> =
+        c.arrivals.iter().enumerate().filter(|(r, _)| *r != rank as usize).map(|(_, a)| *a).collect();
     others.sort_unstable();
     own - others.get(others.len() / 2).copied().unwrap_or(own)
 }
@@ -279,16 +209,10 @@ fn numbers(values: &[i64]) -> String {
 }
 
 fn object(fields: &[(&str, String)]) -> String {
-    let texts: Vec<String> = fields
-        .iter()
-        .map(|(key, value)| field(key, value))
-        .collect();
+    let texts: Vec<String> = fields.iter().map(|(key, value)| field(key, value)).collect();
     format!("{{{}}}", texts.join(", "))
 }
 
 fn list(items: Vec<String>, indent: &str) -> String {
-    format!(
-        "[\n{indent}  {}\n{indent}]",
-        items.join(&format!(",\n{indent}  "))
-    )
+    format!("[\n{indent}  {}\n{indent}]", items.join(&format!(",\n{indent}  ")))
 }

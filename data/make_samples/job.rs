@@ -29,8 +29,7 @@ pub const LATE_RANK: u32 = 3;
 pub const LATE_RANK_EXTRA_NS: i64 = ms(6);
 
 /// Small natural differences between ranks, on one kernel of the forward pass.
-pub const SPREAD_NS: [i64; WORLD as usize] =
-    [us(0), us(7), us(3), us(5), us(9), us(2), us(6), us(4)];
+pub const SPREAD_NS: [i64; WORLD as usize] = [us(0), us(7), us(3), us(5), us(9), us(2), us(6), us(4)];
 
 pub const COPY_BYTES: u64 = 4_194_304;
 pub const COPY_NS: i64 = us(350);
@@ -67,21 +66,9 @@ pub struct Bucket {
 /// The first two fit under the backward pass, the last has nothing to hide under: on the late rank,
 /// which never waits, 1.5 + 1.5 of 5 ms are covered.
 pub const BUCKETS: [Bucket; 3] = [
-    Bucket {
-        after_layer: 4,
-        elements: 6_553_600,
-        transfer_ns: us(1_500),
-    },
-    Bucket {
-        after_layer: 2,
-        elements: 6_553_600,
-        transfer_ns: us(1_500),
-    },
-    Bucket {
-        after_layer: 0,
-        elements: 8_388_608,
-        transfer_ns: us(2_000),
-    },
+    Bucket { after_layer: 4, elements: 6_553_600, transfer_ns: us(1_500) },
+    Bucket { after_layer: 2, elements: 6_553_600, transfer_ns: us(1_500) },
+    Bucket { after_layer: 0, elements: 8_388_608, transfer_ns: us(2_000) },
 ];
 
 pub fn loader_ns(rank: u32, step: u64) -> i64 {
@@ -90,12 +77,7 @@ pub fn loader_ns(rank: u32, step: u64) -> i64 {
 }
 
 pub fn slow_kernel_ns(rank: u32) -> i64 {
-    SLOW_KERNEL_NS
-        + if rank == LATE_RANK {
-            LATE_RANK_EXTRA_NS
-        } else {
-            0
-        }
+    SLOW_KERNEL_NS + if rank == LATE_RANK { LATE_RANK_EXTRA_NS } else { 0 }
 }
 
 pub fn spread_ns(rank: u32) -> i64 {

@@ -33,17 +33,11 @@ fn entries() -> Vec<(String, String, &'static str)> {
     ];
     for rank in 0..4 {
         let what = format!("rank {rank} of 4, Gloo on CPU, data-parallel training, 3 steps");
-        entries.push((
-            format!("gloo_ddp4/rank_{rank}.pt.trace.json.gz"),
-            what,
-            RECORDED,
-        ));
+        entries.push((format!("gloo_ddp4/rank_{rank}.pt.trace.json.gz"), what, RECORDED));
     }
     for rank in 0..crate::job::WORLD {
         let host = crate::job::host(rank);
-        let what = format!(
-            "rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic"
-        );
+        let what = format!("rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic");
         entries.push((format!("gpu_ddp8/rank_{rank}.json.gz"), what, MADE));
     }
     entries
@@ -54,14 +48,9 @@ pub fn text(directory: &Path) -> io::Result<String> {
     let mut lines = vec!["path\tbytes\tsha256\twhat\thow".to_owned()];
     for (path, what, how) in entries() {
         let file = directory.join(&path);
-        let bytes = fs::read(&file).map_err(|e| {
-            io::Error::new(e.kind(), format!("cannot read {}: {e}", file.display()))
-        })?;
-        lines.push(format!(
-            "{path}\t{}\t{}\t{what}\t{how}",
-            bytes.len(),
-            sha256(&bytes)
-        ));
+        let bytes =
+            fs::read(&file).map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", file.display())))?;
+        lines.push(format!("{path}\t{}\t{}\t{what}\t{how}", bytes.len(), sha256(&bytes)));
     }
     Ok(lines.join("\n") + "\n")
 }
@@ -84,16 +73,8 @@ fn sha256(data: &[u8]) -> String {
 
 /// First 32 bits of the fractions of the square (2) or cube (3) roots of the first primes.
 fn roots(degree: u32, count: usize) -> Vec<u32> {
-    let is_prime = |n: &u128| {
-        (2..*n)
-            .take_while(|d| d * d <= *n)
-            .all(|d| !n.is_multiple_of(d))
-    };
-    (2_u128..)
-        .filter(is_prime)
-        .take(count)
-        .map(|prime| fraction_of_root(prime, degree))
-        .collect()
+    let is_prime = |n: &u128| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+    (2_u128..).filter(is_prime).take(count).map(|prime| fraction_of_root(prime, degree)).collect()
 }
 
 /// floor(prime^(1/degree) * 2^32) by bisection, without floats.
@@ -102,40 +83,25 @@ fn fraction_of_root(prime: u128, degree: u32) -> u32 {
     let (mut low, mut high) = (0_u128, 1_u128 << 37);
     while high - low > 1 {
         let middle = (low + high) / 2;
-        if middle.pow(degree) <= scaled {
-            low = middle
-        } else {
-            high = middle
-        }
+        if middle.pow(degree) <= scaled { low = middle } else { high = middle }
     }
     low as u32
 }
 
 fn compress(state: &mut [u32], block: &[u8], constants: &[u32]) {
-    let mut words: Vec<u32> = block
-        .chunks_exact(4)
-        .map(|b| b.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)))
-        .collect();
+    let mut words: Vec<u32> =
+        block.chunks_exact(4).map(|b| b.iter().fold(0, |word, byte| word << 8 | u32::from(*byte))).collect();
     for at in 16..64 {
         let (w15, w2) = (words[at - 15], words[at - 2]);
         let s0 = w15.rotate_right(7) ^ w15.rotate_right(18) ^ (w15 >> 3);
         let s1 = w2.rotate_right(17) ^ w2.rotate_right(19) ^ (w2 >> 10);
-        words.push(
-            words[at - 16]
-                .wrapping_add(s0)
-                .wrapping_add(words[at - 7])
-                .wrapping_add(s1),
-        );
+        words.push(words[at - 16].wrapping_add(s0).wrapping_add(words[at - 7]).wrapping_add(s1));
     }
     let mut v = state.to_vec();
     for (word, constant) in words.iter().zip(constants) {
         let s1 = v[4].rotate_right(6) ^ v[4].rotate_right(11) ^ v[4].rotate_right(25);
         let choice = (v[4] & v[5]) ^ (!v[4] & v[6]);
-        let first = v[7]
-            .wrapping_add(s1)
-            .wrapping_add(choice)
-            .wrapping_add(*constant)
-            .wrapping_add(*word);
+        let first = v[7].wrapping_add(s1).wrapping_add(choice).wrapping_add(*constant).wrapping_add(*word);
         let s0 = v[0].rotate_right(2) ^ v[0].rotate_right(13) ^ v[0].rotate_right(22);
         let majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
         v.rotate_right(1);

@@ -103,16 +103,7 @@ impl Rank {
         let host = self.forward(step, host + us(20));
         let (host, ready, all_reduces) = self.backward(step, host + us(15));
         let (host, optimizer) = self.submit_optimizer(host + us(25));
-        Submitted {
-            step,
-            start,
-            loader,
-            gpu_start,
-            host,
-            ready,
-            all_reduces,
-            optimizer,
-        }
+        Submitted { step, start, loader, gpu_start, host, ready, all_reduces, optimizer }
     }
 
     /// What the GPU does once the collectives are known, and the end of the step.
@@ -126,71 +117,42 @@ impl Rank {
         let end = gpu_end + us(20);
         let sync = work.host + us(10)..gpu_end + us(8);
         let mut thread = self.trace.thread(main);
-        thread.frame(
-            "torch/cuda/__init__.py(1040): synchronize",
-            work.host + us(6)..gpu_end + us(10),
-        );
+        thread.frame("torch/cuda/__init__.py(1040): synchronize", work.host + us(6)..gpu_end + us(10));
         thread.call(Call::DeviceSync, sync.clone()).sync_row(
             SyncKind::ContextSync,
             -1,
             sync.start + us(1)..sync.end - us(1),
         );
-        thread.frame(
-            "train.py(38): train_step",
-            work.loader.end + us(10)..gpu_end + us(12),
-        );
-        let id = thread
-            .step(step, work.start..end)
-            .external_id()
-            .unwrap_or(0);
+        thread.frame("train.py(38): train_step", work.loader.end + us(10)..gpu_end + us(12));
+        let id = thread.step(step, work.start..end).external_id().unwrap_or(0);
         let name = format!("ProfilerStep#{step}");
-        self.trace
-            .gpu_annotation(&name, COMPUTE_STREAM, work.gpu_start - 1..gpu_end + 1)
-            .arg("External id", id);
-        self.steps.push(Step {
-            number: step,
-            span: work.start..end,
-            loader: work.loader,
-        });
+        self.trace.gpu_annotation(&name, COMPUTE_STREAM, work.gpu_start - 1..gpu_end + 1).arg("External id", id);
+        self.steps.push(Step { number: step, span: work.start..end, loader: work.loader });
         end
     }
 
     /// The rows at the end of a file.
     pub fn finish(&mut self, end: i64) {
         let (main, autograd) = (self.main, self.autograd);
-        self.trace
-            .thread(main)
-            .frame("train.py(61): main", us(950)..end + us(100));
+        self.trace.thread(main).frame("train.py(61): main", us(950)..end + us(100));
         self.trace.window(0..end + us(500));
-        self.trace
-            .name_rows("python", &[(main, "python"), (autograd, "pt_autograd_0")]);
+        self.trace.name_rows("python", &[(main, "python"), (autograd, "pt_autograd_0")]);
     }
 
     /// One fill and two fused kernels.
     fn submit_optimizer(&mut self, at: i64) -> (i64, Vec<Option<u64>>) {
         let mut thread = self.trace.thread(self.main);
-        thread
-            .frame(
-                "torch/optim/optimizer.py(474): wrapper",
-                at - us(8)..at + us(92),
-            )
-            .called_from("train.py:45");
+        thread.frame("torch/optim/optimizer.py(474): wrapper", at - us(8)..at + us(92)).called_from("train.py:45");
         thread.annotation("Optimizer.step#AdamW.step", at..at + us(90));
         thread.frame("torch/optim/adamw.py(209): step", at + us(5)..at + us(86));
         thread.op("aten::zero_", at + us(10)..at + us(22));
-        let fill = thread
-            .call(Call::Set, at + us(14)..at + us(18))
-            .correlation();
+        let fill = thread.call(Call::Set, at + us(14)..at + us(18)).correlation();
         let mut launches = vec![fill];
         for half in 0..2 {
             let op = at + us(26 + 28 * half);
             thread.op("aten::_fused_adamw_", op..op + us(24));
             let wobble = job::jitter_ns(&mut self.jitter);
-            launches.push(
-                thread
-                    .launch(op + us(14)..op + us(18) + wobble)
-                    .correlation(),
-            );
+            launches.push(thread.launch(op + us(14)..op + us(18) + wobble).correlation());
         }
         (at + us(92), launches)
     }
@@ -206,24 +168,17 @@ impl Rank {
                     Class::Memory
                 }
                 _ => {
-                    shaped(
-                        row.kernel(work::ADAM.name, COMPUTE_STREAM, at..at + job::ADAM_NS),
-                        &work::ADAM,
-                    );
+                    shaped(row.kernel(work::ADAM.name, COMPUTE_STREAM, at..at + job::ADAM_NS), &work::ADAM);
                     Class::Compute
                 }
             };
             let end = at + if n == 0 { job::MEMSET_NS } else { job::ADAM_NS };
-            self.planted.push(Planted {
-                class,
-                span: at..end,
-            });
+            self.planted.push(Planted { class, span: at..end });
             self.compute_end = end;
             at = end + KERNEL_GAP_NS;
         }
         let name = "Optimizer.step#AdamW.step";
-        self.trace
-            .gpu_annotation(name, COMPUTE_STREAM, begin - 1..self.compute_end + 1);
+        self.trace.gpu_annotation(name, COMPUTE_STREAM, begin - 1..self.compute_end + 1);
         self.compute_end
     }
 
@@ -233,25 +188,12 @@ impl Rank {
         let wobble = job::jitter_ns(&mut self.jitter);
         let mut thread = self.trace.thread(tid);
         let row = thread.launch(launch..launch + us(3) + wobble);
-        shaped(
-            row.kernel(kernel.name, COMPUTE_STREAM, start..start + dur),
-            kernel,
-        );
+        shaped(row.kernel(kernel.name, COMPUTE_STREAM, start..start + dur), kernel);
         self.compute_end = start + dur;
-        self.planted.push(Planted {
-            class: Class::Compute,
-            span: start..start + dur,
-        });
+        self.planted.push(Planted { class: Class::Compute, span: start..start + dur });
     }
 
-    pub fn op(
-        &mut self,
-        tid: i64,
-        name: &str,
-        span: Range<i64>,
-        inputs: &[Input],
-        forward: Option<u64>,
-    ) {
+    pub fn op(&mut self, tid: i64, name: &str, span: Range<i64>, inputs: &[Input], forward: Option<u64>) {
         let start = span.start;
         let mut thread = self.trace.thread(tid);
         let row = thread.op(name, span).inputs(inputs);

@@ -15,16 +15,8 @@ pub type Input = (&'static [i64], &'static str);
 const ROWS: i64 = 8192;
 const WIDTH: i64 = 4096;
 
-pub const LINEAR: &[Input] = &[
-    (&[ROWS, WIDTH], "float"),
-    (&[WIDTH, WIDTH], "float"),
-    (&[WIDTH], "float"),
-];
-pub const ADDMM: &[Input] = &[
-    (&[WIDTH], "float"),
-    (&[ROWS, WIDTH], "float"),
-    (&[WIDTH, WIDTH], "float"),
-];
+pub const LINEAR: &[Input] = &[(&[ROWS, WIDTH], "float"), (&[WIDTH, WIDTH], "float"), (&[WIDTH], "float")];
+pub const ADDMM: &[Input] = &[(&[WIDTH], "float"), (&[ROWS, WIDTH], "float"), (&[WIDTH, WIDTH], "float")];
 pub const ACTIVATION: &[Input] = &[(&[ROWS, WIDTH], "float")];
 pub const ACTIVATION_GRADIENT: &[Input] = &[(&[ROWS, WIDTH], "float"), (&[ROWS, WIDTH], "float")];
 pub const INPUT_GRADIENT: &[Input] = &[(&[ROWS, WIDTH], "float"), (&[WIDTH, WIDTH], "float")];

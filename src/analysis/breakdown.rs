@@ -151,7 +151,8 @@ impl Analysis for Breakdown {
             ]);
         }
         if groups.len() > options.top {
-            view.notes.push(format!("{} more ranks, with smaller losses, are in the table", groups.len() - options.top));
+            view.notes
+                .push(format!("{} more ranks, with smaller losses, are in the table", groups.len() - options.top));
         }
         if let Some(g) = groups.first() {
             view.notes.push(if g.is_steps {
@@ -192,7 +193,10 @@ fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding>
     if of > 1 {
         sentence.push_str(&format!(", the most of {of}"));
     }
-    sentence.push_str(&format!("; {} of its communication is overlapped", fmt_pct(percent(hidden, g.sum("communication_ns")))));
+    sentence.push_str(&format!(
+        "; {} of its communication is overlapped",
+        fmt_pct(percent(hidden, g.sum("communication_ns")))
+    ));
     let step = g.worst_step("exposed_communication_ns");
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));

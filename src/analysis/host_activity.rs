@@ -86,7 +86,14 @@ fn runtime_kind(name: &str) -> &'static str {
     let has = |part: &str| lower.contains(part);
     if has("synchronize") {
         "sync_call"
-    } else if has("malloc") || has("free") || has("memalloc") || has("hostalloc") || has("mempool") || has("memcreate") || has("hostregister") {
+    } else if has("malloc")
+        || has("free")
+        || has("memalloc")
+        || has("hostalloc")
+        || has("mempool")
+        || has("memcreate")
+        || has("hostregister")
+    {
         "allocation_call"
     } else if is_launch_call(name) {
         "launch_call"

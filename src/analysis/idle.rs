@@ -200,7 +200,8 @@ struct Tables {
 impl Tables {
     fn all_gaps(&mut self, trace: &RankTrace) -> Batch {
         let mut table = IdleGaps::default();
-        self.gaps.sort_by_key(|(device, stream, g, _)| (std::cmp::Reverse(g.span.len()), *device, *stream, g.span.start));
+        self.gaps
+            .sort_by_key(|(device, stream, g, _)| (std::cmp::Reverse(g.span.len()), *device, *stream, g.span.start));
         for (device, stream, gap, busy) in &self.gaps {
             let mut s = Sums::default();
             gap.add_to(&mut s, gap.span);
@@ -260,18 +261,12 @@ impl Classifier<'_> {
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
     let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
-    let classifier = Classifier {
-        trace,
-        activities: &work.activities,
-        kernel_wait_max: options.kernel_wait_max,
-        default_thread,
-    };
+    let classifier =
+        Classifier { trace, activities: &work.activities, kernel_wait_max: options.kernel_wait_max, default_thread };
     let busy = work.timeline.busy();
     let gaps: Vec<Gap> = busy.gaps_in(trace.capture).into_iter().map(|g| classifier.classify(g)).collect();
-    let uses: Vec<Vec<HostUse>> = gaps
-        .iter()
-        .map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until)))
-        .collect();
+    let uses: Vec<Vec<HostUse>> =
+        gaps.iter().map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until))).collect();
     for w in trace.windows(work, &options.model) {
         let mut sums = Sums::default();
         let mut host: BTreeMap<(&'static str, &str), (Ns, u64)> = BTreeMap::new();
@@ -433,7 +428,12 @@ fn reduce(partials: &[Partial], options: &Options) -> Output {
     let waited: Ns = causes.iter().map(|c| c.time).sum();
     let cause_view = View {
         title: "What the host did while devices waited for it".to_string(),
-        columns: vec![("activity", Align::Left), ("name", Align::Left), ("time", Align::Right), ("of wait", Align::Right)],
+        columns: vec![
+            ("activity", Align::Left),
+            ("name", Align::Left),
+            ("time", Align::Right),
+            ("of wait", Align::Right),
+        ],
         rows: causes
             .iter()
             .take(options.top.min(8))
@@ -466,7 +466,9 @@ struct Cause {
 fn causes(partials: &[Partial], groups: &[super::population::Group]) -> Vec<Cause> {
     let mut sums: BTreeMap<(String, String), Ns> = BTreeMap::new();
     for g in groups {
-        let Some(host) = partials.iter().find(|p| p.rank == g.rank).and_then(|p| p.table(IdleHost::SPEC)) else { continue };
+        let Some(host) = partials.iter().find(|p| p.rank == g.rank).and_then(|p| p.table(IdleHost::SPEC)) else {
+            continue;
+        };
         let windows: Vec<(Option<&str>, Option<i64>)> =
             g.rows.iter().map(|&r| (g.batch.text("scope", r), g.batch.int("step", r))).collect();
         for row in 0..host.len() {
@@ -477,8 +479,7 @@ fn causes(partials: &[Partial], groups: &[super::population::Group]) -> Vec<Caus
             }
         }
     }
-    let mut all: Vec<Cause> =
-        sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
+    let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.time));
     all
 }
@@ -495,7 +496,11 @@ fn finding(g: &super::population::Group, partials: &[Partial], several: bool) ->
     let host = g.mean("host_wait_ns");
     let mut sentence = format!(
         "{} idles {} {} ({} of {})",
-        capital(&g.who(several)), fmt_ns(idle), g.per(), fmt_pct(share), fmt_ns(g.mean("dur_ns"))
+        capital(&g.who(several)),
+        fmt_ns(idle),
+        g.per(),
+        fmt_pct(share),
+        fmt_ns(g.mean("dur_ns"))
     );
     let mut certainty = Certainty::Measured;
     match causes.first() {
@@ -510,7 +515,9 @@ fn finding(g: &super::population::Group, partials: &[Partial], several: bool) ->
                 if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(&c.name, 60)) },
             ));
         }
-        _ if g.mean("other_ns") * 2 >= idle => sentence.push_str(": work was submitted but held, or its launch is unknown"),
+        _ if g.mean("other_ns") * 2 >= idle => {
+            sentence.push_str(": work was submitted but held, or its launch is unknown")
+        }
         _ => sentence.push_str(", mostly between a launch and its start"),
     }
     let step = g.worst_step("idle_ns");

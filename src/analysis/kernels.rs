@@ -116,7 +116,11 @@ impl Analysis for Kernels {
         let names = top_names(partials, KernelsByName::SPEC);
         let all: Ns = names.iter().map(|n| n.sum_ns).sum();
         let view = View {
-            title: format!("Kernels by summed time, {} rank{}", partials.len(), if partials.len() == 1 { "" } else { "s" }),
+            title: format!(
+                "Kernels by summed time, {} rank{}",
+                partials.len(),
+                if partials.len() == 1 { "" } else { "s" }
+            ),
             columns: vec![
                 ("kernel", Align::Left),
                 ("class", Align::Left),
@@ -141,7 +145,10 @@ impl Analysis for Kernels {
                 .collect(),
             notes: reasons(partials)
                 .into_iter()
-                .chain((names.len() > options.top).then(|| format!("{} more names are in the table", names.len() - options.top)))
+                .chain(
+                    (names.len() > options.top)
+                        .then(|| format!("{} more names are in the table", names.len() - options.top)),
+                )
                 .collect(),
         };
         let mut findings = Vec::new();
@@ -158,7 +165,10 @@ impl Analysis for Kernels {
                     certainty: Certainty::Measured,
                     sentence: format!(
                         "`{}` is the kernel with most compute time: {} of all GPU time, {} calls of {} on average",
-                        clip(&n.short_name, 60), fmt_pct(share), fmt_count(n.count as u64), fmt_ns(n.sum_ns / n.count.max(1))
+                        clip(&n.short_name, 60),
+                        fmt_pct(share),
+                        fmt_count(n.count as u64),
+                        fmt_ns(n.sum_ns / n.count.max(1))
                     ),
                     table: KernelsByName::SPEC.name,
                 });
@@ -291,15 +301,20 @@ fn push_names(
     let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
     let mut rows: Vec<(Key, Summary, Vec<u32>)> = groups
         .into_iter()
-        .map(|(k, rows)| (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows))
+        .map(|(k, rows)| {
+            (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows)
+        })
         .collect();
     // names by text, so that ids (order of the file) decide nothing that is printed
-    rows.sort_by(|a, b| (b.1.sum, trace.text(a.0.name), a.0.kind).cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind)).then(a.2.cmp(&b.2)));
+    rows.sort_by(|a, b| {
+        (b.1.sum, trace.text(a.0.name), a.0.kind).cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind)).then(a.2.cmp(&b.2))
+    });
     let mut cumulated = 0;
     for (k, s, members) in rows {
         cumulated += s.sum;
         let name = trace.text(k.name);
-        let streams: std::collections::BTreeSet<_> = members.iter().map(|&i| trace.activities[i as usize].stream).collect();
+        let streams: std::collections::BTreeSet<_> =
+            members.iter().map(|&i| trace.activities[i as usize].stream).collect();
         table.push(KernelsByNameRow {
             rank: trace.rank,
             device,
@@ -364,7 +379,8 @@ mod tests {
 
     #[test]
     fn short_names_keep_what_names_the_kernel() {
-        let long = "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
+        let long =
+            "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
         assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
         assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
         assert_eq!(short_name("<unknown>"), "<unknown>");

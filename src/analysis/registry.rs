@@ -4,12 +4,8 @@
 use super::api::Analysis;
 
 /// Every analysis, in the order of the report.
-pub const ANALYSES: &[&dyn Analysis] = &[
-    &super::breakdown::Breakdown,
-    &super::overlap::Overlap,
-    &super::idle::Idle,
-    &super::kernels::Kernels,
-];
+pub const ANALYSES: &[&dyn Analysis] =
+    &[&super::breakdown::Breakdown, &super::overlap::Overlap, &super::idle::Idle, &super::kernels::Kernels];
 
 /// The analysis with this stem.
 pub fn find(stem: &str) -> Option<&'static dyn Analysis> {

@@ -97,7 +97,13 @@ fn grouped(columns: Vec<Column>) -> PolarsResult<Vec<NameTotal>> {
                 Ok(part.column(column)?.str()?.get(0).unwrap_or_default().to_string())
             };
             let sum = |column: &str| -> PolarsResult<i64> { Ok(part.column(column)?.i64()?.iter().flatten().sum()) };
-            Ok(NameTotal { class: text("class")?, short_name: text("name")?, count: sum("count")?, sum_ns: sum("sum")?, steps: 1 })
+            Ok(NameTotal {
+                class: text("class")?,
+                short_name: text("name")?,
+                count: sum("count")?,
+                sum_ns: sum("sum")?,
+                steps: 1,
+            })
         })
         .collect()
 }

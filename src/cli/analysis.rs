@@ -70,7 +70,12 @@ pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
     let Some(table) = table else {
         let names: Vec<&str> = declared.iter().map(|s| s.name).collect();
         let value = args.table.clone().unwrap_or_default();
-        return Err(SetError::Argument { option: "--table", value, reason: format!("expected one of {}", names.join(", ")) }.into());
+        return Err(SetError::Argument {
+            option: "--table",
+            value,
+            reason: format!("expected one of {}", names.join(", ")),
+        }
+        .into());
     };
     if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
         let reason = "a terminal cannot show Parquet; give a file with --out".to_string();

@@ -25,10 +25,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let result = match matches.subcommand() {
-        Some(("analyze", m)) => analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a)),
+        Some(("analyze", m)) => {
+            analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
+        }
         Some(("list", _)) => list::run(),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
-        Some((stem, m)) => analysis::AnalysisArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analysis::run(stem, &a)),
+        Some((stem, m)) => analysis::AnalysisArgs::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|a| analysis::run(stem, &a)),
         None => Ok(Exit::Nothing),
     };
     match result {
@@ -51,10 +55,9 @@ pub fn command() -> Command {
         let one = Command::new(a.stem()).about(a.title());
         root = root.subcommand(analysis::AnalysisArgs::augment_args(one));
     }
-    root.subcommand(Command::new("list").about("List the analyses, tables and topics"))
-        .subcommand(
-            Command::new("explain")
-                .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
-                .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
-        )
+    root.subcommand(Command::new("list").about("List the analyses, tables and topics")).subcommand(
+        Command::new("explain")
+            .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
+            .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
+    )
 }

@@ -4,9 +4,9 @@ use crate::pipeline::Progress;
 use crate::read::source::ByteCount;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Draws a bar; draws nothing where nobody looks.

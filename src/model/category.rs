@@ -60,10 +60,7 @@ impl Class {
 
     /// Recorded on a host thread by the application (not by the profiler, not on a device row).
     pub fn is_host(self) -> bool {
-        matches!(
-            self,
-            Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective
-        )
+        matches!(self, Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective)
     }
 
     /// Neither work nor host activity: what does not widen the capture window.
@@ -79,8 +76,15 @@ pub fn classify(cat: &str) -> (Class, bool) {
         "cpu_op" | "operator" | "hpu_op" => Class::HostOp,
         "user_annotation" => Class::Annotation,
         "gpu_user_annotation" => Class::GpuAnnotation,
-        "cuda_runtime" | "cuda_driver" | "runtime" | "xpu_runtime" | "xpu_driver" | "mtia_runtime"
-        | "glow_runtime" | "privateuse1_runtime" | "privateuse1_driver" => Class::Runtime,
+        "cuda_runtime"
+        | "cuda_driver"
+        | "runtime"
+        | "xpu_runtime"
+        | "xpu_driver"
+        | "mtia_runtime"
+        | "glow_runtime"
+        | "privateuse1_runtime"
+        | "privateuse1_driver" => Class::Runtime,
         "kernel" | "mtia_ccp_events" => Class::Kernel,
         "gpu_memcpy" | "memcpy" | "dma_request" => Class::Memcpy,
         "gpu_memset" | "memset" => Class::Memset,
@@ -94,8 +98,7 @@ pub fn classify(cat: &str) -> (Class, bool) {
         "trace" | "external_correlation" | "mtia_insight" | "critical_path" => Class::Noise,
         _ => Class::Unknown,
     };
-    let legacy = cat.bytes().any(|b| b.is_ascii_uppercase())
-        && !matches!(class, Class::Unknown | Class::Noise);
+    let legacy = cat.bytes().any(|b| b.is_ascii_uppercase()) && !matches!(class, Class::Unknown | Class::Noise);
     (class, legacy)
 }
 
@@ -104,7 +107,9 @@ pub fn classify(cat: &str) -> (Class, bool) {
 pub fn refine(class: Class, cat: &str, name: &str) -> Class {
     match class {
         Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
-        Class::Kernel if cat.eq_ignore_ascii_case("mtia_ccp_events") && matches!(name, "event_wait" | "event_record") => {
+        Class::Kernel
+            if cat.eq_ignore_ascii_case("mtia_ccp_events") && matches!(name, "event_wait" | "event_record") =>
+        {
             Class::Sync
         }
         _ => class,

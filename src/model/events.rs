@@ -180,20 +180,21 @@ impl Columns {
         // stable: at one instant the order of the file decides
         marks.sort_by_key(|m| m.ts);
         let mut stacks: HashMap<u32, Vec<(u32, Ns)>> = HashMap::new();
-        let mut unmatched = 0;
+        let mut without_begin = 0;
         for mark in marks {
             let stack = stacks.entry(mark.lane).or_default();
             match mark.row {
                 Some(row) => stack.push((row, mark.ts)),
                 None => match stack.pop() {
                     Some((row, start)) => self.dur[row as usize] = mark.ts - start,
-                    None => unmatched += 1,
+                    None => without_begin += 1,
                 },
             }
         }
         let keep: Vec<bool> = self.dur.iter().map(|&d| d != OPEN).collect();
-        unmatched += keep.iter().filter(|k| !**k).count() as u64;
-        self.health.add(Counter::UnmatchedBegin, unmatched, None, "");
+        let without_end = keep.iter().filter(|k| !**k).count() as u64;
+        self.health.add(Counter::BeginWithoutEnd, without_end, None, "");
+        self.health.add(Counter::EndWithoutBegin, without_begin, None, "");
         self.retain(&keep);
     }
 
@@ -269,6 +270,6 @@ mod tests {
         }
         c.pair_marks();
         assert_eq!(c.dur, [9, 3]);
-        assert_eq!(c.health.count(Counter::UnmatchedBegin), 1);
+        assert_eq!(c.health.count(Counter::BeginWithoutEnd), 1);
     }
 }

@@ -106,11 +106,7 @@ impl RankTrace {
         if options.linked_only {
             all.retain(|a| a.launch.is_some());
         }
-        let devices = if cpu_only {
-            host_work(&columns, &classes).into_iter().collect()
-        } else {
-            device_work(&all)
-        };
+        let devices = if cpu_only { host_work(&columns, &classes).into_iter().collect() } else { device_work(&all) };
         Self {
             rank,
             rank_source,
@@ -195,7 +191,8 @@ impl RankTrace {
             for row in (0..c.len()).filter(|&r| self.classes[r] == Class::HostOp) {
                 *ops.entry(c.lane[row]).or_default() += 1;
             }
-            let is_main = |l: &u32| c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num);
+            let is_main =
+                |l: &u32| c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num);
             let main = ops.keys().copied().find(is_main);
             main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
         })
@@ -203,7 +200,8 @@ impl RankTrace {
 }
 
 fn is_data_loader(name: &str) -> bool {
-    (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#")) && name.contains("__next__")
+    (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#"))
+        && name.contains("__next__")
 }
 
 fn classes(c: &Columns) -> Vec<Class> {
@@ -286,7 +284,13 @@ fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
     let timeline = Timeline::new(work);
     let first = timeline.segments().first()?.span.start;
     let last = timeline.segments().last()?.span.end;
-    Some(DeviceWork { device: None, is_gpu: false, activities: Vec::new(), timeline, span: Some(Span::new(first, last)) })
+    Some(DeviceWork {
+        device: None,
+        is_gpu: false,
+        activities: Vec::new(),
+        timeline,
+        span: Some(Span::new(first, last)),
+    })
 }
 
 /// Counters over all events.
@@ -327,9 +331,11 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let streams = c.args.column(Arg::Stream);
     let on_host = streams.rows.iter().filter(|r| classes.get(**r as usize) == Some(&Class::HostOp)).count();
     let finished = c.args.column(Arg::Finished);
-    let unfinished = finished.rows.iter().zip(&finished.vals).filter(|(r, v)| {
-        **v == 0 && matches!(classes.get(**r as usize), Some(Class::HostOp | Class::Annotation))
-    });
+    let unfinished = finished
+        .rows
+        .iter()
+        .zip(&finished.vals)
+        .filter(|(r, v)| **v == 0 && matches!(classes.get(**r as usize), Some(Class::HostOp | Class::Annotation)));
     let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
     health.add(Counter::DurZero, zero, None, "");
     health.add(Counter::UnknownCategory, unknown, None, &unknown_name);
@@ -364,4 +370,3 @@ pub fn is_launch_call(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
 }
-

@@ -103,7 +103,8 @@ fn compile(raw: RawRule) -> Result<Rule, String> {
         return Err(format!("rule `{reason}`: the only argument a rule can ask for is `Collective name`"));
     }
     Ok(Rule {
-        work: work.ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
+        work: work
+            .ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
         category: categories.transpose()?,
         name: regex(name)?,
         not_name: regex(not_name)?,
@@ -128,7 +129,8 @@ impl Matcher<'_> {
         let by_name = self.names.entry(name).or_insert_with(|| {
             let text = strings.get(name);
             let fits = |r: &Rule| {
-                r.name.as_ref().is_none_or(|x| x.is_match(text)) && !r.not_name.as_ref().is_some_and(|x| x.is_match(text))
+                r.name.as_ref().is_none_or(|x| x.is_match(text))
+                    && !r.not_name.as_ref().is_some_and(|x| x.is_match(text))
             };
             rules.rules.iter().map(fits).collect()
         });
@@ -150,8 +152,7 @@ impl Matcher<'_> {
 
 /// Kind of a collective from a kernel's, operator's or argument's text: `all_reduce`, `send_recv`, ...
 pub fn collective_kind(text: &str) -> Option<&'static str> {
-    let flat: String =
-        text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
+    let flat: String = text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
     const KINDS: [(&str, &str); 14] = [
         ("allreduce", "all_reduce"),
         ("crossdevicereduce", "all_reduce"),
@@ -196,11 +197,17 @@ mod tests {
     fn the_first_rule_that_matches_decides() {
         let k = Class::Kernel;
         let is = |w: Work, r: &str| (w, r.to_string());
-        assert_eq!(class("Memcpy HtoD (Pinned -> Device)", Class::Memcpy, false, None), is(Work::Memory, "copy_or_set"));
+        assert_eq!(
+            class("Memcpy HtoD (Pinned -> Device)", Class::Memcpy, false, None),
+            is(Work::Memory, "copy_or_set")
+        );
         assert_eq!(class("ncclDevKernel_AllReduce_Sum_f32_RING_LL", k, false, None), is(Work::Communication, "nccl"));
         assert_eq!(class("anything", k, true, None), is(Work::Communication, "collective_args"));
         assert_eq!(class("multimem_one_shot_all_reduce_kernel", k, false, None).0, Work::Communication);
-        assert_eq!(class("mine", k, false, Some("record_param_comms")), is(Work::Communication, "communication_operator"));
+        assert_eq!(
+            class("mine", k, false, Some("record_param_comms")),
+            is(Work::Communication, "communication_operator")
+        );
         assert_eq!(class("void at::native::copy", k, false, Some("record_param_comms")), is(Work::Compute, "default"));
         assert_eq!(class("sgemm", k, false, Some("aten::mm")), is(Work::Compute, "default"));
     }
@@ -208,8 +215,15 @@ mod tests {
     #[test]
     fn a_bad_rule_is_told_in_one_line() {
         let text = "[[rule]]\nreason = \"x\"\nclass = \"fast\"\n";
-        assert_eq!(Rules::parse(text).unwrap_err(), "rule `x`: expected compute, communication or memory, found `fast`");
-        assert!(Rules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n").unwrap_err().contains("rule `x`"));
+        assert_eq!(
+            Rules::parse(text).unwrap_err(),
+            "rule `x`: expected compute, communication or memory, found `fast`"
+        );
+        assert!(
+            Rules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n")
+                .unwrap_err()
+                .contains("rule `x`")
+        );
     }
 
     #[test]

@@ -4,12 +4,10 @@
 //! what `hta explain` prints and what tests hold the output against.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringDictionaryBuilder, UInt32Builder,
-    UInt64Builder,
+    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringDictionaryBuilder,
+    UInt32Builder, UInt64Builder,
 };
-use arrow::datatypes::{
-    DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type,
-};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use std::collections::HashMap;
 use std::sync::Arc;
 

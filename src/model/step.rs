@@ -80,7 +80,9 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     let named = |keep: &dyn Fn(&str) -> bool, class: Class| -> Vec<u32> {
         let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
         let rows = (0..classes.len()).filter(|&r| classes[r] == class);
-        rows.filter(|&r| *known.entry(c.name[r]).or_insert_with(|| keep(c.strings.get(c.name[r])))).map(|r| r as u32).collect()
+        rows.filter(|&r| *known.entry(c.name[r]).or_insert_with(|| keep(c.strings.get(c.name[r]))))
+            .map(|r| r as u32)
+            .collect()
     };
     let on_device = named(&is_profiler_step, Class::GpuAnnotation).len() as u64;
     health.add(Counter::GpuStepIgnored, on_device, None, "");
@@ -177,7 +179,9 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
 
 /// Annotations that repeat without being steps.
 fn is_no_step(name: &str) -> bool {
-    ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"].iter().any(|p| name.starts_with(p))
+    ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"]
+        .iter()
+        .any(|p| name.starts_with(p))
 }
 
 fn mask(name: &str) -> String {
@@ -193,7 +197,14 @@ fn mask(name: &str) -> String {
 }
 
 /// Gives activities their step, steps their windows and their partial marks.
-pub fn finish(steps: &mut Steps, all: &mut [Activity], c: &Columns, classes: &[Class], window: StepWindow, capture: Span) {
+pub fn finish(
+    steps: &mut Steps,
+    all: &mut [Activity],
+    c: &Columns,
+    classes: &[Class],
+    window: StepWindow,
+    capture: Span,
+) {
     for a in all.iter_mut() {
         a.step = steps.at(a.launch.map_or(a.span.start, |l| c.ts[l as usize]));
     }

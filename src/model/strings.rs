@@ -55,8 +55,7 @@ impl Interner {
         self.arena.push_str(text);
         self.ends.push(end);
         let (arena, ends, hasher) = (&self.arena, &self.ends, &self.hasher);
-        self.table
-            .insert_unique(hash, id, |&i| hasher.hash_one(slot(arena, ends, i).as_bytes()));
+        self.table.insert_unique(hash, id, |&i| hasher.hash_one(slot(arena, ends, i).as_bytes()));
         StrId(id)
     }
 
@@ -64,9 +63,7 @@ impl Interner {
     pub fn lookup(&self, bytes: &[u8]) -> Option<StrId> {
         let hash = self.hasher.hash_one(bytes);
         let (arena, ends) = (&self.arena, &self.ends);
-        self.table
-            .find(hash, |&i| slot(arena, ends, i).as_bytes() == bytes)
-            .map(|&i| StrId(i))
+        self.table.find(hash, |&i| slot(arena, ends, i).as_bytes() == bytes).map(|&i| StrId(i))
     }
 
     /// The text of `id`; the empty text for an id of another interner.

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn the_innermost_event_is_the_one_that_started_last() {
         let (c, rows) = columns(&[(0, 16), (4, 8), (23, 8)]);
-        let got: Vec<_> = pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
+        let got: Vec<_> =
+            pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
         assert_eq!(got, [(0, 4, 0, Some(0)), (4, 12, 1, Some(0)), (12, 16, 0, Some(0)), (23, 31, 2, None)]);
         let mut at = Vec::new();
         innermost_at(&rows, &c, &[(0, 0), (12, 1), (13, 2), (20, 3)], |tag, row| at.push((tag, row)));

@@ -43,8 +43,7 @@ pub struct WorkSet(pub u8);
 
 impl WorkSet {
     /// The seven sets that are not empty, in order of print.
-    pub const SETS: [WorkSet; 7] =
-        [WorkSet(1), WorkSet(2), WorkSet(4), WorkSet(3), WorkSet(5), WorkSet(6), WorkSet(7)];
+    pub const SETS: [WorkSet; 7] = [WorkSet(1), WorkSet(2), WorkSet(4), WorkSet(3), WorkSet(5), WorkSet(6), WorkSet(7)];
 
     pub fn has(self, work: Work) -> bool {
         usize::from(self.0) & work.bit() != 0
@@ -224,8 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn activities() -> impl Strategy<Value = Vec<(Span, Work)>> {
-        let one = (0i64..60, 0i64..12, 0usize..3)
-            .prop_map(|(s, d, w)| (Span::new(s, s + d), Work::ALL[w]));
+        let one = (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), Work::ALL[w]));
         prop::collection::vec(one, 0..14)
     }
 

@@ -70,7 +70,12 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
         }
         at = at.max(step.window.end);
         if chosen(step) {
-            all.push(Window { scope: Scope::Step, step: Some(step.index), label: step.label, parts: vec![step.window] });
+            all.push(Window {
+                scope: Scope::Step,
+                step: Some(step.index),
+                label: step.label,
+                parts: vec![step.window],
+            });
         } else {
             every = false;
         }

@@ -134,8 +134,7 @@ fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
     let first = |re: &LazyLock<Option<Regex>>, name: &str| -> Option<u32> {
         re.as_ref()?.captures(name)?.get(1)?.as_str().parse().ok()
     };
-    let mut ranks: Vec<Option<u32>> =
-        names.iter().map(|n| first(&RANK, n).or_else(|| first(&WORKER, n))).collect();
+    let mut ranks: Vec<Option<u32>> = names.iter().map(|n| first(&RANK, n).or_else(|| first(&WORKER, n))).collect();
     if ranks.iter().any(Option::is_none) {
         let tuples = ranks_from_parallel_tuples(names);
         ranks.iter_mut().zip(tuples).for_each(|(rank, tuple)| *rank = rank.or(tuple));

@@ -7,6 +7,7 @@ use super::kineto::number::{Fraction, FractionVerdict};
 use super::kineto::pieces::read_pieces;
 use super::source::{ByteCount, Input, Packing, Source, SourceError, open, packing};
 use crate::error::ReadError;
+use crate::model::category::Class;
 use crate::model::events::Columns;
 use crate::model::health::Counter;
 use crate::model::meta::{Meta, TimeEra};
@@ -44,18 +45,19 @@ pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCou
     let packed = packing(&input.path).map_err(io_error)?;
     let mut document = read_document(input, packed, options, spread, count)?;
     let shapes = document.reader.shapes;
+    let short = format!("{} short fractions", shapes.short);
     match shapes.verdict() {
         FractionVerdict::Padded => {}
         FractionVerdict::Reserialised => {
-            document.reader.columns.health.add(Counter::Reserialised, shapes.short, None, "");
+            document.reader.columns.health.add(Counter::Reserialised, 1, None, &short);
         }
         FractionVerdict::Ambiguous => {
-            document.reader.columns.health.add(Counter::AmbiguousFraction, shapes.short, None, "");
+            document.reader.columns.health.add(Counter::AmbiguousFraction, 1, None, &short);
         }
         FractionVerdict::Unpadded => {
             let options = LoadOptions { fraction: Fraction::Unpadded, ..options };
             document = read_document(input, packed, options, spread, count)?;
-            document.reader.columns.health.add(Counter::UnpaddedFraction, shapes.short, None, "");
+            document.reader.columns.health.add(Counter::UnpaddedFraction, 1, None, &short);
         }
     }
     let unpacked_bytes = document.offset();
@@ -106,10 +108,9 @@ fn read_document(
         document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }
     document.finish().map_err(|r| match r {
-        Refusal::NoEvents => ReadError::NoEvents {
-            file: input.shown.clone(),
-            health: Box::new(document.reader.columns.health.clone()),
-        },
+        Refusal::NoEvents => {
+            ReadError::NoEvents { file: input.shown.clone(), health: Box::new(document.reader.columns.health.clone()) }
+        }
         other => refused(input, other),
     })?;
     Ok(document)
@@ -194,9 +195,14 @@ const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;
 
 /// Adds the base time, tells the era, clips durations beyond the record window.
 fn settle_times(columns: &mut Columns, meta: &mut Meta) {
-    let span = columns.window_end.zip(columns.window_start).map(|(e, s)| (s, e)).filter(|(s, e)| e > s);
+    let start = columns.window_start.or_else(|| columns.ts.iter().copied().min());
+    let span = start.zip(columns.window_end).filter(|(s, e)| e > s);
     let mut overflow = 0;
-    for (ts, dur) in columns.ts.iter().zip(columns.dur.iter_mut()) {
+    let is_noise: Vec<bool> = columns.categories.iter().map(|c| c.class == Class::Noise).collect();
+    for ((ts, dur), cat) in columns.ts.iter().zip(columns.dur.iter_mut()).zip(&columns.cat) {
+        if is_noise.get(usize::from(*cat)) == Some(&true) {
+            continue;
+        }
         let too_long = span.is_some_and(|(s, e)| *dur > e - s) || ts.checked_add(*dur).is_none();
         if too_long {
             // a span row may be as long as the window and a little more: only what passes its end is cut
@@ -217,6 +223,10 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
         None => TimeEra::EpochInteger,
     };
     if let Some(base) = meta.base_ns {
+        let fits: Vec<bool> = columns.ts.iter().map(|t| t.checked_add(base).is_some()).collect();
+        let lost = fits.iter().filter(|f| !**f).count() as u64;
+        columns.health.add(Counter::TimeOverflow, lost, None, "");
+        columns.retain(&fits);
         for ts in &mut columns.ts {
             *ts = ts.saturating_add(base);
         }

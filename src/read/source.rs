@@ -34,7 +34,9 @@ pub type ByteCount = Arc<AtomicU64>;
 pub enum SourceError {
     Io(io::Error),
     /// The packed data ends early or is damaged: what came before is good.
-    Cut { reason: String },
+    Cut {
+        reason: String,
+    },
 }
 
 /// What stands after compressed data, if anything.
@@ -76,7 +78,9 @@ pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io
     let counted = Counted { inner: File::open(path)?, count: Arc::clone(count) };
     let source: Box<dyn Source> = match packing {
         Packing::Plain => return Ok(Box::new(Plain(counted))),
-        Packing::Gzip => Box::new(Gzip { members: Members::Next(BufReader::with_capacity(PACKED_BUFFER, counted)), garbage: false }),
+        Packing::Gzip => {
+            Box::new(Gzip { members: Members::Next(BufReader::with_capacity(PACKED_BUFFER, counted)), garbage: false })
+        }
         Packing::Zstd => Box::new(Zstd(zstd::stream::read::Decoder::new(counted)?)),
     };
     Ok(if ahead { Box::new(Ahead::new(source)) } else { source })

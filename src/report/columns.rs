@@ -39,7 +39,9 @@ pub fn set(view: &View, width: usize) -> String {
         out.push_str(text.trim_end());
         out.push('\n');
     };
-    line(&mut view.columns.iter().map(|c| c.0));
+    if !view.rows.is_empty() {
+        line(&mut view.columns.iter().map(|c| c.0));
+    }
     for row in &view.rows {
         line(&mut row.iter().map(String::as_str));
     }
@@ -99,7 +101,9 @@ mod tests {
         };
         let text = set(&view, 40);
         assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
-        assert!(text.lines().nth(1).is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms")));
+        assert!(
+            text.lines().nth(1).is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms"))
+        );
     }
 
     #[test]

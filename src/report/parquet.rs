@@ -50,7 +50,8 @@ impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When the file's head cannot be written.
     pub fn new(out: W, schema: SchemaRef, packing: Packing) -> io::Result<Self> {
-        let writer = ArrowWriter::try_new(out, SchemaRef::clone(&schema), Some(properties(packing))).map_err(io::Error::other)?;
+        let writer = ArrowWriter::try_new(out, SchemaRef::clone(&schema), Some(properties(packing)))
+            .map_err(io::Error::other)?;
         let (file, factory) = writer.into_serialized_writer().map_err(io::Error::other)?;
         Ok(Self { file, factory, schema, groups: 0 })
     }

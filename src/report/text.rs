@@ -75,7 +75,8 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     let ranks = outcome.ranks();
     let sum = |column: &str| ints(inventory, column).iter().flatten().sum::<i64>();
     let world = ints(inventory, "world_size").into_iter().flatten().max();
-    let mut line = format!("hta {}: {} rank{}", env!("CARGO_PKG_VERSION"), ranks.len(), if ranks.len() == 1 { "" } else { "s" });
+    let mut line =
+        format!("hta {}: {} rank{}", env!("CARGO_PKG_VERSION"), ranks.len(), if ranks.len() == 1 { "" } else { "s" });
     if let Some(world) = world {
         let _ = write!(line, " of {world}");
     }
@@ -115,7 +116,9 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     notes.push(match rules.as_slice() {
         [one] if one == "capture" => "steps: none found, the whole capture counts as one".to_string(),
         [one] => format!("steps: {count} per rank, from {}", step_rule(one)),
-        _ => format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", ")),
+        _ => {
+            format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", "))
+        }
     });
     let unlinked = sum("unlinked_count");
     if unlinked > 0 {
@@ -146,7 +149,12 @@ fn step_rule(name: &str) -> &'static str {
 fn problems(out: &mut String, outcome: &Outcome, width: usize) {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for r in &outcome.refused {
-        lines.push(("refused", r.error.to_string()));
+        match &r.error {
+            crate::error::ReadError::NotATrace { file, what, .. } if !r.input.named => {
+                lines.push(("skipped", format!("{file}: {what}")));
+            }
+            error => lines.push(("refused", error.to_string())),
+        }
     }
     let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, Tally)> = BTreeMap::new();
     for (rank, _, health) in &outcome.rank_health {
@@ -203,7 +211,11 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
         let _ = writeln!(out, "nothing was dropped or repaired");
     }
     if notes > 0 {
-        let _ = writeln!(out, "{notes} kind{} of harmless oddities are in the `health` table", if notes == 1 { "" } else { "s" });
+        let _ = writeln!(
+            out,
+            "{notes} kind{} of harmless oddities are in the `health` table",
+            if notes == 1 { "" } else { "s" }
+        );
     }
 }
 

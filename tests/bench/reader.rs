@@ -113,7 +113,8 @@ fn readers(c: &mut Criterion) {
                 let text = |key: &str| e.get(key).and_then(|v| v.into_string());
                 if text("ph") == Some("X") {
                     // the tape holds numbers as f64: exact times would need the text again
-                    let number = |key: &str| e.get(key).and_then(|v| v.cast_f64()).map(|v| v.to_string()).unwrap_or_default();
+                    let number =
+                        |key: &str| e.get(key).and_then(|v| v.cast_f64()).map(|v| v.to_string()).unwrap_or_default();
                     let correlation = e.get("args").and_then(|a| a.get("correlation")).and_then(|v| v.as_u64());
                     kept.push(text("name").unwrap_or(""), &number("ts"), &number("dur"), correlation);
                 }

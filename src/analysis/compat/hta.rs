@@ -125,8 +125,7 @@ fn kind_of(name: &str) -> Kind {
 fn load(trace: &RankTrace) -> Vec<Row> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
-    let usable: Vec<bool> =
-        c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
+    let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
     let fractional = c.has_fraction;
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
     let kinds: Vec<Kind> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
@@ -163,7 +162,12 @@ fn load(trace: &RankTrace) -> Vec<Row> {
         let name = c.name[id];
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
         let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
-        rows.push(Loaded { row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None }, correlation, linked, name });
+        rows.push(Loaded {
+            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None },
+            correlation,
+            linked,
+            name,
+        });
     }
 
     // the other side of a correlation; the last one in the file wins
@@ -189,7 +193,11 @@ fn load(trace: &RankTrace) -> Vec<Row> {
         rows = rows
             .into_iter()
             .flat_map(|r| {
-                let times = if r.linked { kept.get(&r.correlation).copied().unwrap_or(0) } else { usize::from(r.row.ts < last) };
+                let times = if r.linked {
+                    kept.get(&r.correlation).copied().unwrap_or(0)
+                } else {
+                    usize::from(r.row.ts < last)
+                };
                 std::iter::repeat_n((r.row, r.correlation, r.linked, r.name), times)
             })
             .map(|(row, correlation, linked, name)| Loaded { row, correlation, linked, name })

@@ -76,18 +76,12 @@ impl Collective {
 
     /// A point-to-point send to a global rank.
     pub fn send(elements: u64, dtype: &str, to: u32) -> Self {
-        Collective {
-            destination_rank: Some(to),
-            ..Self::new("send", elements, dtype)
-        }
+        Collective { destination_rank: Some(to), ..Self::new("send", elements, dtype) }
     }
 
     /// A point-to-point receive from a global rank.
     pub fn receive(elements: u64, dtype: &str, from: u32) -> Self {
-        Collective {
-            source_rank: Some(from),
-            ..Self::new("recv", elements, dtype)
-        }
+        Collective { source_rank: Some(from), ..Self::new("recv", elements, dtype) }
     }
 
     /// Elements of the output, where they differ from the input.
@@ -97,12 +91,7 @@ impl Collective {
     }
 
     /// Process group: name, description, member ranks.
-    pub fn group(
-        mut self,
-        name: &str,
-        description: &str,
-        ranks: impl IntoIterator<Item = u32>,
-    ) -> Self {
+    pub fn group(mut self, name: &str, description: &str, ranks: impl IntoIterator<Item = u32>) -> Self {
         self.group_name = name.to_owned();
         self.group_description = description.to_owned();
         self.group_ranks = ranks.into_iter().collect();
@@ -270,22 +259,9 @@ impl Collective {
             "[]",
             self.group_ranks.len().to_string()
         ]);
-        let types = json!([
-            "TensorList",
-            "Scalar",
-            "Scalar",
-            "Scalar",
-            "",
-            "ScalarList",
-            "ScalarList",
-            "Scalar"
-        ]);
+        let types = json!(["TensorList", "Scalar", "Scalar", "Scalar", "", "ScalarList", "ScalarList", "Scalar"]);
         let dims = json!([[[self.in_elements]], [], [], [], [], [], [], []]);
-        vec![
-            ("Concrete Inputs", inputs),
-            ("Input type", types),
-            ("Input Dims", dims),
-        ]
+        vec![("Concrete Inputs", inputs), ("Input type", types), ("Input Dims", dims)]
     }
 }
 

@@ -55,10 +55,7 @@ impl<'a> Row<'a> {
             Vendor::Amd => self.edit_launch(|launch| launch.set_json("kernel", name)),
             _ => self,
         };
-        launched
-            .add_device_row(row)
-            .grid([1, 1, 1])
-            .block([128, 1, 1])
+        launched.add_device_row(row).grid([1, 1, 1]).block([128, 1, 1])
     }
 
     /// Adds a copy; `kind` as in the name: `HtoD (Pageable -> Device)`.
@@ -83,14 +80,7 @@ impl<'a> Row<'a> {
                 })
             }
             Vendor::Mtia => {
-                row.set_json(
-                    "direction",
-                    if short == "HtoD" {
-                        "HOST_TO_DEVICE"
-                    } else {
-                        "DEVICE_TO_HOST"
-                    },
-                );
+                row.set_json("direction", if short == "HtoD" { "HOST_TO_DEVICE" } else { "DEVICE_TO_HOST" });
                 row.set_json("size", bytes);
                 self.edit_launch(|launch| launch.set_json("mem size", format!("{bytes} bytes")))
             }
@@ -144,10 +134,7 @@ impl<'a> Row<'a> {
         let index = usize::try_from(self.trace.device_index).unwrap_or(0);
         let vendor = self.trace.vendor;
         let devices = &self.trace.devices;
-        let multiprocessors = devices
-            .get(index)
-            .or(devices.first())
-            .map_or(0, |d| d.multiprocessors);
+        let multiprocessors = devices.get(index).or(devices.first()).map_or(0, |d| d.multiprocessors);
         let changed = match vendor {
             Vendor::Amd => self.edit_launch(|launch| launch.set_json(key, json!(shape))),
             Vendor::Mtia => return self,
@@ -163,13 +150,7 @@ impl<'a> Row<'a> {
 
     fn device_row(&self, category: &str, name: &str, stream: i64, span: Range<i64>) -> EventRow {
         let device = self.trace.device_index;
-        let mut row = complete(
-            category,
-            name,
-            Place::Number(device),
-            Place::Stream(stream),
-            span,
-        );
+        let mut row = complete(category, name, Place::Number(device), Place::Stream(stream), span);
         row.launch = Some(self.launch_point());
         match self.trace.vendor {
             Vendor::Nvidia => {
@@ -210,33 +191,17 @@ impl<'a> Row<'a> {
     }
 
     fn add_device_row(self, row: EventRow) -> Row<'a> {
-        let Row {
-            trace,
-            launch,
-            correlation,
-            ..
-        } = self;
+        let Row { trace, launch, correlation, .. } = self;
         let point = row.launch.unwrap_or(NOWHERE);
         let (pid, tid, ts) = (row.pid.clone(), row.tid.clone(), row.ts);
         trace.events.push(Event::Row(row));
         let at = trace.events.len() - 1;
         if let (true, Some(_), Some(id)) = (trace.draws_flows, launch, correlation) {
             let (from_pid, from_tid) = (Place::Number(point.pid), Place::Number(point.tid));
-            trace.flow(
-                "ac2g",
-                Phase::FlowStart { id },
-                from_pid,
-                from_tid,
-                point.ts,
-            );
+            trace.flow("ac2g", Phase::FlowStart { id }, from_pid, from_tid, point.ts);
             trace.flow("ac2g", Phase::FlowEnd { id }, pid, tid, ts);
         }
-        Row {
-            trace,
-            at: Some(at),
-            launch,
-            correlation,
-        }
+        Row { trace, at: Some(at), launch, correlation }
     }
 
     fn edit_launch(self, change: impl FnOnce(&mut EventRow)) -> Self {
@@ -247,11 +212,7 @@ impl<'a> Row<'a> {
     }
 }
 
-const NOWHERE: LaunchPoint = LaunchPoint {
-    pid: i64::MIN,
-    tid: i64::MIN,
-    ts: i64::MIN,
-};
+const NOWHERE: LaunchPoint = LaunchPoint { pid: i64::MIN, tid: i64::MIN, ts: i64::MIN };
 
 fn set_bytes(row: &mut EventRow, bytes: u64) {
     row.set_json("bytes", bytes);
@@ -273,10 +234,7 @@ fn set_occupancy(row: &mut EventRow, multiprocessors: u32) {
     let warps_per_sm = blocks_per_sm * threads / 32.0;
     row.set_json("blocks per SM", six_digits(blocks_per_sm));
     row.set_json("warps per SM", six_digits(warps_per_sm));
-    row.set_json(
-        "est. achieved occupancy %",
-        (warps_per_sm / 64.0 * 100.0).min(100.0) as u64,
-    );
+    row.set_json("est. achieved occupancy %", (warps_per_sm / 64.0 * 100.0).min(100.0) as u64);
 }
 
 fn six_digits(value: f64) -> f64 {

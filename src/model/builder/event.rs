@@ -67,13 +67,10 @@ pub(super) struct LaunchPoint {
 
 impl EventRow {
     pub fn arg(&self, key: &str) -> Option<&Value> {
-        self.args
-            .iter()
-            .find(|(k, _)| k == key)
-            .and_then(|(_, v)| match v {
-                Arg::Json(value) => Some(value),
-                Arg::Raw(_) => None,
-            })
+        self.args.iter().find(|(k, _)| k == key).and_then(|(_, v)| match v {
+            Arg::Json(value) => Some(value),
+            Arg::Raw(_) => None,
+        })
     }
 
     /// Sets an argument, in the place of an older value of the same key.

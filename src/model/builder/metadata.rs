@@ -13,23 +13,11 @@ use super::write::quoted;
 impl TraceBuilder {
     /// The top-level keys of one side of the events.
     pub(super) fn keys(&self, format: &Format, side: Side) -> Vec<(String, Vec<u8>)> {
-        let early = if format.metadata == Placement::After {
-            Side::After
-        } else {
-            Side::Before
-        };
-        let late = if format.metadata == Placement::Before {
-            Side::Before
-        } else {
-            Side::After
-        };
+        let early = if format.metadata == Placement::After { Side::After } else { Side::Before };
+        let late = if format.metadata == Placement::Before { Side::Before } else { Side::After };
         let base = (format.era == Era::Base).then(|| self.base_ns.to_string());
-        let devices: Vec<String> = self
-            .devices
-            .iter()
-            .enumerate()
-            .map(|(id, device)| device_json(id, device, self.vendor))
-            .collect();
+        let devices: Vec<String> =
+            self.devices.iter().enumerate().map(|(id, device)| device_json(id, device, self.vendor)).collect();
         let devices = format!("[{}]", devices.join(", "));
         let own = [
             (early, "schemaVersion", Some("1".to_owned())),
@@ -39,13 +27,7 @@ impl TraceBuilder {
             (late, "displayTimeUnit", Some(quoted("ms"))),
             (format.base, "baseTimeNanoseconds", base),
         ];
-        let given = |key: &str| {
-            self.top_level
-                .iter()
-                .rev()
-                .find(|(k, _)| k == key)
-                .map(|(_, raw)| raw.clone())
-        };
+        let given = |key: &str| self.top_level.iter().rev().find(|(k, _)| k == key).map(|(_, raw)| raw.clone());
         let mut keys: Vec<(String, Vec<u8>)> = own
             .iter()
             .filter(|(where_to, _, _)| *where_to == side)
@@ -55,10 +37,7 @@ impl TraceBuilder {
             })
             .collect();
         if late == side {
-            let extra = self
-                .top_level
-                .iter()
-                .filter(|(key, _)| own.iter().all(|(_, k, _)| k != key));
+            let extra = self.top_level.iter().filter(|(key, _)| own.iter().all(|(_, k, _)| k != key));
             keys.extend(extra.map(|(key, raw)| (key.clone(), raw.clone().into_bytes())));
         }
         keys
@@ -69,11 +48,7 @@ impl TraceBuilder {
             return None;
         }
         let backend = self.backend.as_deref().unwrap_or("nccl");
-        let device = if backend == "gloo" {
-            "cpu:gloo,cuda:gloo".to_owned()
-        } else {
-            format!("cuda:{backend}")
-        };
+        let device = if backend == "gloo" { "cpu:gloo,cuda:gloo".to_owned() } else { format!("cuda:{backend}") };
         let group = |name: &str, description: &str, ranks: &[u32]| {
             format!(
                 "{{\"pg_name\": {}, \"pg_desc\": {}, \"backend_config\": {}, \"pg_size\": {}, \"ranks\": {}}}",
@@ -93,11 +68,7 @@ impl TraceBuilder {
             parts.push(format!("\"world_size\": {world}"));
             groups.push(group("0", "default_pg", &(0..world).collect::<Vec<u32>>()));
         }
-        groups.extend(
-            self.groups
-                .iter()
-                .map(|g| group(&g.name, &g.description, &g.ranks)),
-        );
+        groups.extend(self.groups.iter().map(|g| group(&g.name, &g.description, &g.ranks)));
         parts.push(format!("\"pg_count\": {}", groups.len()));
         parts.push(format!("\"pg_config\": [{}]", groups.join(", ")));
         if backend == "nccl" {
@@ -151,9 +122,6 @@ fn device_json(id: usize, device: &Device, vendor: Vendor) -> String {
             ("maxGridWidth", json!(8)),
         ]),
     }
-    let fields: Vec<String> = fields
-        .iter()
-        .map(|(key, value)| format!("{}: {value}", quoted(key)))
-        .collect();
+    let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{}: {value}", quoted(key))).collect();
     format!("{{{}}}", fields.join(", "))
 }

@@ -44,9 +44,7 @@ mod tests;
 
 pub use collective::{Collective, Detail};
 pub use device::SyncKind;
-pub use format::{
-    Categories, Era, ExternalIds, Format, Fraction, Ids, Layout, Placement, Root, Side, Times,
-};
+pub use format::{Categories, Era, ExternalIds, Format, Fraction, Ids, Layout, Placement, Root, Side, Times};
 pub use row::Row;
 pub use thread::Thread;
 pub use time::{DEFAULT_BASE_NS, ms, ns, us};

@@ -38,23 +38,13 @@ impl Nesting {
             below.push(open.last().copied());
             open.push(at);
         }
-        let by_id = spans
-            .iter()
-            .enumerate()
-            .map(|(at, span)| (span.id, at))
-            .collect();
-        Nesting {
-            spans,
-            below,
-            by_id,
-        }
+        let by_id = spans.iter().enumerate().map(|(at, span)| (span.id, at)).collect();
+        Nesting { spans, below, by_id }
     }
 
     /// The innermost span that is open at an instant; its end counts as inside.
     pub fn innermost(&self, pid: i64, tid: i64, ts: i64) -> Option<u64> {
-        let after = self
-            .spans
-            .partition_point(|s| (s.pid, s.tid, s.start) <= (pid, tid, ts));
+        let after = self.spans.partition_point(|s| (s.pid, s.tid, s.start) <= (pid, tid, ts));
         let on_thread = |s: &&Nested| (s.pid, s.tid) == (pid, tid);
         let mut chain = self.up_from(after.checked_sub(1)).take_while(on_thread);
         chain.find(|s| s.end >= ts).map(|s| s.id)
@@ -64,14 +54,11 @@ impl Nesting {
     pub fn parent(&self, id: u64) -> Option<u64> {
         let at = *self.by_id.get(&id)?;
         let child = self.spans.get(at)?;
-        self.up_from(self.below.get(at).copied().flatten())
-            .find(|s| s.end >= child.end)
-            .map(|s| s.id)
+        self.up_from(self.below.get(at).copied().flatten()).find(|s| s.end >= child.end).map(|s| s.id)
     }
 
     fn up_from(&self, at: Option<usize>) -> impl Iterator<Item = &Nested> {
-        std::iter::successors(at, |&at| self.below.get(at).copied().flatten())
-            .filter_map(|at| self.spans.get(at))
+        std::iter::successors(at, |&at| self.below.get(at).copied().flatten()).filter_map(|at| self.spans.get(at))
     }
 }
 
@@ -87,18 +74,7 @@ mod tests {
     /// ```
     fn four() -> Nesting {
         let spans = [(0, 20, 1), (3, 10, 2), (6, 8, 3), (17, 26, 4)];
-        Nesting::new(
-            spans
-                .iter()
-                .map(|&(start, end, id)| Nested {
-                    pid: 1,
-                    tid: 1,
-                    start,
-                    end,
-                    id,
-                })
-                .collect(),
-        )
+        Nesting::new(spans.iter().map(|&(start, end, id)| Nested { pid: 1, tid: 1, start, end, id }).collect())
     }
 
     #[test]
@@ -114,9 +90,6 @@ mod tests {
     #[test]
     fn a_parent_holds_the_whole_child() {
         let nesting = four();
-        assert_eq!(
-            [1, 2, 3, 4].map(|id| nesting.parent(id)),
-            [None, Some(1), Some(2), None]
-        );
+        assert_eq!([1, 2, 3, 4].map(|id| nesting.parent(id)), [None, Some(1), Some(2), None]);
     }
 }

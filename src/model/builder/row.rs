@@ -21,25 +21,11 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn at(trace: &'a mut TraceBuilder, at: usize) -> Self {
-        Row {
-            trace,
-            at: Some(at),
-            launch: None,
-            correlation: None,
-        }
+        Row { trace, at: Some(at), launch: None, correlation: None }
     }
 
-    pub(super) fn launched(
-        trace: &'a mut TraceBuilder,
-        launch: Option<usize>,
-        correlation: u64,
-    ) -> Self {
-        Row {
-            trace,
-            at: launch,
-            launch,
-            correlation: Some(correlation),
-        }
+    pub(super) fn launched(trace: &'a mut TraceBuilder, launch: Option<usize>, correlation: u64) -> Self {
+        Row { trace, at: launch, launch, correlation: Some(correlation) }
     }
 
     /// Sets an argument, new or in the place of the builder's own.
@@ -72,15 +58,12 @@ impl<'a> Row<'a> {
         let dims: Vec<&[i64]> = tensors.iter().map(|(dims, _)| *dims).collect();
         let types: Vec<&str> = tensors.iter().map(|(_, kind)| *kind).collect();
         let concrete = vec![""; tensors.len()];
-        self.arg("Concrete Inputs", json!(concrete))
-            .arg("Input type", json!(types))
-            .arg("Input Dims", json!(dims))
+        self.arg("Concrete Inputs", json!(concrete)).arg("Input type", json!(types)).arg("Input Dims", json!(dims))
     }
 
     /// `Sequence number` and `Fwd thread id` (0 on forward operators).
     pub fn sequence(self, number: u64, forward_thread: u64) -> Self {
-        self.arg("Sequence number", number)
-            .arg("Fwd thread id", forward_thread)
+        self.arg("Sequence number", number).arg("Fwd thread id", forward_thread)
     }
 
     /// `CallFrom` of a Python frame: the caller's `file:line`.
@@ -95,9 +78,7 @@ impl<'a> Row<'a> {
 
     /// Makes a `[memory]` record one of a device: device id, total reserved.
     pub fn on_device(self, id: i64, reserved: i64) -> Self {
-        self.arg("Device Type", 1)
-            .arg("Device Id", id)
-            .arg("Total Reserved", reserved)
+        self.arg("Device Type", 1).arg("Device Id", id).arg("Total Reserved", reserved)
     }
 
     /// The collective's arguments on a kernel.
@@ -130,8 +111,7 @@ impl<'a> Row<'a> {
     }
 
     fn number(&self, key: &str) -> Option<u64> {
-        self.read(|row| row.arg(key).and_then(Value::as_u64))
-            .flatten()
+        self.read(|row| row.arg(key).and_then(Value::as_u64)).flatten()
     }
 
     pub(super) fn read<T>(&self, look: impl FnOnce(&EventRow) -> T) -> Option<T> {

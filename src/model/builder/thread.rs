@@ -39,10 +39,7 @@ impl<'a> Thread<'a> {
 
     /// The annotation around one fetch of a single-process data loader.
     pub fn data_loader(&mut self, span: Range<i64>) -> Row<'_> {
-        self.annotation(
-            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-            span,
-        )
+        self.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", span)
     }
 
     /// A Python frame such as `train.py(42): forward` or `nn.Module: Linear_0`. Its parent is the
@@ -127,32 +124,18 @@ impl<'a> Thread<'a> {
     /// ```
     ///
     /// Returns the kernel. `submit` should be 8 ns or longer.
-    pub fn nccl(
-        &mut self,
-        collective: &Collective,
-        submit: Range<i64>,
-        stream: i64,
-        run: Range<i64>,
-    ) -> Row<'_> {
+    pub fn nccl(&mut self, collective: &Collective, submit: Range<i64>, stream: i64, run: Range<i64>) -> Row<'_> {
         let inner = |n: i64| submit.start + n..submit.end - n;
         self.submission(collective, submit.clone());
         self.param_comms(collective, inner(1));
         self.annotation(&collective.annotation("nccl"), inner(2));
         let launch = self.call(Call::LaunchExtended, inner(3));
-        launch
-            .kernel(&collective.kernel_name(), stream, run)
-            .collective(collective)
+        launch.kernel(&collective.kernel_name(), stream, run).collective(collective)
     }
 
     /// A whole collective on a CPU job: `c10d::*` on this thread is only the submission, the
     /// collective is the annotation `gloo:*` on a worker thread. Returns the annotation.
-    pub fn gloo(
-        &mut self,
-        collective: &Collective,
-        submit: Range<i64>,
-        worker: i64,
-        run: Range<i64>,
-    ) -> Row<'_> {
+    pub fn gloo(&mut self, collective: &Collective, submit: Range<i64>, worker: i64, run: Range<i64>) -> Row<'_> {
         self.submission(collective, submit);
         self.tid = worker;
         let row = self.annotation(&collective.annotation("gloo"), run);
@@ -169,10 +152,7 @@ impl<'a> Thread<'a> {
         self.op(&collective.operator(), span)
             .arg("Concrete Inputs", json!(["", "", "", "", "-1"]))
             .arg("Input type", json!(["TensorList", "", "", "", "Scalar"]))
-            .arg(
-                "Input Dims",
-                json!([[[collective.elements()]], [], [], [], []]),
-            )
+            .arg("Input Dims", json!([[[collective.elements()]], [], [], [], []]))
     }
 
     fn recorded(&mut self, category: &str, name: &str, span: Range<i64>) -> Row<'_> {
@@ -188,11 +168,7 @@ impl<'a> Thread<'a> {
     fn api(&mut self, category: &str, name: &str, span: Range<i64>) -> Row<'_> {
         let correlation = self.trace.take_correlation();
         let mut row = self.row(category, name, span);
-        row.launch = Some(LaunchPoint {
-            pid: self.trace.pid,
-            tid: self.tid,
-            ts: row.ts,
-        });
+        row.launch = Some(LaunchPoint { pid: self.trace.pid, tid: self.tid, ts: row.ts });
         row.set_json("correlation", correlation);
         self.trace.add(row);
         let at = self.trace.events.len() - 1;
@@ -200,12 +176,6 @@ impl<'a> Thread<'a> {
     }
 
     fn row(&self, category: &str, name: &str, span: Range<i64>) -> EventRow {
-        complete(
-            category,
-            name,
-            Place::Number(self.trace.pid),
-            Place::Number(self.tid),
-            span,
-        )
+        complete(category, name, Place::Number(self.trace.pid), Place::Number(self.tid), span)
     }
 }

@@ -39,8 +39,7 @@ pub(super) fn duration(absolute_ns: i64, dur_ns: i64, era: Era, fraction: Fracti
     match era {
         Era::Microseconds => {
             let end = absolute_ns.saturating_add(dur_ns).div_euclid(1_000);
-            end.saturating_sub(absolute_ns.div_euclid(1_000))
-                .to_string()
+            end.saturating_sub(absolute_ns.div_euclid(1_000)).to_string()
         }
         Era::Decimal | Era::Base => decimal_us(dur_ns, fraction),
     }
@@ -78,8 +77,7 @@ mod tests {
     #[test]
     fn whole_microseconds_keep_touching_rows_touching() {
         let (a, b, c) = (1_700, 2_400, 4_100);
-        let cut =
-            |from: i64, to: i64| duration(from, to - from, Era::Microseconds, Fraction::Padded);
+        let cut = |from: i64, to: i64| duration(from, to - from, Era::Microseconds, Fraction::Padded);
         assert_eq!(timestamp(a, 0, Era::Microseconds, Fraction::Padded), "1");
         assert_eq!(cut(a, b), "1");
         assert_eq!(timestamp(b, 0, Era::Microseconds, Fraction::Padded), "2");

@@ -94,12 +94,7 @@ impl TraceBuilder {
     }
 
     /// One more process group in `pg_config`.
-    pub fn group(
-        mut self,
-        name: &str,
-        description: &str,
-        ranks: impl IntoIterator<Item = u32>,
-    ) -> Self {
+    pub fn group(mut self, name: &str, description: &str, ranks: impl IntoIterator<Item = u32>) -> Self {
         self.groups.push(Group {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -116,10 +111,7 @@ impl TraceBuilder {
 
     /// One more visible device: name and number of multiprocessors.
     pub fn device(mut self, name: &str, multiprocessors: u32) -> Self {
-        self.devices.push(Device {
-            name: name.to_owned(),
-            multiprocessors,
-        });
+        self.devices.push(Device { name: name.to_owned(), multiprocessors });
         self
     }
 
@@ -207,13 +199,7 @@ fn take(counter: &mut u64) -> u64 {
 
 /// A complete event without arguments. The end may lie before the start: tests of broken times need
 /// that.
-pub(super) fn complete(
-    category: &str,
-    name: &str,
-    pid: Place,
-    tid: Place,
-    span: Range<i64>,
-) -> EventRow {
+pub(super) fn complete(category: &str, name: &str, pid: Place, tid: Place, span: Range<i64>) -> EventRow {
     EventRow {
         phase: Phase::Complete,
         category: category.to_owned(),

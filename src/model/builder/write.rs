@@ -38,51 +38,25 @@ impl TraceBuilder {
             Layout::Pretty => (&b",\n"[..], "\n  "),
             Layout::Compact => (&b","[..], ""),
         };
-        let list = [
-            b"[",
-            blank.trim_end_matches(' ').as_bytes(),
-            &events.join(separator),
-            blank.as_bytes(),
-            b"]",
-        ]
-        .concat();
+        let list =
+            [b"[", blank.trim_end_matches(' ').as_bytes(), &events.join(separator), blank.as_bytes(), b"]"].concat();
         if format.root == Root::Array {
             return list;
         }
         let mut keys = self.keys(format, Side::Before);
         keys.push(("traceEvents".to_owned(), list));
         keys.extend(self.keys(format, Side::After));
-        let colon = if format.layout == Layout::Pretty {
-            ": "
-        } else {
-            ":"
-        };
+        let colon = if format.layout == Layout::Pretty { ": " } else { ":" };
         let lines: Vec<Vec<u8>> = keys
             .into_iter()
-            .map(|(key, value)| {
-                [
-                    blank.as_bytes(),
-                    quoted(&key).as_bytes(),
-                    colon.as_bytes(),
-                    &value,
-                ]
-                .concat()
-            })
+            .map(|(key, value)| [blank.as_bytes(), quoted(&key).as_bytes(), colon.as_bytes(), &value].concat())
             .collect();
-        [
-            &b"{"[..],
-            &lines.join(&b","[..]),
-            blank.trim_end_matches(' ').as_bytes(),
-            b"}",
-        ]
-        .concat()
+        [&b"{"[..], &lines.join(&b","[..]), blank.trim_end_matches(' ').as_bytes(), b"}"].concat()
     }
 
     /// The file in a chosen format, gzipped; the time in the gzip header is 0.
     pub fn to_gz(&self, format: &Format) -> io::Result<Vec<u8>> {
-        let mut encoder = GzBuilder::new()
-            .mtime(0)
-            .write(Vec::new(), Compression::best());
+        let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         encoder.write_all(&self.to_bytes(format))?;
         encoder.finish()
     }
@@ -95,13 +69,7 @@ impl TraceBuilder {
             };
             let id = row.arg(key).and_then(Value::as_u64)?;
             let end = row.ts.saturating_add(row.dur?);
-            (row.category == category).then_some(Nested {
-                pid: *pid,
-                tid: *tid,
-                start: row.ts,
-                end,
-                id,
-            })
+            (row.category == category).then_some(Nested { pid: *pid, tid: *tid, start: row.ts, end, id })
         };
         let spans = self.events.iter().filter_map(|event| match event {
             Event::Row(row) => span(row),
@@ -126,12 +94,7 @@ impl Pen<'_> {
             Event::Row(row) => row,
         };
         let absolute = self.trace.origin_ns.saturating_add(row.ts);
-        let ts = self.time(timestamp(
-            absolute,
-            self.trace.base_ns,
-            self.format.era,
-            self.format.fraction,
-        ));
+        let ts = self.time(timestamp(absolute, self.trace.base_ns, self.format.era, self.format.fraction));
         let category = self.category(&row.category);
         let name = match &row.name {
             Name::Text(text) => quoted(self.flow_name(row, text)).into_bytes(),
@@ -144,31 +107,13 @@ impl Pen<'_> {
         let mut lines: Vec<Vec<Field>> = match row.phase {
             Phase::Complete => {
                 let dur = row.dur.unwrap_or(0);
-                let dur = self.time(duration(
-                    absolute,
-                    dur,
-                    self.format.era,
-                    self.format.fraction,
-                ));
-                let head = [
-                    Some(("ph", plain("\"X\""))),
-                    cat,
-                    Some(name),
-                    Some(pid),
-                    Some(tid),
-                ];
+                let dur = self.time(duration(absolute, dur, self.format.era, self.format.fraction));
+                let head = [Some(("ph", plain("\"X\""))), cat, Some(name), Some(pid), Some(tid)];
                 vec![head.into_iter().flatten().collect(), vec![ts, ("dur", dur)]]
             }
             Phase::Instant { scope } => {
                 let scope = ("s", quoted(scope).into_bytes());
-                let head = [
-                    Some(("ph", plain("\"i\""))),
-                    cat,
-                    Some(scope),
-                    Some(name),
-                    Some(pid),
-                    Some(tid),
-                ];
+                let head = [Some(("ph", plain("\"i\""))), cat, Some(scope), Some(name), Some(pid), Some(tid)];
                 vec![head.into_iter().flatten().collect(), vec![ts]]
             }
             Phase::Counter => vec![vec![("ph", plain("\"C\"")), name, pid, ts]],
@@ -178,10 +123,7 @@ impl Pen<'_> {
                 let phase = ("ph", plain(if ends { "\"f\"" } else { "\"s\"" }));
                 let bind = ends.then(|| ("bp", plain("\"e\"")));
                 let head = vec![phase, ("id", id.to_string().into_bytes()), pid, tid, ts];
-                vec![
-                    head,
-                    [cat, Some(name), bind].into_iter().flatten().collect(),
-                ]
+                vec![head, [cat, Some(name), bind].into_iter().flatten().collect()]
             }
         };
         if let Some(args) = self.args(row) {
@@ -191,14 +133,8 @@ impl Pen<'_> {
     }
 
     fn args(&self, row: &EventRow) -> Option<Vec<u8>> {
-        let id_key = if self.format.categories == Categories::Legacy {
-            "external id"
-        } else {
-            "External id"
-        };
-        let external = self
-            .external_id(row)
-            .map(|id| (id_key, id.to_string().into_bytes()));
+        let id_key = if self.format.categories == Categories::Legacy { "external id" } else { "External id" };
+        let external = self.external_id(row).map(|id| (id_key, id.to_string().into_bytes()));
         let parent = self.python_parent(row).map(|id| ("Python parent id", id));
         let given = row.args.iter().map(|(key, value)| {
             let text = match value {
@@ -214,11 +150,7 @@ impl Pen<'_> {
     /// `External id` of a launch or of what it launched, unless the test has set one.
     fn external_id(&self, row: &EventRow) -> Option<u64> {
         let launch = row.launch?;
-        if row
-            .args
-            .iter()
-            .any(|(key, _)| key.eq_ignore_ascii_case("external id"))
-        {
+        if row.args.iter().any(|(key, _)| key.eq_ignore_ascii_case("external id")) {
             return None;
         }
         match self.format.external_ids {
@@ -234,25 +166,16 @@ impl Pen<'_> {
         if row.category != "python_function" || row.args.iter().any(|(k, _)| k == key) {
             return None;
         }
-        let parent = row
-            .arg("Python id")
-            .and_then(Value::as_u64)
-            .and_then(|id| self.frames.parent(id));
-        Some(
-            parent
-                .map_or("null".to_owned(), |id| id.to_string())
-                .into_bytes(),
-        )
+        let parent = row.arg("Python id").and_then(Value::as_u64).and_then(|id| self.frames.parent(id));
+        Some(parent.map_or("null".to_owned(), |id| id.to_string()).into_bytes())
     }
 
     fn object(&self, lines: &[Vec<Field>], outer: &str, inner: &str) -> Vec<u8> {
         let pretty = self.format.layout == Layout::Pretty;
         let (colon, comma) = if pretty { (": ", ", ") } else { (":", ",") };
         let line = |fields: &Vec<Field>| {
-            let parts: Vec<Vec<u8>> = fields
-                .iter()
-                .map(|(key, value)| [quoted(key).as_bytes(), colon.as_bytes(), value].concat())
-                .collect();
+            let parts: Vec<Vec<u8>> =
+                fields.iter().map(|(key, value)| [quoted(key).as_bytes(), colon.as_bytes(), value].concat()).collect();
             parts.join(comma.as_bytes())
         };
         let body: Vec<Vec<u8>> = lines.iter().map(line).collect();
@@ -261,12 +184,7 @@ impl Pen<'_> {
         }
         let body = body.join(format!(",\n{inner}").as_bytes());
         let close = if outer.is_empty() { "    " } else { outer };
-        [
-            format!("{outer}{{\n{inner}").as_bytes(),
-            &body,
-            format!("\n{close}}}").as_bytes(),
-        ]
-        .concat()
+        [format!("{outer}{{\n{inner}").as_bytes(), &body, format!("\n{close}}}").as_bytes()].concat()
     }
 
     fn category<'c>(&self, category: &'c str) -> &'c str {
@@ -291,10 +209,7 @@ impl Pen<'_> {
     /// category.
     fn flow_name<'c>(&self, row: &EventRow, name: &'c str) -> &'c str {
         let is_flow = matches!(row.phase, Phase::FlowStart { .. } | Phase::FlowEnd { .. });
-        match (
-            is_flow && self.format.categories == Categories::Legacy,
-            name,
-        ) {
+        match (is_flow && self.format.categories == Categories::Legacy, name) {
             (true, "ac2g") => "launch",
             (true, "fwdbwd") => "forward_backward",
             _ => name,

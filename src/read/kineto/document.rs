@@ -31,7 +31,9 @@ enum State {
     /// Between top-level keys of an object.
     TopLevel,
     /// Inside the event array; whether the file is a bare list.
-    Events { root_is_array: bool },
+    Events {
+        root_is_array: bool,
+    },
     Done,
 }
 
@@ -146,7 +148,12 @@ impl Document {
             return Err(self.what_it_is());
         }
         if self.event_arrays > 1 {
-            self.reader.columns.health.add(Counter::DuplicateKey, u64::from(self.event_arrays) - 1, None, "traceEvents");
+            self.reader.columns.health.add(
+                Counter::DuplicateKey,
+                u64::from(self.event_arrays) - 1,
+                None,
+                "traceEvents",
+            );
         }
         Ok(())
     }
@@ -159,6 +166,10 @@ impl Document {
     }
 
     fn start(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+        // what kind of file it is takes a few bytes to tell
+        if !eof && c.buf.len() < HEAD {
+            return Ok(false);
+        }
         if c.buf[c.pos..].starts_with(b"\xef\xbb\xbf") {
             c.pos += 3;
         }
@@ -235,7 +246,13 @@ impl Document {
                 Ok(true)
             }
         }
-        .and_then(|more| if self.seen_schema_twice() { Err(Refusal::Interleaved { byte: self.offset + before as u64 }) } else { Ok(more) })
+        .and_then(|more| {
+            if self.seen_schema_twice() {
+                Err(Refusal::Interleaved { byte: self.offset + before as u64 })
+            } else {
+                Ok(more)
+            }
+        })
     }
 
     fn top_level_key(&mut self, c: &mut Cursor) -> Parse<()> {
@@ -277,8 +294,10 @@ impl Document {
         };
         let raw = &c.buf[value.start..value.end];
         let at = self.offset + value.start as u64;
-        if self.event_arrays > 0 {
-            self.reader.columns.health.hit(Counter::MetadataAfter, at);
+        // Kineto has always written the name of the trace behind the events
+        let health = &mut self.reader.columns.health;
+        if self.event_arrays > 0 && key != "traceName" && health.count(Counter::MetadataAfter) == 0 {
+            health.hit(Counter::MetadataAfter, at);
         }
         header::take(&mut self.meta, &key, raw, &mut self.reader.columns.health, at);
         self.keys.push(key);
@@ -290,13 +309,15 @@ impl Document {
     }
 
     fn interleaved_in(&self, rest: &[u8]) -> bool {
-        self.event_arrays > 0 && memmem::find(rest, b"\"schemaVersion\"").is_some()
+        self.event_arrays > 0
+            && memmem::find(rest, b"\"schemaVersion\"").is_some()
             && self.keys.iter().any(|k| k == "schemaVersion")
     }
 
     fn after_the_end(&mut self, c: &mut Cursor) -> Result<bool, Refusal> {
-        if c.peek().is_ok() {
-            let at = self.offset + c.pos as u64;
+        let is_blank = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
+        if let Some(i) = c.buf[c.pos..].iter().position(|b| !is_blank(b)) {
+            let at = self.offset + (c.pos + i) as u64;
             if memmem::find(&c.buf[c.pos..], b"\"schemaVersion\"").is_some() {
                 return Err(Refusal::Interleaved { byte: at });
             }
@@ -324,13 +345,13 @@ impl Document {
         let has = |key: &str| self.keys.iter().any(|k| k == key);
         if has("nodes") {
             return Refusal::NotATrace {
-                what: "a PyTorch execution trace (`nodes`), not a Kineto trace",
+                what: "a PyTorch execution trace (`nodes`)",
                 hint: "give the Kineto trace that was recorded with it",
             };
         }
         if has("rocprofiler-sdk-tool") {
             return Refusal::NotATrace {
-                what: "a rocprofv3 file, not a Kineto trace",
+                what: "a rocprofv3 file",
                 hint: "record with `torch.profiler` and export a Chrome trace",
             };
         }
@@ -343,9 +364,12 @@ impl Document {
                 hint: "the file may still be being written, or its disk was full: record it again",
             };
         }
-        Refusal::NotATrace { what: "JSON without `traceEvents`, not a Kineto trace", hint: EXPORT_HINT }
+        Refusal::NotATrace { what: "JSON without `traceEvents`", hint: EXPORT_HINT }
     }
 }
+
+/// Bytes that the recognition of foreign files looks at.
+const HEAD: usize = 512;
 
 const EXPORT_HINT: &str = "hta reads what `torch.profiler`'s `export_chrome_trace` writes";
 const NOT_JSON: Refusal = Refusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
@@ -355,7 +379,7 @@ const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds n
 fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => {
-            ("an SQLite database (an nsys export?), not a Kineto trace", "record with `torch.profiler`, or use nsys' own tools")
+            ("an SQLite database (an nsys export?)", "record with `torch.profiler`, or use nsys' own tools")
         }
         [0x80, 2..=5, ..] => ("a Python pickle (a memory snapshot or flight recorder dump?)", EXPORT_HINT),
         [b'P', b'K', 3, 4, ..] => ("a zip archive", "unpack it and give the traces inside"),
@@ -411,7 +435,19 @@ impl EventReader {
             }
             let start = c.pos;
             let at = offset + start as u64;
-            let step = if c.buf[start] == b'{' { self.collect(c, Rules::Strict) } else { Err(Halt::Syntax) };
+            let step = if c.buf[start] == b'{' {
+                self.collect(c, Rules::Strict)
+            } else {
+                match c.value().and_then(|_| c.peek()) {
+                    Ok(b',' | b']') => {
+                        self.columns.health.hit(Counter::EventNotObject, at);
+                        comma = None;
+                        continue;
+                    }
+                    Ok(_) => Err(Halt::Syntax),
+                    Err(halt) => Err(halt),
+                }
+            };
             match step {
                 Ok(()) => self.commit(c.buf, at),
                 Err(Halt::Incomplete) if !eof => {
@@ -433,7 +469,14 @@ impl EventReader {
     /// Repairs or skips a damaged event and returns where reading goes on; `None`: more bytes are needed,
     /// or (at the end of the file) the event is cut.
     #[cold]
-    fn recover(&mut self, c: &Cursor, start: usize, halt: Halt, offset: u64, eof: bool) -> Result<Option<usize>, Refusal> {
+    fn recover(
+        &mut self,
+        c: &Cursor,
+        start: usize,
+        halt: Halt,
+        offset: u64,
+        eof: bool,
+    ) -> Result<Option<usize>, Refusal> {
         let at = offset + start as u64;
         let next = next_event(c.buf, start + 1);
         if next.is_none() && (!eof || halt == Halt::Incomplete) {
@@ -454,10 +497,14 @@ impl EventReader {
                 self.commit(damaged, at);
                 return Ok(Some(again.pos));
             }
-            if self.scratch.can_do_without_args() {
-                self.drop_args(at);
-                self.commit(damaged, at);
-                return Ok(Some(limit));
+            // the arguments alone are damaged, perhaps beside the name
+            for rules in [Rules::Strict, Rules::LooseName] {
+                let _ = self.collect(&mut Cursor::new(damaged, start), rules);
+                if self.scratch.can_do_without_args() {
+                    self.drop_args(at);
+                    self.commit(damaged, at);
+                    return Ok(Some(limit));
+                }
             }
         }
         self.columns.health.hit(Counter::EventUnreadable, at);

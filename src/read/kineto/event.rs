@@ -5,11 +5,11 @@
 
 use super::cursor::{Cursor, Halt, Kind, Parse, Token};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
-use super::text::{Texts, compact};
+use super::text::{Texts, compact, decode};
 use crate::model::args::{ARGS, Arg, ArgType, Need};
 use crate::model::category::{Class, is_launch_flow};
 use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
-use crate::model::health::Counter;
+use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
 use std::sync::LazyLock;
 
@@ -53,6 +53,10 @@ pub struct Scratch {
     /// `args.name` and `args.labels` of `M` events.
     label: Token,
     loose_name: bool,
+    /// Integers beyond 64 bits among the arguments without a column.
+    huge: u64,
+    /// A key that is kept stood twice.
+    repeated_key: bool,
     in_args: bool,
 }
 
@@ -73,6 +77,19 @@ impl Scratch {
     pub fn can_do_without_args(&self) -> bool {
         self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
     }
+}
+
+/// A key without its escapes.
+#[cold]
+fn plain_key(key: Token, buf: &[u8]) -> String {
+    decode(key.bytes(buf), true, &mut Health::default(), 0).into_owned()
+}
+
+/// Stores a token; the last one holds.
+#[inline]
+fn keep(slot: &mut Token, value: Token, repeated: &mut bool) {
+    *repeated |= slot.kind != Kind::Absent;
+    *slot = value;
 }
 
 /// Finds an argument by its key: one probe of a small table.
@@ -101,7 +118,8 @@ impl KeyTable {
     fn hash(key: &[u8]) -> usize {
         let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
         let middle = key[key.len() / 2];
-        let mix = key.len() * 0x9e5 + usize::from(*first) * 0x1f3 + usize::from(*last) * 0x2b + usize::from(middle) * 0x71;
+        let mix =
+            key.len() * 0x9e5 + usize::from(*first) * 0x1f3 + usize::from(*last) * 0x2b + usize::from(middle) * 0x71;
         mix % KEY_SLOTS
     }
 
@@ -170,19 +188,27 @@ impl EventReader {
             if s.first_key.kind == Kind::Absent {
                 s.first_key = key;
             }
-            match key.bytes(c.buf) {
-                b"ph" => s.ph = c.value()?,
-                b"cat" => s.cat = c.value()?,
+            let unescaped;
+            let name = match key.kind {
+                Kind::Escaped => {
+                    unescaped = plain_key(key, c.buf);
+                    unescaped.as_bytes()
+                }
+                _ => key.bytes(c.buf),
+            };
+            match name {
+                b"ph" => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
+                b"cat" => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
                 b"name" if rules == Rules::LooseName => {
                     s.name = loose_string(c)?;
                     s.loose_name = true;
                 }
-                b"name" => s.name = c.value()?,
-                b"pid" => s.pid = c.value()?,
-                b"tid" => s.tid = c.value()?,
-                b"ts" => s.ts = c.value()?,
-                b"dur" => s.dur = c.value()?,
-                b"id" => s.id = c.value()?,
+                b"name" => keep(&mut s.name, c.value()?, &mut s.repeated_key),
+                b"pid" => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
+                b"tid" => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
+                b"ts" => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
+                b"dur" => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
+                b"id" => keep(&mut s.id, c.value()?, &mut s.repeated_key),
                 b"args" => self.collect_args(c)?,
                 _ => {
                     c.value()?;
@@ -215,12 +241,25 @@ impl EventReader {
             let key = c.string()?;
             c.expect(b':')?;
             let value = c.value()?;
-            let name = key.bytes(c.buf);
+            let unescaped;
+            let name = match key.kind {
+                Kind::Escaped => {
+                    unescaped = plain_key(key, c.buf);
+                    unescaped.as_bytes()
+                }
+                _ => key.bytes(c.buf),
+            };
             if let Some(arg) = KEYS.find(name) {
                 if self.wanted[arg as usize] {
                     self.scratch.args.push((arg, value, key.start - 1));
                 }
                 continue;
+            }
+            if value.kind == Kind::Bare
+                && value.end - value.start > 19
+                && value.bytes(c.buf).iter().all(u8::is_ascii_digit)
+            {
+                self.scratch.huge += 1;
             }
             if name == b"name" || name == b"labels" {
                 self.scratch.label = value;
@@ -235,16 +274,20 @@ impl EventReader {
     pub fn commit(&mut self, buf: &[u8], at: u64) {
         let phase = match self.scratch.ph.bytes(buf) {
             [p] => *p,
-            // an event without a phase has a start and perhaps a duration: a complete one
-            _ if self.scratch.ph.kind == Kind::Absent && self.scratch.ts.kind != Kind::Absent => b'X',
+            _ if self.scratch.ph.kind == Kind::Escaped && plain_key(self.scratch.ph, buf).len() == 1 => {
+                plain_key(self.scratch.ph, buf).as_bytes()[0]
+            }
             _ => {
-                self.columns.health.hit(Counter::EventUnreadable, at);
+                self.columns.health.hit(Counter::PhMissing, at);
                 return;
             }
         };
         *self.columns.phases.entry(phase).or_default() += 1;
         if self.scratch.loose_name {
             self.columns.health.hit(Counter::UnescapedQuote, at);
+        }
+        if self.scratch.repeated_key {
+            self.columns.health.hit(Counter::EventKeyDuplicate, at);
         }
         match phase {
             b'X' | b'B' | b'E' => self.commit_slice(phase, buf, at),
@@ -276,7 +319,14 @@ impl EventReader {
             self.columns.marks.push(Mark { lane, ts, row: None });
             return;
         }
-        let dur = if phase == b'B' { OPEN } else { self.duration(buf, at) };
+        let dur = match phase {
+            b'B' => OPEN,
+            _ if matches!(self.scratch.dur.bytes(buf), b"" | b"null") => {
+                self.columns.health.hit(Counter::DurMissing, at);
+                return;
+            }
+            _ => self.duration(buf, at),
+        };
         let name = match self.scratch.name.kind {
             Kind::Absent => {
                 self.columns.health.hit(Counter::NameMissing, at);
@@ -301,6 +351,7 @@ impl EventReader {
         if !self.scratch.rest.is_empty() {
             self.rest(row, buf, at);
         }
+        self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
     }
 
     /// The start, or `None` (counted) when there is none that can be used.
@@ -319,7 +370,7 @@ impl EventReader {
                 None
             }
             Err(NumberError::NotANumber) => {
-                self.columns.health.hit(Counter::EventUnreadable, at);
+                self.columns.health.hit(Counter::TsMissing, at);
                 None
             }
         }
@@ -338,15 +389,12 @@ impl EventReader {
                 self.columns.health.hit(Counter::DurNegative, at);
                 0
             }
-            Err(NumberError::Overflow) => {
-                let negative = token.bytes(buf).starts_with(b"-");
-                self.columns.health.hit(if negative { Counter::DurNegative } else { Counter::DurOverflow }, at);
+            Err(NumberError::Overflow) if token.bytes(buf).starts_with(b"-") => {
+                self.columns.health.hit(Counter::DurNegative, at);
                 0
             }
-            Err(NumberError::NotANumber) if token.kind == Kind::Absent => {
-                self.columns.health.hit(Counter::RaggedEvents, at);
-                0
-            }
+            // cut, and counted, when the record window is known
+            Err(NumberError::Overflow) => i64::MAX,
             Err(NumberError::NotANumber) => {
                 self.columns.health.hit(Counter::BareWord, at);
                 0
@@ -396,7 +444,12 @@ impl EventReader {
                 b"false" | b"False" | b"0" => Some(0),
                 _ => None,
             },
-            ArgType::Text => Some(u64::from(self.texts.intern(token, buf, &mut self.columns, at).0)),
+            ArgType::Text => {
+                if raw.ends_with(b"...]") {
+                    self.columns.health.hit(Counter::ListTruncated, at);
+                }
+                Some(u64::from(self.texts.intern(token, buf, &mut self.columns, at).0))
+            }
             ArgType::Json => Some(self.json_argument(token, buf, at)),
         };
         if let Some(value) = value {

@@ -41,10 +41,7 @@ pub fn read_pieces(
     let threads = rayon::current_num_threads().max(1);
     loop {
         // a batch of as many pieces as there are threads, so that memory is bounded
-        let starts: Vec<u64> = (0..threads as u64)
-            .map(|i| at + i * piece_len as u64)
-            .filter(|s| *s < size)
-            .collect();
+        let starts: Vec<u64> = (0..threads as u64).map(|i| at + i * piece_len as u64).filter(|s| *s < size).collect();
         if starts.is_empty() {
             return Ok(Ok(at));
         }
@@ -83,7 +80,9 @@ fn read_piece(
     count: &ByteCount,
 ) -> io::Result<Option<Piece>> {
     let buf = read_range(path, start, len + OVERRUN, count)?;
-    let begin = if exact { 0 } else {
+    let begin = if exact {
+        0
+    } else {
         match next_event(&buf, 1) {
             Some(i) if i < len => i,
             _ => return Ok(None),

@@ -1,8 +1,8 @@
 //! Text of JSON strings: escapes undone, invalid UTF-8 replaced, counted.
 
 use super::cursor::{Kind, Token};
-use crate::model::health::{Counter, Health};
 use crate::model::events::Columns;
+use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -59,7 +59,7 @@ pub fn decode<'a>(raw: &'a [u8], escaped: bool, health: &mut Health, at: u64) ->
 fn unescape(text: &str, health: &mut Health, at: u64) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let mut bad = false;
+    let (mut bad, mut lone) = (false, false);
     while let Some(i) = rest.find('\\') {
         out.push_str(&rest[..i]);
         let tail = &rest[i + 1..];
@@ -78,6 +78,7 @@ fn unescape(text: &str, health: &mut Health, at: u64) -> String {
             out.push(c);
             rest = &tail[1..];
         } else if let Some((c, used)) = unicode_escape(tail) {
+            lone |= c == char::REPLACEMENT_CHARACTER;
             out.push(c);
             rest = &tail[used..];
         } else {
@@ -89,6 +90,9 @@ fn unescape(text: &str, health: &mut Health, at: u64) -> String {
     out.push_str(rest);
     if bad {
         health.hit(Counter::BadEscape, at);
+    }
+    if lone {
+        health.hit(Counter::LoneSurrogate, at);
     }
     out
 }

@@ -13,18 +13,10 @@ use super::*;
 /// stream 7             |sgemm.........|          us(60)..us(120)
 /// ```
 fn one_kernel() -> TraceBuilder {
-    let mut t = TraceBuilder::new()
-        .rank(3)
-        .world(8)
-        .host("node-0")
-        .device("NVIDIA H100", 132);
+    let mut t = TraceBuilder::new().rank(3).world(8).host("node-0").device("NVIDIA H100", 132);
     let mut main = t.thread(1);
-    main.op("aten::mm", us(0)..us(50))
-        .inputs(&[(&[4, 8], "float"), (&[8, 2], "float")]);
-    main.launch(us(10)..us(15))
-        .kernel("sgemm", 7, us(60)..us(120))
-        .grid([132, 1, 1])
-        .block([256, 1, 1]);
+    main.op("aten::mm", us(0)..us(50)).inputs(&[(&[4, 8], "float"), (&[8, 2], "float")]);
+    main.launch(us(10)..us(15)).kernel("sgemm", 7, us(60)..us(120)).grid([132, 1, 1]).block([256, 1, 1]);
     t
 }
 
@@ -38,10 +30,7 @@ fn events(file: &Value) -> Vec<Value> {
 }
 
 fn named(file: &Value, name: &str) -> Value {
-    events(file)
-        .into_iter()
-        .find(|e| e["name"] == name)
-        .unwrap_or_default()
+    events(file).into_iter().find(|e| e["name"] == name).unwrap_or_default()
 }
 
 fn in_format(t: &TraceBuilder, format: Format) -> Value {
