@@ -195,8 +195,9 @@ impl ArgCursor<'_> {
 #[derive(Debug, Clone)]
 pub struct ArgColumns {
     columns: Vec<ArgColumn>,
-    /// Rows whose `stream` or `correlation` was a quoted number: other tools read those as absent.
-    pub quoted_ids: Vec<u32>,
+    /// `stream` and `correlation` arguments that were numbers in quotes, with their rows in ascending
+    /// order: other tools read those as absent.
+    pub quoted_ids: Vec<(u32, Arg)>,
     /// Arguments without a column, as one JSON object per event (with `--keep-args`).
     pub rest: ArgColumn,
 }
@@ -246,7 +247,7 @@ impl ArgColumns {
                 _ => mine.vals.extend(theirs.vals),
             }
         }
-        self.quoted_ids.extend(piece.quoted_ids.iter().map(|r| r + row_base));
+        self.quoted_ids.extend(piece.quoted_ids.iter().map(|(r, arg)| (r + row_base, *arg)));
         self.rest.rows.extend(piece.rest.rows.iter().map(|r| r + row_base));
         self.rest.vals.extend(piece.rest.vals.into_iter().map(text));
     }
@@ -258,7 +259,7 @@ impl ArgColumns {
             let kept = column.rows.iter().zip(&column.vals).filter_map(|(r, v)| Some((map(*r)?, *v)));
             (column.rows, column.vals) = kept.unzip();
         }
-        self.quoted_ids = self.quoted_ids.iter().filter_map(|r| map(*r)).collect();
+        self.quoted_ids = self.quoted_ids.iter().filter_map(|(r, arg)| Some((map(*r)?, *arg))).collect();
     }
 
     /// Bytes held by the columns.

@@ -144,11 +144,13 @@ fn load(trace: &RankTrace) -> Vec<Row> {
         let row = id as u32;
         let mut stream = streams.get(row).map_or(-1, |v| v as i64);
         let mut correlation = correlations.get(row).and_then(|v| i64::try_from(v).ok()).unwrap_or(-1);
-        // numbers in quotes are absent there
-        while quoted.next_if(|q| *q < row).is_some() {}
-        if quoted.peek() == Some(&row) {
-            stream = -1;
-            correlation = -1;
+        // a number in quotes is absent there; HIP writes the stream of a call so, not its correlation
+        while let Some((of, arg)) = quoted.next_if(|q| q.0 <= row) {
+            match arg {
+                Arg::Stream if of == row => stream = -1,
+                Arg::Correlation if of == row => correlation = -1,
+                _ => {}
+            }
         }
         if !usable.get(usize::from(c.cat[id])).copied().unwrap_or(false) {
             continue;

@@ -480,7 +480,7 @@ impl EventReader {
         if token.is_text() {
             self.columns.health.hit(Counter::NumberAsString, at);
             if matches!(arg, Arg::Stream | Arg::Correlation) {
-                self.columns.args.quoted_ids.push(row);
+                self.columns.args.quoted_ids.push((row, arg));
             }
         }
         let negative = raw.first() == Some(&b'-');
