@@ -2,3 +2,10 @@
 
 mod broken;
 mod cli;
+mod csv;
+mod known_answers;
+mod known_samples;
+mod reference_hta;
+mod reference_tracelens;
+mod run;
+mod shared;

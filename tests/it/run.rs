@@ -1,0 +1,145 @@
+//! Runs analyses through the library and keeps every table they produce.
+
+use hta::analysis::api::{Analysis, Compat, KernelKeys, Options};
+use hta::analysis::registry::ANALYSES;
+use hta::model::rank_trace::{ModelOptions, RankTrace};
+use hta::model::rules::{BUILTIN, Rules};
+use hta::model::schema::Batch;
+use hta::model::step::StepWindow;
+use hta::pipeline::{Outcome, Progress, Request, RowSink, RunError, run};
+use hta::read::discover::discover;
+use hta::read::kineto::event::LoadOptions;
+use hta::read::source::ByteCount;
+use hta::report::json::records;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// What a user gets who gives no options.
+pub fn options() -> Options {
+    Options {
+        model: ModelOptions {
+            rules: Rules::parse(BUILTIN).expect("the built-in rules are valid"),
+            step_pattern: None,
+            step_window: StepWindow::Host,
+            linked_only: false,
+            steps: None,
+        },
+        kernel_wait_max: 30_000,
+        top: 16,
+        kernel_keys: KernelKeys::default(),
+        compat: None,
+    }
+}
+
+/// The same, with the windows of steps on the device.
+pub fn device_windows() -> Options {
+    let mut o = options();
+    o.model.step_window = StepWindow::Device;
+    o
+}
+
+/// The same, in another tool's definitions.
+pub fn compat(tool: Compat) -> Options {
+    Options { compat: Some(tool), ..options() }
+}
+
+/// Tables and outcome of a run.
+pub struct Answer {
+    pub outcome: Outcome,
+    /// Batches that were written rank by rank, in the order they came.
+    pub streamed: Vec<Batch>,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone)]
+pub struct Record(pub Value);
+
+impl Record {
+    pub fn int(&self, column: &str) -> i64 {
+        self.opt_int(column).unwrap_or_else(|| panic!("`{column}` is no integer in {}", self.0))
+    }
+
+    pub fn opt_int(&self, column: &str) -> Option<i64> {
+        self.cell(column).as_i64()
+    }
+
+    pub fn float(&self, column: &str) -> Option<f64> {
+        self.cell(column).as_f64()
+    }
+
+    pub fn text(&self, column: &str) -> &str {
+        self.cell(column).as_str().unwrap_or_default()
+    }
+
+    /// A cell; a column that does not exist is a mistake in the test.
+    pub fn cell(&self, column: &str) -> &Value {
+        self.0.get(column).unwrap_or_else(|| panic!("no column `{column}` in {}", self.0))
+    }
+}
+
+impl Answer {
+    /// Every batch: those of the reduced outputs, those that were streamed, those of the inventory.
+    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
+        let reduced = self.outcome.outputs.iter().flat_map(|(_, o)| &o.tables);
+        let inventory = self.outcome.inventory.iter().flat_map(|p| &p.tables);
+        reduced.chain(&self.streamed).chain(inventory)
+    }
+
+    /// All rows of a table.
+    pub fn rows(&self, table: &str) -> Vec<Record> {
+        self.batches().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
+    }
+
+    /// The rows of a table that `keep` wants.
+    pub fn rows_where(&self, table: &str, keep: impl Fn(&Record) -> bool) -> Vec<Record> {
+        self.rows(table).into_iter().filter(keep).collect()
+    }
+}
+
+/// Keeps the rows, in the order in which the pipeline hands them over.
+#[derive(Default)]
+pub struct Keep(pub Mutex<Vec<Batch>>);
+
+impl RowSink for Keep {
+    fn rows(&self, batches: Vec<Batch>) -> std::io::Result<()> {
+        self.0.lock().expect("no test thread panics while holding it").extend(batches);
+        Ok(())
+    }
+
+    fn trace(&self, _: &RankTrace) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Shows nothing.
+pub struct Quiet;
+
+impl Progress for Quiet {
+    fn start(&self, _: usize, _: u64, _: &ByteCount) {}
+    fn rank_done(&self) {}
+    fn finish(&self) {}
+}
+
+/// Runs all analyses over files, folders or patterns.
+pub fn try_run(paths: &[PathBuf], options: &Options) -> Result<Answer, RunError> {
+    let analyses: Vec<&'static dyn Analysis> = ANALYSES.to_vec();
+    let inputs = discover(paths)?;
+    let keep = Keep::default();
+    let request = Request {
+        inputs: &inputs,
+        analyses: &analyses,
+        options,
+        load: LoadOptions { event_args: false, ..LoadOptions::default() },
+        ranks: &[],
+        strict: false,
+    };
+    let outcome = run(&request, &keep, &Quiet)?;
+    let streamed = keep.0.into_inner().expect("no test thread panics while holding it");
+    Ok(Answer { outcome, streamed })
+}
+
+/// Runs all analyses over files that are known to be good.
+pub fn answer(paths: &[PathBuf], options: &Options) -> Answer {
+    try_run(paths, options).unwrap_or_else(|e| panic!("{paths:?}: {e}"))
+}

@@ -1,0 +1,63 @@
+//! Where the real traces and other tools' answers are. They are not part of the repository: a test
+//! that needs them says so and passes when they are absent.
+
+use std::path::{Path, PathBuf};
+
+/// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` where there is none.
+pub fn folder() -> Option<PathBuf> {
+    let root = match std::env::var_os("HTA_SHARED") {
+        Some(path) => PathBuf::from(path),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+    };
+    let found = root.join("traces").is_dir() && root.join("reference").is_dir();
+    if !found {
+        println!("skipped: no shared traces");
+    }
+    found.then_some(root)
+}
+
+/// The samples of the repository.
+pub fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples")
+}
+
+/// Files below a folder, sorted by path.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(&next).expect("a folder can be listed") {
+            let path = entry.expect("an entry can be read").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Folders at and below a folder, sorted by path.
+pub fn folders_below(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_path_buf()];
+    let mut at = 0;
+    while let Some(next) = folders.get(at).cloned() {
+        at += 1;
+        for entry in std::fs::read_dir(&next).expect("a folder can be listed") {
+            let path = entry.expect("an entry can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    folders.sort();
+    folders
+}
+
+/// Whether a folder is searched for files of this name.
+pub fn looks_like_a_trace(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_lowercase();
+    [".json", ".json.gz", ".json.zst", ".tmp"].iter().any(|e| name.ends_with(e))
+}
