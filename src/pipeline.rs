@@ -236,7 +236,7 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
     // two names or positions with one rank: settle before anything is written, by reading their claims
-    for pair in jobs.windows(2).filter(|p| p[0].rank == p[1].rank) {
+    if let Some(pair) = jobs.windows(2).find(|p| p[0].rank == p[1].rank) {
         for job in pair.iter().filter(|j| j.source != RankSource::File) {
             let full = load(&request.inputs[job.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
             if let Some(rank) = full.ok().and_then(|l| l.meta.rank)

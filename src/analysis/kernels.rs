@@ -45,7 +45,7 @@ table! {
         kind: Option<Text>, "", "kind of collective or direction of copy";
         name: Text, "", "full name";
         short_name: Text, "", "without template and parameter lists";
-        op: Option<Text>, "", "owning operator, or [unlinked] (with --by op)";
+        op: Option<Text>, "", "owning operator, or `[unlinked]` (with --by op)";
         grid: Option<Text>, "", "blocks (with --by shape)";
         block: Option<Text>, "", "threads per block (with --by shape)";
         stream: Option<i64>, "", "stream (with --by stream)";

@@ -226,10 +226,9 @@ pub fn is_host_communication(class: Class, name: &str) -> bool {
 }
 
 fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
-    let mut kept = all.iter().map(|a| a.row).peekable();
     let mut gpu = vec![false; if all.is_empty() { 0 } else { c.len() }];
-    while let Some(row) = kept.next() {
-        gpu[row as usize] = true;
+    for a in all {
+        gpu[a.row as usize] = true;
     }
     let mut span: Option<Span> = None;
     for (row, class) in classes.iter().enumerate() {
@@ -302,14 +301,14 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let unknown_text = c.strings.lookup(b"unknown");
     let mut lost = 0;
     let mut overhead_ns = 0;
-    for row in 0..c.len() {
+    for (row, class) in classes.iter().enumerate() {
         zero += u64::from(c.dur[row] == 0);
         let cat = c.categories.get(usize::from(c.cat[row]));
         legacy += u64::from(cat.is_some_and(|k| k.legacy));
         let lane = c.lanes.get(c.lane[row] as usize);
         not_integer += u64::from(lane.is_some_and(|l| l.tid_num.is_none()));
         lost += u64::from(unknown_text == Some(c.name[row]));
-        match classes[row] {
+        match class {
             Class::Unknown if cat.is_none_or(|k| k.text == StrId::EMPTY) => missing += 1,
             Class::Unknown => {
                 unknown += 1;

@@ -143,7 +143,7 @@ mod tests {
             let got = pieces(&rows, &c, |r| r == mark);
             for t in 0..60 {
                 let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur[**r as usize];
-                let want = rows.iter().filter(open).last().copied();
+                let want = rows.iter().rfind(open).copied();
                 let piece = got.iter().find(|p| p.span.holds(t));
                 prop_assert_eq!(piece.map(|p| p.row), want, "at {}", t);
                 if let Some(p) = piece {

@@ -112,16 +112,17 @@ pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> 
 
 /// Per event: what the model found out about it.
 struct Derived {
-    launch: HashMap<u32, (Option<u32>, Option<u32>, Option<u32>)>,
+    /// Index of the activity, by row.
+    activity: HashMap<u32, usize>,
     thread_names: HashMap<u32, StrId>,
 }
 
 impl Derived {
     fn new(trace: &RankTrace) -> Self {
-        let launch = trace.activities.iter().map(|a| (a.row, (a.launch, a.op, a.step))).collect();
+        let activity = trace.activities.iter().enumerate().map(|(i, a)| (a.row, i)).collect();
         let c = &trace.columns;
         let named = c.lane_names.iter().filter(|n| c.strings.get(n.kind) == "thread_name");
-        Self { launch, thread_names: named.map(|n| (n.lane, n.text)).collect() }
+        Self { activity, thread_names: named.map(|n| (n.lane, n.text)).collect() }
     }
 }
 
@@ -167,7 +168,7 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         Arc::new(rows.iter().map(|&r| of(r as usize)).collect::<Int64Array>())
     };
     let lane = |r: usize| c.lanes.get(c.lane[r] as usize);
-    let linked = |r: u32| derived.launch.get(&r);
+    let activity = |r: u32| derived.activity.get(&r).and_then(|i| trace.activities.get(*i));
     match column {
         "rank" => u32s(&|_| Some(trace.rank)),
         "event_id" => u32s(&Some),
@@ -185,10 +186,10 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         "parent" => u32s(&|r| trace.stacks.parent[r as usize]),
         "depth" => u32s(&|r| trace.stacks.depth[r as usize]),
         "self_ns" => i64s(&|r| trace.stacks.self_ns[r]),
-        "launch_event_id" => u32s(&|r| linked(r).and_then(|l| l.0)),
-        "op_event_id" => u32s(&|r| linked(r).and_then(|l| l.1)),
-        _ => u32s(&|r| match linked(r) {
-            Some((_, _, step)) => *step,
+        "launch_event_id" => u32s(&|r| activity(r).and_then(|a| a.launch)),
+        "op_event_id" => u32s(&|r| activity(r).and_then(|a| a.op)),
+        _ => u32s(&|r| match activity(r) {
+            Some(a) => a.step,
             None => trace.steps.at(c.ts[r as usize]),
         }),
     }

@@ -8,7 +8,7 @@
 //!
 //! All report bytes of JSON per second.
 
-use criterion::{Criterion, Throughput, black_box, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hta::model::strings::Interner;
 use hta::read::kineto::cursor::Cursor;
 use hta::read::kineto::document::Document;
@@ -17,6 +17,7 @@ use hta::read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
 use serde::Deserialize;
 use simd_json::prelude::*;
 use std::borrow::Cow;
+use std::hint::black_box;
 use std::io::Read;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
