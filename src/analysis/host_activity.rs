@@ -12,6 +12,8 @@ pub struct HostUse {
     pub activity: &'static str,
     /// The event; `None` while nothing is open.
     pub row: Option<u32>,
+    /// For a built-in Python function: the frame with file and line that called it.
+    pub caller: Option<u32>,
 }
 
 /// Kind of each event name as a host activity, by class.
@@ -36,7 +38,8 @@ impl HostNames {
         if window.is_empty() {
             return out;
         }
-        let untracked = |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None };
+        let untracked =
+            |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None, caller: None };
         let pieces = thread.map_or(&[][..], |lane| trace.thread(lane));
         let first = pieces.partition_point(|p| p.span.end <= window.start);
         let mut at = window.start;
@@ -49,7 +52,8 @@ impl HostNames {
                 Some(loader) => ("data_loader", loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };
-            out.push(HostUse { span, activity, row: Some(row) });
+            let caller = if activity == "python" { caller(trace, row) } else { None };
+            out.push(HostUse { span, activity, row: Some(row), caller });
             at = span.end;
         }
         if at < window.end {
@@ -58,9 +62,10 @@ impl HostNames {
         out
     }
 
-    /// Name of the event behind a use.
-    pub fn text<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> &'a str {
-        used.row.map_or("", |r| trace.name(r))
+    /// Names of the event behind a use, and of the frame that called it where that says more.
+    pub fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
+        let name = |row: Option<u32>| row.map_or("", |r| trace.name(r));
+        (name(used.row), name(used.caller))
     }
 
     fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
@@ -78,6 +83,24 @@ impl HostNames {
             _ => "untracked",
         }
     }
+}
+
+/// The nearest frame with file and line above a built-in function; `None` for a frame that has them.
+fn caller(trace: &RankTrace, row: u32) -> Option<u32> {
+    let has_line = |r: u32| trace.name(r).contains(".py(");
+    if has_line(row) {
+        return None;
+    }
+    let mut at = trace.stacks.parent.get(row as usize).copied().flatten();
+    // as deep as the tree at most: bad ids may make a circle
+    for _ in 0..=trace.stacks.depth.get(row as usize).copied().flatten().unwrap_or(0) {
+        match at {
+            Some(r) if has_line(r) => return Some(r),
+            Some(r) => at = trace.stacks.parent.get(r as usize).copied().flatten(),
+            None => return None,
+        }
+    }
+    None
 }
 
 /// Kind of a runtime or driver call.

@@ -58,7 +58,7 @@ table! {
         ts_ns: i64, "ns", "start of the window";
         dur_ns: i64, "ns", "length of the window";
         activity: Text, "", "kind of the innermost open event of the launching thread";
-        name: Text, "", "its name; a Python frame has file and line";
+        name: Text, "", "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
         time_ns: i64, "ns", "host wait spent so";
         gap_count: u64, "", "gaps in which it happened";
     }
@@ -269,16 +269,16 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
         gaps.iter().map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until))).collect();
     for w in trace.windows(work, &options.model) {
         let mut sums = Sums::default();
-        let mut host: BTreeMap<(&'static str, &str), (Ns, u64)> = BTreeMap::new();
+        let mut host: BTreeMap<(&'static str, (&str, &str)), (Ns, u64)> = BTreeMap::new();
         for part in &w.parts {
             let first = gaps.partition_point(|g| g.span.end <= part.start);
             for (gap, used) in gaps.iter().zip(&uses).skip(first).take_while(|(g, _)| g.span.start < part.end) {
                 gap.add_to(&mut sums, *part);
-                let mut here: BTreeMap<(&'static str, &str), Ns> = BTreeMap::new();
+                let mut here: BTreeMap<(&'static str, (&str, &str)), Ns> = BTreeMap::new();
                 for u in used {
                     let time = u.span.intersect(*part).len();
                     if time > 0 {
-                        *here.entry((u.activity, names.text(trace, u))).or_default() += time;
+                        *here.entry((u.activity, names.texts(trace, u))).or_default() += time;
                     }
                 }
                 for (key, time) in here {
@@ -294,7 +294,8 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
         push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
         let mut host: Vec<_> = host.into_iter().collect();
         host.sort_by_key(|((activity, name), (time, _))| (std::cmp::Reverse(*time), *activity, *name));
-        for ((activity, name), (time, gap_count)) in host {
+        for ((activity, (event, caller)), (time, gap_count)) in host {
+            let name = if caller.is_empty() { event.to_string() } else { format!("{event} in {caller}") };
             out.host.push(IdleHostRow {
                 rank: trace.rank,
                 device: work.device,
@@ -305,7 +306,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
                 ts_ns: w.start(),
                 dur_ns: w.len(),
                 activity,
-                name,
+                name: &name,
                 time_ns: time,
                 gap_count,
             });

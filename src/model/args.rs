@@ -128,8 +128,8 @@ args! {
     KernelBackend: ["kernel_backend"] "kernel_backend" Text Events "" "Inductor: triton";
     KernelFile: ["kernel_file"] "kernel_file" Text Events "" "Inductor: generated file";
     KernelName: ["kernel_name"] "kernel_name" Text Events "" "Inductor: kernel";
-    PythonId: ["Python id"] "python_id" Int Events "" "id of a Python frame";
-    PythonParent: ["Python parent id"] "python_parent_id" Int Events "" "id of the calling frame";
+    PythonId: ["Python id"] "python_id" Int Analysis "" "id of a Python frame";
+    PythonParent: ["Python parent id"] "python_parent_id" Int Analysis "" "id of the calling frame";
     PythonModule: ["Python module id"] "python_module_id" Int Events "" "instance of an nn.Module";
     PythonThread: ["Python thread"] "python_thread" Int Events "" "the profiler's number of the thread";
     CallFrom: ["CallFrom"] "call_from" Text Events "" "caller, file:line";
