@@ -103,15 +103,15 @@ pub fn classify(cat: &str) -> (Class, bool) {
 }
 
 /// Class of one event: files of 2021 record annotations as operators, MTIA rows of category
-/// `mtia_ccp_events` are work only when they execute something.
+/// `mtia_ccp_events` are kernels, copies or no work at all, by their name.
 pub fn refine(class: Class, cat: &str, name: &str) -> Class {
     match class {
         Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
-        Class::Kernel
-            if cat.eq_ignore_ascii_case("mtia_ccp_events") && matches!(name, "event_wait" | "event_record") =>
-        {
-            Class::Sync
-        }
+        Class::Kernel if cat.eq_ignore_ascii_case("mtia_ccp_events") => match name {
+            "event_wait" | "event_record" => Class::Sync,
+            "dma_request" => Class::Memcpy,
+            _ => class,
+        },
         _ => class,
     }
 }
@@ -142,6 +142,13 @@ mod tests {
     fn steps_of_2021_files_are_annotations() {
         assert_eq!(refine(Class::HostOp, "Operator", "ProfilerStep#5"), Class::Annotation);
         assert_eq!(refine(Class::HostOp, "cpu_op", "ProfilerStep#5"), Class::HostOp);
+    }
+
+    #[test]
+    fn rows_of_mtia_are_told_apart_by_name() {
         assert_eq!(refine(Class::Kernel, "mtia_ccp_events", "event_wait"), Class::Sync);
+        assert_eq!(refine(Class::Kernel, "mtia_ccp_events", "dma_request"), Class::Memcpy);
+        assert_eq!(refine(Class::Kernel, "mtia_ccp_events", "pe_exe"), Class::Kernel);
+        assert_eq!(refine(Class::Kernel, "kernel", "dma_request"), Class::Kernel);
     }
 }
