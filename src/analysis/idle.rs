@@ -1,26 +1,18 @@
 //! Idle time: every gap of a device and of its streams, and what it waits for.
 //!
-//! ```text
-//!   gap        a..............................b|== next ==|
-//!   launch            |----call----|
-//!              host wait ..........|  submitted, not started
-//!              [a, h)               [h, b)                   h = clamp(end of call, a, b)
-//! ```
-//!
 //! Gaps of a device are classified once, over the whole capture, and then cut by the windows; so the
 //! parts of steps and of what lies outside them add up to the capture's.
 
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
-use super::breakdown::capital;
+use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
 use super::compat::hta;
+use super::gaps::{Classifier, Gap, Rest, Sums, busiest_launcher};
 use super::host_activity::{HostNames, HostUse};
-use super::kernels::clip;
-use super::population::{groups, reasons, several_devices};
+use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::schema::{Batch, TableSpec, Text};
 use crate::model::window::Scope;
 use crate::table;
-use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use crate::units::{Ns, Span, percent};
 use std::collections::BTreeMap;
 
 table! {
@@ -132,61 +124,7 @@ impl Analysis for Idle {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));
         }
-        reduce(partials, options)
-    }
-}
-
-/// A gap with what it waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gap {
-    span: Span,
-    /// End of the host's part: the host had not finished submitting before.
-    host_until: Ns,
-    rest: Rest,
-    /// Index of the activity that ends it.
-    next: Option<u32>,
-    /// Lane of the thread to blame for the host's part.
-    thread: Option<u32>,
-}
-
-/// What the part behind the host's is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    KernelWait,
-    Other,
-    Unlinked,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    count: u64,
-    idle: Ns,
-    host: Ns,
-    kernel: Ns,
-    other: Ns,
-    unlinked: Ns,
-    other_stream_busy: Ns,
-}
-
-impl Gap {
-    /// Adds the part inside `window`.
-    fn add_to(&self, sums: &mut Sums, window: Span) {
-        let part = self.span.intersect(window);
-        if part.is_empty() {
-            return;
-        }
-        let rest = Span::new(self.host_until, self.span.end).intersect(window).len();
-        sums.count += 1;
-        sums.idle += part.len();
-        sums.host += part.len() - rest;
-        match self.rest {
-            Rest::KernelWait => sums.kernel += rest,
-            Rest::Other => sums.other += rest,
-            Rest::Unlinked => {
-                sums.other += rest;
-                sums.unlinked += rest;
-            }
-        }
+        super::idle_report::reduce(partials, options)
     }
 }
 
@@ -224,38 +162,6 @@ impl Tables {
             });
         }
         table.finish()
-    }
-}
-
-/// Finds what a gap waited for. `activities` are those that can end it, in order of start.
-struct Classifier<'a> {
-    trace: &'a RankTrace,
-    activities: &'a [u32],
-    kernel_wait_max: Ns,
-    /// Thread to blame when no activity follows.
-    default_thread: Option<u32>,
-}
-
-impl Classifier<'_> {
-    fn classify(&self, span: Span) -> Gap {
-        let t = self.trace;
-        let start = |i: &u32| t.activities[*i as usize].span.start;
-        let from = self.activities.partition_point(|i| start(i) < span.end);
-        let tied = self.activities.get(from).map(start);
-        // ties: the earliest launch, then the event
-        let launched = |i: &u32| t.activities[*i as usize].launch.map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
-        let next = self.activities[from..]
-            .iter()
-            .take_while(|i| Some(start(i)) == tied)
-            .min_by_key(|i| (launched(i), t.activities[**i as usize].row))
-            .copied();
-        let gap = |host_until, rest, thread| Gap { span, host_until, rest, next, thread };
-        let Some(i) = next else { return gap(span.end, Rest::Other, self.default_thread) };
-        let Some(launch) = t.activities[i as usize].launch else { return gap(span.start, Rest::Unlinked, None) };
-        let host_until = t.span(launch).end.clamp(span.start, span.end);
-        let soon = span.end - host_until < self.kernel_wait_max;
-        let rest = if soon { Rest::KernelWait } else { Rest::Other };
-        gap(host_until, rest, Some(t.columns.lane[launch as usize]))
     }
 }
 
@@ -346,7 +252,7 @@ fn streams(
     trace: &RankTrace,
     work: &DeviceWork,
     options: &Options,
-    device_busy: &crate::model::interval::Union,
+    device_busy: &Union,
     default_thread: Option<u32>,
     out: &mut Tables,
 ) {
@@ -359,7 +265,7 @@ fn streams(
     for (stream, activities) in by_stream {
         let spans = || activities.iter().map(|&i| trace.activities[i as usize].span);
         let window = Span::new(spans().map(|s| s.start).min().unwrap_or(0), spans().map(|s| s.end).max().unwrap_or(0));
-        let busy = crate::model::interval::Union::new(spans());
+        let busy = Union::new(spans());
         let classifier =
             Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };
         let mut sums = Sums::default();
@@ -378,161 +284,4 @@ fn streams(
         let row = (Scope::Span, None, None, None, window.start, window.len());
         push_idle(&mut out.idle, trace.rank, work.device, Some(stream), row, sums);
     }
-}
-
-/// The thread that launches most of a device's activities (ties: the first).
-fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
-    let mut launches: BTreeMap<u32, u64> = BTreeMap::new();
-    for &i in &work.activities {
-        if let Some(l) = trace.activities[i as usize].launch {
-            *launches.entry(trace.columns.lane[l as usize]).or_default() += 1;
-        }
-    }
-    launches.iter().max_by_key(|(lane, n)| (**n, std::cmp::Reverse(**lane))).map(|(l, _)| *l)
-}
-
-fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let groups = groups(partials, Idles::SPEC);
-    let several = several_devices(&groups);
-    let mut view = View {
-        title: "Why the device idles".to_string(),
-        columns: vec![
-            ("rank", Align::Left),
-            ("idle", Align::Right),
-            ("of window", Align::Right),
-            ("host wait", Align::Right),
-            ("kernel wait", Align::Right),
-            ("other", Align::Right),
-            ("gaps", Align::Right),
-        ],
-        rows: Vec::new(),
-        notes: reasons(partials),
-    };
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    if groups.len() > options.top {
-        order.sort_by_key(|&i| (std::cmp::Reverse(groups[i].mean("idle_ns")), groups[i].rank));
-        view.notes.push(format!("{} more ranks, with less idle time, are in the table", groups.len() - options.top));
-    }
-    for &i in order.iter().take(options.top) {
-        let g = &groups[i];
-        view.rows.push(vec![
-            g.who(several).replacen("rank ", "", 1),
-            fmt_ns(g.mean("idle_ns")),
-            fmt_pct(g.percent("idle_ns")),
-            fmt_ns(g.mean("host_wait_ns")),
-            fmt_ns(g.mean("kernel_wait_ns")),
-            fmt_ns(g.mean("other_ns")),
-            (g.sum("gap_count") / g.rows.len().max(1) as i64).to_string(),
-        ]);
-    }
-    let causes = causes(partials, &groups);
-    let waited: Ns = causes.iter().map(|c| c.time).sum();
-    let cause_view = View {
-        title: "What the host did while devices waited for it".to_string(),
-        columns: vec![
-            ("activity", Align::Left),
-            ("name", Align::Left),
-            ("time", Align::Right),
-            ("of wait", Align::Right),
-        ],
-        rows: causes
-            .iter()
-            .take(options.top.min(8))
-            .map(|c| {
-                let name = if c.name.is_empty() { "-".to_string() } else { c.name.clone() };
-                vec![c.activity.clone(), name, fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
-            })
-            .collect(),
-        notes: vec!["time: sum over ranks and windows above".to_string()],
-    };
-    let mut findings = Vec::new();
-    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), std::cmp::Reverse(g.rank))) {
-        findings.extend(finding(worst, partials, several));
-    }
-    let tables = [Idles::SPEC, IdleHost::SPEC]
-        .iter()
-        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
-        .collect();
-    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
-    Output { tables, findings, views }
-}
-
-struct Cause {
-    activity: String,
-    name: String,
-    time: Ns,
-}
-
-/// Host activities during host wait, over the windows that averages stand on.
-fn causes(partials: &[Partial], groups: &[super::population::Group]) -> Vec<Cause> {
-    let mut sums: BTreeMap<(String, String), Ns> = BTreeMap::new();
-    for g in groups {
-        let Some(host) = partials.iter().find(|p| p.rank == g.rank).and_then(|p| p.table(IdleHost::SPEC)) else {
-            continue;
-        };
-        let windows: Vec<(Option<&str>, Option<i64>)> =
-            g.rows.iter().map(|&r| (g.batch.text("scope", r), g.batch.int("step", r))).collect();
-        for row in 0..host.len() {
-            let window = (host.text("scope", row), host.int("step", row));
-            if host.int("device", row) == g.device && windows.contains(&window) {
-                let key = |c: &str| host.text(c, row).unwrap_or_default().to_string();
-                *sums.entry((key("activity"), key("name"))).or_default() += host.int("time_ns", row).unwrap_or(0);
-            }
-        }
-    }
-    let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
-    all.sort_by_key(|c| std::cmp::Reverse(c.time));
-    all
-}
-
-fn finding(g: &super::population::Group, partials: &[Partial], several: bool) -> Option<Finding> {
-    let idle = g.mean("idle_ns");
-    let share = g.percent("idle_ns");
-    if idle == 0 || share.is_none_or(|s| s < 2.0) {
-        return None;
-    }
-    let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
-    let one = [super::population::Group { batch: g.batch, rows: g.rows.clone(), ..*g }];
-    let causes = causes(&own, &one);
-    let host = g.mean("host_wait_ns");
-    let mut sentence = format!(
-        "{} idles {} {} ({} of {})",
-        capital(&g.who(several)),
-        fmt_ns(idle),
-        g.per(),
-        fmt_pct(share),
-        fmt_ns(g.mean("dur_ns"))
-    );
-    let mut certainty = Certainty::Measured;
-    match causes.first() {
-        Some(c) if host * 2 >= idle => {
-            let time = c.time / g.rows.len().max(1) as i64;
-            certainty = Certainty::Inferred;
-            sentence.push_str(&format!(
-                ": {} of that is waiting for the host, which spends {} in {}{}",
-                fmt_pct(percent(host, idle)),
-                fmt_ns(time),
-                c.activity.replace('_', " "),
-                if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(&c.name, 60)) },
-            ));
-        }
-        _ if g.mean("other_ns") * 2 >= idle => {
-            sentence.push_str(": work was submitted but held, or its launch is unknown")
-        }
-        _ => sentence.push_str(", mostly between a launch and its start"),
-    }
-    let step = g.worst_step("idle_ns");
-    if let Some((step, ns)) = &step {
-        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
-    }
-    Some(Finding {
-        analysis: "idle",
-        ranks: vec![g.rank],
-        steps: step.into_iter().map(|s| s.0).collect(),
-        cost_ns_per_step: idle,
-        share_of_step: share.map(|s| s / 100.0),
-        certainty,
-        sentence,
-        table: Idles::SPEC.name,
-    })
 }

@@ -3,8 +3,10 @@
 pub mod api;
 pub mod breakdown;
 pub mod compat;
+pub mod gaps;
 pub mod host_activity;
 pub mod idle;
+mod idle_report;
 pub mod inventory;
 pub mod kernels;
 pub mod overlap;

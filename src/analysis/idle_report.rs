@@ -1,0 +1,156 @@
+//! What the gaps of all ranks come to: the printed tables and the finding of `idle`.
+
+use super::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use super::breakdown::capital;
+use super::idle::{IdleHost, Idles};
+use super::kernels::clip;
+use super::population::{Group, groups, reasons, several_devices};
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+
+/// Tables, views and the finding of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    let groups = groups(partials, Idles::SPEC);
+    let several = several_devices(&groups);
+    let mut view = View {
+        title: "Why the device idles".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("idle", Align::Right),
+            ("of window", Align::Right),
+            ("host wait", Align::Right),
+            ("kernel wait", Align::Right),
+            ("other", Align::Right),
+            ("gaps", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: reasons(partials),
+    };
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    if groups.len() > options.top {
+        order.sort_by_key(|&i| (std::cmp::Reverse(groups[i].mean("idle_ns")), groups[i].rank));
+        view.notes.push(format!("{} more ranks, with less idle time, are in the table", groups.len() - options.top));
+    }
+    for &i in order.iter().take(options.top) {
+        let g = &groups[i];
+        view.rows.push(vec![
+            g.who(several).replacen("rank ", "", 1),
+            fmt_ns(g.mean("idle_ns")),
+            fmt_pct(g.percent("idle_ns")),
+            fmt_ns(g.mean("host_wait_ns")),
+            fmt_ns(g.mean("kernel_wait_ns")),
+            fmt_ns(g.mean("other_ns")),
+            (g.sum("gap_count") / g.rows.len().max(1) as i64).to_string(),
+        ]);
+    }
+    let causes = causes(partials, &groups);
+    let waited: Ns = causes.iter().map(|c| c.time).sum();
+    let cause_view = View {
+        title: "What the host did while devices waited for it".to_string(),
+        columns: vec![
+            ("activity", Align::Left),
+            ("name", Align::Left),
+            ("time", Align::Right),
+            ("of wait", Align::Right),
+        ],
+        rows: causes
+            .iter()
+            .take(options.top.min(8))
+            .map(|c| {
+                let name = if c.name.is_empty() { "-".to_string() } else { c.name.clone() };
+                vec![c.activity.clone(), name, fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
+            })
+            .collect(),
+        notes: vec!["time: sum over ranks and windows above".to_string()],
+    };
+    let mut findings = Vec::new();
+    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), std::cmp::Reverse(g.rank))) {
+        findings.extend(finding(worst, partials, several));
+    }
+    let tables = [Idles::SPEC, IdleHost::SPEC]
+        .iter()
+        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+        .collect();
+    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
+    Output { tables, findings, views }
+}
+
+struct Cause {
+    activity: String,
+    name: String,
+    time: Ns,
+}
+
+/// Host activities during host wait, over the windows that averages stand on.
+fn causes(partials: &[Partial], groups: &[Group]) -> Vec<Cause> {
+    let mut sums: BTreeMap<(String, String), Ns> = BTreeMap::new();
+    for g in groups {
+        let Some(host) = partials.iter().find(|p| p.rank == g.rank).and_then(|p| p.table(IdleHost::SPEC)) else {
+            continue;
+        };
+        let windows: Vec<(Option<&str>, Option<i64>)> =
+            g.rows.iter().map(|&r| (g.batch.text("scope", r), g.batch.int("step", r))).collect();
+        for row in 0..host.len() {
+            let window = (host.text("scope", row), host.int("step", row));
+            if host.int("device", row) == g.device && windows.contains(&window) {
+                let key = |c: &str| host.text(c, row).unwrap_or_default().to_string();
+                *sums.entry((key("activity"), key("name"))).or_default() += host.int("time_ns", row).unwrap_or(0);
+            }
+        }
+    }
+    let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
+    all.sort_by_key(|c| std::cmp::Reverse(c.time));
+    all
+}
+
+fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
+    let idle = g.mean("idle_ns");
+    let share = g.percent("idle_ns");
+    if idle == 0 || share.is_none_or(|s| s < 2.0) {
+        return None;
+    }
+    let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
+    let one = [Group { batch: g.batch, rows: g.rows.clone(), ..*g }];
+    let causes = causes(&own, &one);
+    let host = g.mean("host_wait_ns");
+    let mut sentence = format!(
+        "{} idles {} {} ({} of {})",
+        capital(&g.who(several)),
+        fmt_ns(idle),
+        g.per(),
+        fmt_pct(share),
+        fmt_ns(g.mean("dur_ns"))
+    );
+    let mut certainty = Certainty::Measured;
+    match causes.first() {
+        Some(c) if host * 2 >= idle => {
+            let time = c.time / g.rows.len().max(1) as i64;
+            certainty = Certainty::Inferred;
+            sentence.push_str(&format!(
+                ": {} of that is waiting for the host, which spends {} in {}{}",
+                fmt_pct(percent(host, idle)),
+                fmt_ns(time),
+                c.activity.replace('_', " "),
+                if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(&c.name, 60)) },
+            ));
+        }
+        _ if g.mean("other_ns") * 2 >= idle => {
+            sentence.push_str(": work was submitted but held, or its launch is unknown")
+        }
+        _ => sentence.push_str(", mostly between a launch and its start"),
+    }
+    let step = g.worst_step("idle_ns");
+    if let Some((step, ns)) = &step {
+        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
+    }
+    Some(Finding {
+        analysis: "idle",
+        ranks: vec![g.rank],
+        steps: step.into_iter().map(|s| s.0).collect(),
+        cost_ns_per_step: idle,
+        share_of_step: share.map(|s| s / 100.0),
+        certainty,
+        sentence,
+        table: Idles::SPEC.name,
+    })
+}
