@@ -15,6 +15,8 @@ pub enum ReadError {
     Empty { file: String },
     #[error("cannot read {file}: expected a Kineto trace, found {what}")]
     NotATrace { file: String, what: &'static str, hint: &'static str },
+    #[error("cannot read {file}: expected events, found the end of the file before the first")]
+    Cut { file: String },
     #[error("cannot read {file}: expected events, found none")]
     NoEvents { file: String, health: Box<Health> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
@@ -28,6 +30,7 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
         }

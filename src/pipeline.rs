@@ -302,6 +302,7 @@ fn again(error: &ReadError) -> ReadError {
         }
         ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
         ReadError::NotATrace { file, what, hint } => ReadError::NotATrace { file: file.clone(), what, hint },
+        ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
         ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
     }

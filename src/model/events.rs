@@ -186,7 +186,7 @@ impl Columns {
             match mark.row {
                 Some(row) => stack.push((row, mark.ts)),
                 None => match stack.pop() {
-                    Some((row, start)) => self.dur[row as usize] = mark.ts - start,
+                    Some((row, start)) => self.dur[row as usize] = mark.ts.saturating_sub(start),
                     None => without_begin += 1,
                 },
             }

@@ -77,7 +77,7 @@ counters! {
     UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, spring 2024) were read so (D10)";
     AmbiguousFraction "time_fraction_ambiguous" Repair "times with short fractions that may be decimal or unpadded; read as decimal (D10)";
     Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right (D31)";
-    TimeOverflow "ts_overflow" Loss "a start time beyond 64 bits of nanoseconds; the event was skipped";
+    TimeOverflow "ts_overflow" Loss "a start time farther from 1970 than 146 years; the event was skipped";
     BaseMissing "time_origin_unknown" Info "times have no known origin: the file cannot be compared in time with other ranks";
     MetadataAfter "metadata_after_events" Info "metadata stands after the events (D13)";
     RootArray "root_is_array" Info "the file is a bare list of events (D21)";

@@ -30,10 +30,20 @@ pub struct Loaded {
     pub unpacked_bytes: u64,
 }
 
-/// Bytes of text per step; small enough to stay in the cache between unpacking and parsing.
-const BLOCK: usize = 256 << 10;
-/// Bytes of a plain file per piece.
-const PIECE: usize = 4 << 20;
+/// How much of a file is looked at at once. It never changes what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunks {
+    /// Bytes of text per step; few enough to stay in the cache between unpacking and parsing.
+    pub block: usize,
+    /// Bytes of a plain file per piece.
+    pub piece: usize,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self { block: 256 << 10, piece: 4 << 20 }
+    }
+}
 
 /// Reads one file.
 ///
@@ -41,9 +51,23 @@ const PIECE: usize = 4 << 20;
 /// [`ReadError`] when the file is no trace, holds no event or cannot be read. A file that is cut or
 /// damaged is read as far as it goes, with health counters.
 pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCount) -> Result<Loaded, ReadError> {
+    load_in_chunks(input, options, spread, Chunks::default(), count)
+}
+
+/// Reads one file, with the sizes of its chunks given.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_in_chunks(
+    input: &Input,
+    options: LoadOptions,
+    spread: Spread,
+    chunks: Chunks,
+    count: &ByteCount,
+) -> Result<Loaded, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
-    let mut document = read_document(input, packed, options, spread, count)?;
+    let mut document = read_document(input, packed, options, spread, chunks, count)?;
     let shapes = document.reader.shapes;
     let short = format!("{} short fractions", shapes.short);
     match shapes.verdict() {
@@ -56,7 +80,7 @@ pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCou
         }
         FractionVerdict::Unpadded => {
             let options = LoadOptions { fraction: Fraction::Unpadded, ..options };
-            document = read_document(input, packed, options, spread, count)?;
+            document = read_document(input, packed, options, spread, chunks, count)?;
             document.reader.columns.health.add(Counter::UnpaddedFraction, 1, None, &short);
         }
     }
@@ -67,10 +91,10 @@ pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCou
     if input.path.extension().is_some_and(|e| e == "tmp") {
         columns.health.note(Counter::Temporary, &input.shown);
     }
+    settle_times(&mut columns, &mut meta);
     if columns.is_empty() {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(columns.health) });
     }
-    settle_times(&mut columns, &mut meta);
     Ok(Loaded { columns, meta, unpacked_bytes })
 }
 
@@ -79,6 +103,7 @@ fn read_document(
     packed: Packing,
     options: LoadOptions,
     spread: Spread,
+    chunks: Chunks,
     count: &ByteCount,
 ) -> Result<Document, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
@@ -86,17 +111,17 @@ fn read_document(
     let ahead = spread == Spread::AllCores && packed != Packing::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
     let pieces = spread == Spread::AllCores && packed == Packing::Plain;
-    let outcome = stream(&mut document, source.as_mut(), pieces)
+    let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces)
         .and_then(|how| match how {
             Streamed::Finished => Ok(Ok(())),
             Streamed::InEvents => {
                 // a plain file: its events on all cores, then the rest in order
                 let size = std::fs::metadata(&input.path)?.len();
-                match read_pieces(&mut document, &input.path, size, PIECE, options, count)? {
+                match read_pieces(&mut document, &input.path, size, chunks.piece, options, count)? {
                     Err(refusal) => Ok(Err(refusal)),
                     Ok(at) => {
                         let mut rest = FromOffset::open(&input.path, at)?;
-                        stream(&mut document, &mut rest, false).map(|_| Ok(()))
+                        stream(&mut document, &mut rest, chunks.block, false).map(|_| Ok(()))
                     }
                 }
             }
@@ -122,6 +147,7 @@ pub(super) fn refused(input: &Input, refusal: Refusal) -> ReadError {
         Refusal::Empty => ReadError::Empty { file },
         Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint },
         Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
+        Refusal::CutBeforeEvents => ReadError::Cut { file },
         Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
     }
 }
@@ -134,8 +160,13 @@ enum Streamed {
 }
 
 /// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
-fn stream(document: &mut Document, source: &mut dyn Source, stop_at_events: bool) -> io::Result<Streamed> {
-    let mut buf = vec![0; BLOCK];
+fn stream(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    stop_at_events: bool,
+) -> io::Result<Streamed> {
+    let mut buf = vec![0; block.max(1)];
     let mut filled = 0;
     loop {
         let (n, cut) = match source.read(&mut buf[filled..]) {
@@ -193,19 +224,29 @@ impl Source for FromOffset {
 /// Times below this many ns cannot be since 1970 (trace-format, section 3, rule 5).
 const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;
 
-/// Adds the base time, tells the era, clips durations beyond the record window.
+/// Starts within these many ns of 1970 (146 years) have differences that fit 64 bits.
+const FARTHEST: i64 = 1 << 62;
+
+/// No profile is longer, ns (30 days): where no record window says how long, longer events are damaged.
+const LONGEST: i64 = 30 * 86_400 * 1_000_000_000;
+
+/// Drops starts that cannot be, adds the base time, tells the era, clips durations beyond the record window.
 fn settle_times(columns: &mut Columns, meta: &mut Meta) {
+    let base = meta.base_ns.unwrap_or(0);
+    let fits = |t: &i64| t.checked_add(base).is_some_and(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs());
+    let kept: Vec<bool> = columns.ts.iter().map(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(t)).collect();
+    let lost = kept.iter().filter(|k| !**k).count() as u64;
+    columns.health.add(Counter::TimeOverflow, lost, None, "");
+    columns.retain(&kept);
     let start = columns.window_start.or_else(|| columns.ts.iter().copied().min());
     let span = start.zip(columns.window_end).filter(|(s, e)| e > s);
     let mut overflow = 0;
     let is_noise: Vec<bool> = columns.categories.iter().map(|c| c.class == Class::Noise).collect();
     for ((ts, dur), cat) in columns.ts.iter().zip(columns.dur.iter_mut()).zip(&columns.cat) {
-        if is_noise.get(usize::from(*cat)) == Some(&true) {
-            continue;
-        }
-        let too_long = span.is_some_and(|(s, e)| *dur > e - s) || ts.checked_add(*dur).is_none();
-        if too_long {
-            // a span row may be as long as the window and a little more: only what passes its end is cut
+        // the profiler's own span is the window, and a little more
+        let window = span.filter(|_| is_noise.get(usize::from(*cat)) != Some(&true));
+        if *dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
+            // only what passes the end of the window is cut
             let end = span.map_or(*ts, |(_, e)| e);
             let clipped = (end.saturating_sub(*ts)).clamp(0, *dur);
             overflow += u64::from(clipped != *dur);
@@ -215,7 +256,7 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
     columns.health.add(Counter::DurOverflow, overflow, None, "");
     meta.era = match meta.base_ns {
         Some(_) => TimeEra::Based,
-        None if columns.ts.iter().all(|t| t.abs() < EPOCH_MIN_NS) => {
+        None if columns.ts.iter().all(|t| t.unsigned_abs() < EPOCH_MIN_NS.unsigned_abs()) => {
             columns.health.add(Counter::BaseMissing, 1, None, "");
             TimeEra::Unknown
         }
@@ -223,10 +264,6 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
         None => TimeEra::EpochInteger,
     };
     if let Some(base) = meta.base_ns {
-        let fits: Vec<bool> = columns.ts.iter().map(|t| t.checked_add(base).is_some()).collect();
-        let lost = fits.iter().filter(|f| !**f).count() as u64;
-        columns.health.add(Counter::TimeOverflow, lost, None, "");
-        columns.retain(&fits);
         for ts in &mut columns.ts {
             *ts = ts.saturating_add(base);
         }

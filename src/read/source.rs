@@ -79,9 +79,10 @@ pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io
     let source: Box<dyn Source> = match packing {
         Packing::Plain => return Ok(Box::new(Plain(counted))),
         Packing::Gzip => {
-            Box::new(Gzip { members: Members::Next(BufReader::with_capacity(PACKED_BUFFER, counted)), garbage: false })
+            let packed = BufReader::with_capacity(PACKED_BUFFER, counted);
+            Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
         }
-        Packing::Zstd => Box::new(Zstd(zstd::stream::read::Decoder::new(counted)?)),
+        Packing::Zstd => Box::new(Zstd { decoder: zstd::stream::read::Decoder::new(counted)?, damage: None }),
     };
     Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
 }
@@ -114,20 +115,27 @@ struct Plain(Counted<File>);
 
 impl Source for Plain {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
-        fill(&mut self.0, out).map_err(SourceError::Io)
+        // reading a file again after an error gives the error again
+        fill(&mut self.0, out, &mut None).map_err(SourceError::Io)
     }
 }
 
-/// Reads until `out` is full or the stream ends.
-fn fill(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+/// Reads until `out` is full or the stream ends. What came before an error is good: the error waits in
+/// `damage` for the next call, since a decoder that has failed may pretend to be at its end.
+fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) -> io::Result<usize> {
+    if let Some(e) = damage.take() {
+        return Err(e);
+    }
     let mut n = 0;
     while n < out.len() {
         match from.read(&mut out[n..]) {
             Ok(0) => break,
             Ok(k) => n += k,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // what came before the damage is good: the error comes with the next call
-            Err(_) if n > 0 => break,
+            Err(e) if n > 0 => {
+                *damage = Some(e);
+                break;
+            }
             Err(e) => return Err(e),
         }
     }
@@ -146,6 +154,7 @@ enum Members {
 /// Gzip, one member after the other.
 struct Gzip {
     members: Members,
+    damage: Option<io::Error>,
     garbage: bool,
 }
 
@@ -166,7 +175,7 @@ impl Source for Gzip {
                     }
                     self.members = Members::Inside(Box::new(GzDecoder::new(packed)));
                 }
-                Members::Inside(mut member) => match fill(&mut member, out) {
+                Members::Inside(mut member) => match fill(&mut member, out, &mut self.damage) {
                     Ok(0) => self.members = Members::Next(member.into_inner()),
                     Ok(n) => {
                         self.members = Members::Inside(member);
@@ -183,11 +192,14 @@ impl Source for Gzip {
     }
 }
 
-struct Zstd(zstd::stream::read::Decoder<'static, BufReader<Counted<File>>>);
+struct Zstd {
+    decoder: zstd::stream::read::Decoder<'static, BufReader<Counted<File>>>,
+    damage: Option<io::Error>,
+}
 
 impl Source for Zstd {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
-        fill(&mut self.0, out).map_err(|e| cut("zstd", &e))
+        fill(&mut self.decoder, out, &mut self.damage).map_err(|e| cut("zstd", &e))
     }
 }
 

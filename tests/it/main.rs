@@ -3,6 +3,7 @@
 mod broken;
 mod cli;
 mod csv;
+mod damage;
 mod known_answers;
 mod known_samples;
 mod reference_hta;

@@ -8,7 +8,8 @@
 use super::cursor::{Cursor, Halt, Kind, Parse, Token};
 use super::event::{EventReader, LoadOptions, Rules};
 use super::header;
-use crate::model::health::Counter;
+use super::text::decode;
+use crate::model::health::{Counter, Health};
 use crate::model::meta::Meta;
 use memchr::memmem;
 
@@ -21,6 +22,8 @@ pub enum Refusal {
     NotATrace { what: &'static str, hint: &'static str },
     /// Two writers wrote to it.
     Interleaved { byte: u64 },
+    /// It ends before its first event.
+    CutBeforeEvents,
     /// Valid, but it holds no event.
     NoEvents,
 }
@@ -60,6 +63,8 @@ pub struct Document {
     keys: Vec<String>,
     /// The source was cut: a truncated document is no second loss.
     source_cut: bool,
+    /// The text ends in the middle.
+    cut: bool,
 }
 
 impl Document {
@@ -73,6 +78,7 @@ impl Document {
             event_arrays: 0,
             keys: Vec::new(),
             source_cut: false,
+            cut: false,
         }
     }
 
@@ -98,7 +104,7 @@ impl Document {
                     }
                     end == EventsEnd::Closed
                 }
-                State::Done => self.after_the_end(&mut c)?,
+                State::Done => self.after_the_end(&mut c, eof)?,
             };
             if !step {
                 if eof && c.pos == before && self.state != State::Done {
@@ -162,6 +168,7 @@ impl Document {
         if !self.source_cut {
             self.reader.columns.health.hit(Counter::Truncated, self.offset + pos as u64);
         }
+        self.cut = true;
         self.state = State::Done;
     }
 
@@ -173,12 +180,13 @@ impl Document {
         if c.buf[c.pos..].starts_with(b"\xef\xbb\xbf") {
             c.pos += 3;
         }
-        let Ok(first) = c.peek() else {
-            return if eof { Err(Refusal::Empty) } else { Ok(false) };
-        };
+        // before white space: a protobuf file may begin with what would be a line feed
         if let Some(refusal) = foreign_magic(&c.buf[c.pos..]) {
             return Err(refusal);
         }
+        let Ok(first) = c.peek() else {
+            return if eof { Err(Refusal::Empty) } else { Ok(false) };
+        };
         match first {
             b'{' => self.state = State::TopLevel,
             b'[' => {
@@ -270,7 +278,7 @@ impl Document {
             _ => return Err(Halt::Syntax),
         }
         let token = c.string()?;
-        let key = String::from_utf8_lossy(token.bytes(c.buf)).into_owned();
+        let key = decode(token.bytes(c.buf), token.kind == Kind::Escaped, &mut Health::default(), 0).into_owned();
         c.expect(b':')?;
         if key == "traceEvents" && c.peek()? == b'[' {
             c.pos += 1;
@@ -310,15 +318,15 @@ impl Document {
 
     fn interleaved_in(&self, rest: &[u8]) -> bool {
         self.event_arrays > 0
-            && memmem::find(rest, b"\"schemaVersion\"").is_some()
+            && memmem::find(rest, SECOND_TRACE).is_some()
             && self.keys.iter().any(|k| k == "schemaVersion")
     }
 
-    fn after_the_end(&mut self, c: &mut Cursor) -> Result<bool, Refusal> {
+    fn after_the_end(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
         let is_blank = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
         if let Some(i) = c.buf[c.pos..].iter().position(|b| !is_blank(b)) {
             let at = self.offset + (c.pos + i) as u64;
-            if memmem::find(&c.buf[c.pos..], b"\"schemaVersion\"").is_some() {
+            if memmem::find(&c.buf[c.pos..], SECOND_TRACE).is_some() {
                 return Err(Refusal::Interleaved { byte: at });
             }
             if !self.trailing_counted {
@@ -326,7 +334,9 @@ impl Document {
                 self.trailing_counted = true;
             }
         }
-        c.pos = c.buf.len();
+        // a key may be cut by the end of the buffer
+        let rest = if eof { 0 } else { SECOND_TRACE.len() - 1 };
+        c.pos = c.buf.len().saturating_sub(rest).max(c.pos);
         Ok(false)
     }
 
@@ -358,15 +368,21 @@ impl Document {
         if has("traceEvents") {
             return Refusal::NoEvents;
         }
-        if self.reader.columns.health.count(Counter::Truncated) > 0 {
+        if self.cut && ["schemaVersion", "deviceProperties", "distributedInfo"].into_iter().any(has) {
+            return Refusal::CutBeforeEvents;
+        }
+        if self.cut {
             return Refusal::NotATrace {
-                what: "cut before its first event",
+                what: "the start of a JSON file, cut before any `traceEvents`",
                 hint: "the file may still be being written, or its disk was full: record it again",
             };
         }
         Refusal::NotATrace { what: "JSON without `traceEvents`", hint: EXPORT_HINT }
     }
 }
+
+/// What a second writer's trace begins with.
+const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";
 
 /// Bytes that the recognition of foreign files looks at.
 const HEAD: usize = 512;
@@ -480,7 +496,7 @@ impl EventReader {
         let at = offset + start as u64;
         let next = next_event(c.buf, start + 1);
         if next.is_none() && (!eof || halt == Halt::Incomplete) {
-            if eof && memmem::find(&c.buf[start..], b"\"schemaVersion\"").is_some() {
+            if eof && memmem::find(&c.buf[start..], SECOND_TRACE).is_some() {
                 return Err(Refusal::Interleaved { byte: at });
             }
             return Ok(None);
@@ -488,7 +504,7 @@ impl EventReader {
         // the last event of the file: go on behind it, at the end of the array
         let limit = next.or_else(|| array_end(c.buf, start)).unwrap_or(c.buf.len());
         let damaged = &c.buf[..limit];
-        if memmem::find(&damaged[start..], b"\"schemaVersion\"").is_some() {
+        if memmem::find(&damaged[start..], SECOND_TRACE).is_some() {
             return Err(Refusal::Interleaved { byte: at });
         }
         if damaged[start] == b'{' {
@@ -514,7 +530,15 @@ impl EventReader {
 
 /// The next place that looks like the start of an event: `{` and a key that events begin with, after
 /// a comma or the array's bracket.
+///
+/// Searched in ever larger reaches: it is nearly always near, and a key that events do not begin with
+/// would be sought to the end of the buffer for each damaged event.
 pub fn next_event(buf: &[u8], from: usize) -> Option<usize> {
+    let reaches = [1 << 12, 1 << 16, usize::MAX].map(|r| from.saturating_add(r).min(buf.len()));
+    reaches.into_iter().find_map(|end| next_event_within(buf.get(..end)?, from))
+}
+
+fn next_event_within(buf: &[u8], from: usize) -> Option<usize> {
     let mut best: Option<usize> = None;
     for key in [&b"\"ph\""[..], b"\"name\"", b"\"cat\"", b"\"args\"", b"\"pid\"", b"\"ts\""] {
         let window = &buf[..best.map_or(buf.len(), |b| (b + 64).min(buf.len()))];

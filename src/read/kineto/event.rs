@@ -57,6 +57,7 @@ pub struct Scratch {
     huge: u64,
     /// A key that is kept stood twice.
     repeated_key: bool,
+    seen_args: bool,
     in_args: bool,
 }
 
@@ -77,6 +78,11 @@ impl Scratch {
     pub fn can_do_without_args(&self) -> bool {
         self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
     }
+}
+
+/// Whether a text has nothing to repair. What has is read anew each time, so that each place counts.
+fn is_plain(raw: &[u8]) -> bool {
+    raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
 }
 
 /// A key without its escapes.
@@ -222,6 +228,13 @@ impl EventReader {
             c.value()?;
             return Ok(());
         }
+        if self.scratch.seen_args {
+            // the last one holds, as for every key
+            self.scratch.repeated_key = true;
+            self.scratch.args.clear();
+            self.scratch.rest.clear();
+        }
+        self.scratch.seen_args = true;
         self.scratch.in_args = true;
         c.pos += 1;
         loop {
@@ -411,7 +424,7 @@ impl EventReader {
         }
         let id = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
         let cat = self.columns.category(id);
-        self.last_cat = Some((raw.to_vec(), cat));
+        self.last_cat = is_plain(raw).then(|| (raw.to_vec(), cat));
         cat
     }
 
@@ -426,7 +439,7 @@ impl EventReader {
         let pid_id = self.texts.intern(self.scratch.pid, buf, &mut self.columns, at);
         let tid_id = self.texts.intern(self.scratch.tid, buf, &mut self.columns, at);
         let lane = self.columns.lane(pid_id, tid_id);
-        self.last_lane = Some((pid.to_vec(), tid.to_vec(), lane));
+        self.last_lane = (is_plain(pid) && is_plain(tid)).then(|| (pid.to_vec(), tid.to_vec(), lane));
         lane
     }
 

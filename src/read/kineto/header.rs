@@ -7,6 +7,11 @@ use simd_json::prelude::*;
 
 /// Takes one top-level `key: value` into the metadata. `raw` is the value's JSON text.
 pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
+    // what is nested this deep is no metadata that is used, and its tree would cost stack
+    if depth(raw) > DEEPEST {
+        meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());
+        return;
+    }
     let Ok(value) = simd_json::to_owned_value(&mut raw.to_vec()) else {
         health.add(Counter::TopLevelSkipped, 1, Some(at), key);
         return;
@@ -28,6 +33,23 @@ pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64
             meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());
         }
     }
+}
+
+/// Deepest nesting that is read.
+const DEEPEST: usize = 128;
+
+/// An upper bound of how deep a value is nested: brackets in texts count too.
+fn depth(raw: &[u8]) -> usize {
+    let (mut now, mut most) = (0usize, 0);
+    for b in raw {
+        match b {
+            b'{' | b'[' => now += 1,
+            b'}' | b']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
 }
 
 fn distributed(meta: &mut Meta, value: &Value) {
