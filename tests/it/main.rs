@@ -1,11 +1,16 @@
-//! All integration tests in one binary: Polars is linked once.
+//! Integration tests in one binary, so that Polars is linked once: hta against other tools, against
+//! answers computed apart from any tool, against damaged input, and against its own invariants.
 
 mod broken;
+mod brute;
 mod cli;
 mod csv;
 mod damage;
+mod invariants;
 mod known_answers;
 mod known_samples;
+mod plan;
+mod random;
 mod reference_hta;
 mod reference_tracelens;
 mod run;
