@@ -113,19 +113,19 @@ fn read_document(
     let pieces = spread == Spread::AllCores && packed == Packing::Plain;
     let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces)
         .and_then(|how| match how {
-            Streamed::Finished => Ok(Ok(())),
-            Streamed::InEvents => {
+            Ok(Streamed::Finished) => Ok(Ok(())),
+            Ok(Streamed::InEvents) => {
                 // a plain file: its events on all cores, then the rest in order
                 let size = std::fs::metadata(&input.path)?.len();
                 match read_pieces(&mut document, &input.path, size, chunks.piece, options, count)? {
                     Err(refusal) => Ok(Err(refusal)),
                     Ok(at) => {
                         let mut rest = FromOffset::open(&input.path, at)?;
-                        stream(&mut document, &mut rest, chunks.block, false).map(|_| Ok(()))
+                        stream(&mut document, &mut rest, chunks.block, false).map(|how| how.map(|_| ()))
                     }
                 }
             }
-            Streamed::Refused(refusal) => Ok(Err(refusal)),
+            Err(refusal) => Ok(Err(refusal)),
         })
         .map_err(io_error)?;
     outcome.map_err(|r| refused(input, r))?;
@@ -156,7 +156,6 @@ enum Streamed {
     Finished,
     /// Stopped at the event array, as asked.
     InEvents,
-    Refused(Refusal),
 }
 
 /// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
@@ -165,7 +164,7 @@ fn stream(
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
-) -> io::Result<Streamed> {
+) -> io::Result<Result<Streamed, Refusal>> {
     let mut buf = vec![0; block.max(1)];
     let mut filled = 0;
     loop {
@@ -182,16 +181,16 @@ fn stream(
             }
             let cut_before = document.reader.columns.health.count(Counter::Truncated);
             if let Err(refusal) = document.feed_last(&buf[..filled], cut_before > 0) {
-                return Ok(Streamed::Refused(refusal));
+                return Ok(Err(refusal));
             }
-            return Ok(Streamed::Finished);
+            return Ok(Ok(Streamed::Finished));
         }
         let used = match document.feed(&buf[..filled], false) {
             Ok(used) => used,
-            Err(refusal) => return Ok(Streamed::Refused(refusal)),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         if stop_at_events && document.in_events() {
-            return Ok(Streamed::InEvents);
+            return Ok(Ok(Streamed::InEvents));
         }
         buf.copy_within(used..filled, 0);
         filled -= used;

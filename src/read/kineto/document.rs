@@ -108,7 +108,9 @@ impl Document {
             };
             if !step {
                 if eof && c.pos == before && self.state != State::Done {
-                    self.truncated(c.pos);
+                    // the place of what is cut, whether or not its comma was read before
+                    let cut = buf[c.pos..].iter().position(|b| *b > b' ' && *b != b',');
+                    self.truncated(cut.map_or(buf.len(), |i| c.pos + i));
                     c.pos = buf.len();
                 }
                 self.offset += c.pos as u64;
@@ -326,8 +328,8 @@ impl Document {
         let is_blank = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
         if let Some(i) = c.buf[c.pos..].iter().position(|b| !is_blank(b)) {
             let at = self.offset + (c.pos + i) as u64;
-            if memmem::find(&c.buf[c.pos..], SECOND_TRACE).is_some() {
-                return Err(Refusal::Interleaved { byte: at });
+            if let Some(second) = memmem::find(&c.buf[c.pos..], SECOND_TRACE) {
+                return Err(Refusal::Interleaved { byte: self.offset + (c.pos + second) as u64 });
             }
             if !self.trailing_counted {
                 self.reader.columns.health.hit(Counter::TrailingData, at);

@@ -171,6 +171,14 @@ impl EventReader {
         }
     }
 
+    /// Joins what was read of the next piece of the same file.
+    pub fn append(&mut self, piece: EventReader) {
+        self.shapes.merge(piece.shapes);
+        let odd = piece.texts.odd_texts(&piece.columns.strings);
+        self.columns.append(piece.columns);
+        self.texts.know_odd(&odd, &mut self.columns.strings);
+    }
+
     /// Collects the tokens of the event whose `{` the cursor stands on.
     pub fn collect(&mut self, c: &mut Cursor, rules: Rules) -> Parse<()> {
         self.scratch.clear();

@@ -56,8 +56,7 @@ pub fn read_pieces(
                 // the guess was not where the piece before stopped
                 return Ok(Ok(at));
             }
-            document.reader.shapes.merge(piece.reader.shapes);
-            document.reader.columns.append(piece.reader.columns);
+            document.reader.append(piece.reader);
             let closed = piece.how == EventsEnd::Closed;
             document.advance_in_events(piece.end - at, closed);
             at = piece.end;

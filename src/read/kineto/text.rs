@@ -3,7 +3,7 @@
 use super::cursor::{Kind, Token};
 use crate::model::events::Columns;
 use crate::model::health::{Counter, Health};
-use crate::model::strings::StrId;
+use crate::model::strings::{Interner, StrId};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -26,6 +26,16 @@ impl Texts {
             return id;
         }
         self.decode_and_intern(token, raw, columns, at)
+    }
+
+    /// Texts with control characters that were met.
+    pub fn odd_texts(&self, strings: &Interner) -> Vec<String> {
+        self.odd.iter().map(|id| strings.get(*id).to_string()).collect()
+    }
+
+    /// Takes over what another piece of the file has met.
+    pub fn know_odd(&mut self, texts: &[String], strings: &mut Interner) {
+        self.odd.extend(texts.iter().map(|t| strings.intern(t)));
     }
 
     #[cold]
