@@ -241,7 +241,7 @@ fn check_files(files: &[PathBuf]) -> (usize, usize) {
     (readable, windows)
 }
 
-fn traces_below(folder: &Path) -> Vec<PathBuf> {
+pub fn traces_below(folder: &Path) -> Vec<PathBuf> {
     shared::files_below(folder).into_iter().filter(|f| shared::looks_like_a_trace(f)).collect()
 }
 

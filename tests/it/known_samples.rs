@@ -5,15 +5,10 @@
 //! rank 0    |compute.....|ar...........|ar|ar|    waits in every first all-reduce
 //! ```
 
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, Record, answer, options, rank_trace};
 use crate::shared::samples;
 use hta::model::args::Arg;
-use hta::model::meta::RankSource;
-use hta::model::rank_trace::RankTrace;
 use hta::model::timeline::Work;
-use hta::read::kineto::event::LoadOptions;
-use hta::read::load::{Spread, load};
-use hta::read::source::{ByteCount, Input};
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -133,18 +128,7 @@ fn collectives_start_end_and_wait_as_planted() {
 
 #[test]
 fn sequence_numbers_of_collectives_are_read() {
-    let path = samples().join("gpu_ddp8/rank_6.json.gz");
-    let input = Input { path, shown: "rank 6".to_string(), named: true };
-    let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).expect("a good file");
-    let trace = RankTrace::new(
-        6,
-        RankSource::File,
-        input.shown,
-        loaded.unpacked_bytes,
-        loaded.meta,
-        loaded.columns,
-        &options().model,
-    );
+    let trace = rank_trace(&samples().join("gpu_ddp8/rank_6.json.gz"), 6);
     let of = |a: &hta::model::activity::Activity| trace.columns.args.uint(Arg::Seq, a.row);
     let seqs: Vec<_> = trace.activities.iter().filter(|a| a.work == Work::Communication).map(of).collect();
     let known: Vec<_> = list(&KNOWN["collectives"]).iter().map(|c| c["seq"].as_u64()).collect();

@@ -2,6 +2,7 @@
 
 use hta::analysis::api::{Analysis, Compat, KernelKeys, Options};
 use hta::analysis::registry::ANALYSES;
+use hta::model::meta::RankSource;
 use hta::model::rank_trace::{ModelOptions, RankTrace};
 use hta::model::rules::{BUILTIN, Rules};
 use hta::model::schema::Batch;
@@ -9,10 +10,11 @@ use hta::model::step::StepWindow;
 use hta::pipeline::{Outcome, Progress, Request, RowSink, RunError, run};
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
-use hta::read::source::ByteCount;
+use hta::read::load::{Spread, load};
+use hta::read::source::{ByteCount, Input};
 use hta::report::json::records;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// What a user gets who gives no options.
@@ -137,6 +139,15 @@ pub fn try_run(paths: &[PathBuf], options: &Options) -> Result<Answer, RunError>
     let outcome = run(&request, &keep, &Quiet)?;
     let streamed = keep.0.into_inner().expect("no test thread panics while holding it");
     Ok(Answer { outcome, streamed })
+}
+
+/// One file as a rank's trace.
+pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
+    let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true };
+    let loaded =
+        load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
+    let (meta, columns) = (loaded.meta, loaded.columns);
+    RankTrace::new(rank, RankSource::File, input.shown, loaded.unpacked_bytes, meta, columns, &options().model)
 }
 
 /// Runs all analyses over files that are known to be good.

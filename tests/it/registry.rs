@@ -1,0 +1,199 @@
+//! The registry's promises: what is declared is what is produced, names are unique, pages exist, and
+//! modules depend on each other one way only.
+
+use crate::invariants::traces_below;
+use crate::run::{answer, compat, options};
+use crate::shared;
+use hta::analysis::api::{Compat, Options};
+use hta::analysis::inventory;
+use hta::analysis::registry::{ANALYSES, find};
+use hta::model::schema::{Batch, TableSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+fn declared(tool: Option<Compat>) -> Vec<&'static TableSpec> {
+    ANALYSES.iter().flat_map(|a| a.declared(tool).iter().copied()).chain(inventory::TABLES.iter().copied()).collect()
+}
+
+const TOOLS: [Option<Compat>; 3] = [None, Some(Compat::Hta), Some(Compat::TraceLens)];
+
+fn with(tool: Option<Compat>) -> Options {
+    tool.map_or_else(options, compat)
+}
+
+/// A batch has the columns, types and nulls of its declaration.
+fn follows_its_declaration(batch: &Batch) {
+    let name = batch.spec.name;
+    assert_eq!(*batch.rows.schema(), *batch.spec.schema(), "{name}");
+    let columns: Vec<&str> = batch.spec.columns.iter().map(|c| c.name).collect();
+    let schema = batch.rows.schema();
+    let produced: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(produced, columns, "{name}");
+    for (column, array) in batch.spec.columns.iter().zip(batch.rows.columns()) {
+        assert!(column.nullable || array.null_count() == 0, "{name}.{} has a null", column.name);
+    }
+}
+
+#[test]
+fn produced_tables_are_the_declared_ones_on_every_sample() {
+    let mut filled: BTreeSet<&str> = BTreeSet::new();
+    for file in traces_below(&shared::samples()) {
+        if file.ends_with("ground_truth.json") || file.ends_with("KNOWN_ANSWERS.json") {
+            continue;
+        }
+        for tool in TOOLS {
+            let answer = answer(std::slice::from_ref(&file), &with(tool));
+            let known: BTreeSet<&str> = declared(tool).iter().map(|s| s.name).collect();
+            for (analysis, output) in &answer.outcome.outputs {
+                let own: Vec<&str> = analysis.declared(tool).iter().map(|s| s.name).collect();
+                for batch in &output.tables {
+                    assert!(own.contains(&batch.spec.name), "{} gives {}", analysis.stem(), batch.spec.name);
+                }
+            }
+            for batch in answer.batches() {
+                assert!(known.contains(batch.spec.name), "{} is not declared", batch.spec.name);
+                follows_its_declaration(batch);
+                if batch.len() > 0 {
+                    filled.insert(batch.spec.name);
+                }
+            }
+            follows_its_declaration(&answer.outcome.health_table());
+        }
+    }
+    // every declared table has rows somewhere: none is declared in vain
+    let all: BTreeSet<&str> = TOOLS.iter().flat_map(|t| declared(*t)).map(|s| s.name).collect();
+    let empty: Vec<&&str> = all.difference(&filled).collect();
+    assert!(empty.is_empty() || empty == [&"health"], "no sample fills {empty:?}");
+}
+
+#[test]
+fn stems_tables_and_columns_are_unique_and_in_snake_case() {
+    let snake = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let stems: BTreeSet<&str> = ANALYSES.iter().map(|a| a.stem()).collect();
+    assert_eq!(stems.len(), ANALYSES.len());
+    let mut tables: BTreeMap<&str, usize> = BTreeMap::new();
+    let specs = TOOLS.iter().flat_map(|t| ANALYSES.iter().flat_map(|a| a.declared(*t).iter().copied()));
+    for spec in specs.chain(inventory::TABLES.iter().copied()) {
+        *tables.entry(spec.name).or_default() += 1;
+        assert!(snake(spec.name), "{}", spec.name);
+        let columns: BTreeSet<&str> = spec.columns.iter().map(|c| c.name).collect();
+        assert_eq!(columns.len(), spec.columns.len(), "{}", spec.name);
+        // other tools' columns keep their names
+        let ours = !spec.name.starts_with("compat_");
+        assert!(!ours || columns.iter().all(|c| snake(c)), "{}: {columns:?}", spec.name);
+        assert!(spec.columns.iter().all(|c| !c.doc.is_empty()) && !spec.doc.is_empty(), "{}", spec.name);
+    }
+    let twice: Vec<_> = tables.iter().filter(|t| *t.1 > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[test]
+fn times_and_sizes_carry_their_unit_in_the_name() {
+    for spec in declared(None) {
+        for c in spec.columns {
+            let unit = match c.name {
+                n if n.ends_with("_ns") => "ns",
+                n if n.ends_with("_bytes") => "bytes",
+                n if n.ends_with("_pct") => "%",
+                _ => continue,
+            };
+            assert_eq!(c.unit, unit, "{}.{}", spec.name, c.name);
+        }
+        let bare = spec.columns.iter().filter(|c| c.unit == "ns" && !c.name.ends_with("_ns"));
+        assert_eq!(bare.map(|c| c.name).collect::<Vec<_>>(), [""; 0], "{}", spec.name);
+    }
+}
+
+#[test]
+fn every_analysis_is_explained_and_declares_what_it_gives() {
+    for analysis in ANALYSES {
+        let stem = analysis.stem();
+        let page = analysis.explain();
+        assert!(page.len() > 400, "{stem}: a page of {} characters", page.len());
+        assert!(page.contains(stem), "{stem}: the page does not name it");
+        assert!(!analysis.title().is_empty() && !analysis.tables().is_empty(), "{stem}");
+        assert_eq!(find(stem).map(|a| a.stem()), Some(stem));
+        println!("{stem}: {}", analysis.title());
+        for spec in TOOLS.iter().flat_map(|t| analysis.declared(*t).iter().copied()) {
+            println!("  {} ({} columns, by {}): {}", spec.name, spec.columns.len(), spec.order, spec.doc.trim());
+        }
+    }
+    assert_eq!(find("no such analysis").map(|a| a.stem()), None);
+}
+
+/// Top-level modules, each may use those before it.
+const LAYERS: [&str; 8] = ["units", "error", "model", "read", "analysis", "pipeline", "report", "cli"];
+
+/// Arrows that point backwards on purpose: an error may carry the health of the file it is about.
+const ALLOWED: [(&str, &str); 1] = [("error", "model")];
+
+/// Top-level modules that a file of module `own` names: `crate::x`, and `super::` out of the module.
+fn named(text: &str, depth: usize) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let word = |rest: &str| rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    for (at, path) in text.match_indices("crate::") {
+        // `use crate::{a, b::c}` names several
+        let rest = &text[at + path.len()..];
+        match rest.strip_prefix('{') {
+            None => drop(found.insert(&rest[..word(rest)])),
+            Some(list) => {
+                let mut open = 0;
+                let end = list.find('}').map_or(list.len(), |_| {
+                    list.find(|c| {
+                        open += i32::from(c == '{') - i32::from(c == '}');
+                        open < 0
+                    })
+                    .unwrap_or(list.len())
+                });
+                for part in list[..end].split(',').map(str::trim) {
+                    found.insert(&part[..word(part)]);
+                }
+            }
+        }
+    }
+    let up = "super::".repeat(depth);
+    for (at, path) in text.match_indices(&up) {
+        let rest = &text[at + path.len()..];
+        found.insert(&rest[..word(rest)]);
+    }
+    found.retain(|m| LAYERS.contains(m));
+    found
+}
+
+#[test]
+fn modules_depend_on_each_other_one_way_only() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let level = |m: &str| LAYERS.iter().position(|l| *l == m);
+    let (mut files, mut arrows) = (0, 0);
+    for file in shared::files_below(&src) {
+        let path = file.strip_prefix(&src).expect("below src").to_path_buf();
+        let parts: Vec<String> = path.with_extension("").iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        if path.extension().is_none_or(|e| e != "rs") || ["lib", "main"].contains(&parts[0].as_str()) {
+            continue;
+        }
+        let own = parts[0].as_str();
+        let from = level(own).unwrap_or_else(|| panic!("{own} has no place among {LAYERS:?}"));
+        let depth = parts.iter().filter(|p| *p != "mod").count();
+        let text = std::fs::read_to_string(&file).expect("a source file can be read");
+        files += 1;
+        for to in named(&text, depth) {
+            arrows += usize::from(to != own);
+            let forward = level(to).is_some_and(|t| t <= from) || ALLOWED.contains(&(own, to));
+            assert!(forward, "{}: {own} must not use {to}", path.display());
+        }
+    }
+    assert!(files > 50 && arrows > 50, "{files} files, {arrows} arrows: the scan sees too little");
+}
+
+#[test]
+fn the_scan_sees_every_way_to_name_a_module() {
+    let of = |text, depth| named(text, depth).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("use crate::cli::x;", 1), ["cli"]);
+    assert_eq!(of("use crate::{cli::{a, b}, report, other};", 1), ["cli", "report"]);
+    assert_eq!(of("fn f() { crate::read::load::load(); }", 1), ["read"]);
+    assert_eq!(of("use super::super::report::x;", 2), ["report"]);
+    assert_eq!(of("use super::read;", 2), [""; 0]);
+}
