@@ -96,7 +96,7 @@ impl Outcome {
             table.push(inventory::HealthRow {
                 rank: None,
                 file: &r.input.shown,
-                counter: "file_refused",
+                counter: Counter::FileRefused.spec().name,
                 severity: if r.input.named || !r.error.is_foreign() { "fatal" } else { "info" },
                 count: 1,
                 first_byte: None,

@@ -100,7 +100,7 @@ counters! {
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity (D26)";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read (D27)";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it (D27)";
-    Interleaved "file_interleaved" Fatal "two writers wrote to this file (D27)";
+    FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info where it is just no trace)";
     TrailingGarbage "gzip_trailing_bytes" Repair "bytes after the compressed data were ignored";
     LegacyCategory "category_legacy" Info "categories spelled as in 2021 (D28)";
     UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, not in the analyses";
@@ -111,7 +111,6 @@ counters! {
     SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time (D33)";
     OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree (D34)";
     OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree (D34)";
-    RankDuplicate "rank_duplicate" Fatal "two files claim one rank (D35)";
     Unfinished "event_unfinished" Info "host events cut at the end of the capture (D36)";
     NumberAsString "number_as_string" Repair "numbers written as text (D37)";
     GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record (D38)";

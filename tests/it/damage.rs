@@ -440,7 +440,7 @@ fn analyses_bear_what_damage_leaves() {
             let mut damaged = text.clone();
             damaged[at] = *b"\"{}],9e-.0\\".get(i % 11).unwrap();
             std::fs::write(&path, damaged).unwrap();
-            let _ = try_run(&[path.clone()], &options);
+            let _ = try_run(std::slice::from_ref(&path), &options);
         }
     }
 }
