@@ -175,12 +175,12 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
         gaps.iter().map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until))).collect();
     for w in trace.windows(work, &options.model) {
         let mut sums = Sums::default();
-        let mut host: BTreeMap<(&'static str, (&str, &str)), (Ns, u64)> = BTreeMap::new();
+        let mut host: BTreeMap<UseKey, (Ns, u64)> = BTreeMap::new();
         for part in &w.parts {
             let first = gaps.partition_point(|g| g.span.end <= part.start);
             for (gap, used) in gaps.iter().zip(&uses).skip(first).take_while(|(g, _)| g.span.start < part.end) {
                 gap.add_to(&mut sums, *part);
-                let mut here: BTreeMap<(&'static str, (&str, &str)), Ns> = BTreeMap::new();
+                let mut here: BTreeMap<UseKey, Ns> = BTreeMap::new();
                 for u in used {
                     let time = u.span.intersect(*part).len();
                     if time > 0 {
@@ -221,6 +221,9 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     out.gaps.extend(gaps.iter().map(|g| (work.device, None, *g, 0)));
     streams(trace, work, options, &busy, default_thread, out);
 }
+
+/// Kind of host activity, and names of its event and of the frame that called it.
+type UseKey<'a> = (&'static str, (&'a str, &'a str));
 
 type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
 

@@ -50,8 +50,11 @@ const SETS: [(&str, &str, u32); 2] = [
 /// Folders of the reference that hold none of these four analyses.
 const OTHER_FOLDERS: [&str; 2] = ["memory_timeline", "trace_diff"];
 
+/// Folder, table, row, the reference's value, ours, and why.
+type Difference = (&'static str, &'static str, &'static str, Option<f64>, Option<f64>, &'static str);
+
 /// Where hta answers otherwise on purpose: folder, table, key, what HTA says, what hta says, why.
-const DIFFERENCES: [(&str, &str, &str, Option<f64>, Option<f64>, &str); 3] = [
+const DIFFERENCES: [Difference; 3] = [
     (
         "h100_qwen",
         "idle_time_breakdown",

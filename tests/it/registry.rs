@@ -53,7 +53,7 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
             for batch in answer.batches() {
                 assert!(known.contains(batch.spec.name), "{} is not declared", batch.spec.name);
                 follows_its_declaration(batch);
-                if batch.len() > 0 {
+                if !batch.is_empty() {
                     filled.insert(batch.spec.name);
                 }
             }
