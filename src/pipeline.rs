@@ -53,8 +53,6 @@ pub struct Request<'a> {
     pub load: LoadOptions,
     /// Ranks to keep; all when empty.
     pub ranks: &'a [(u32, u32)],
-    /// Stop at the first loss.
-    pub strict: bool,
 }
 
 /// A file that was not analysed.

@@ -88,7 +88,6 @@ pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
         options: &options,
         load: args.traces.load(false, false),
         ranks: args.traces.rank_ranges(),
-        strict: args.traces.strict,
     };
     let keep = Keep { table, rows: Mutex::default() };
     let outcome = args.traces.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;

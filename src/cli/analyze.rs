@@ -46,7 +46,6 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         options: &options,
         load: args.traces.load(!args.no_events, args.keep_args),
         ranks: args.traces.rank_ranges(),
-        strict: args.traces.strict,
     };
     let outcome = args.traces.on_threads(|| run_pipeline(&request, &folder, &Bar::default()))??;
     if args.traces.strict && outcome.has_loss() {

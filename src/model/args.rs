@@ -261,11 +261,6 @@ impl ArgColumns {
         }
         self.quoted_ids = self.quoted_ids.iter().filter_map(|(r, arg)| Some((map(*r)?, *arg))).collect();
     }
-
-    /// Bytes held by the columns.
-    pub fn heap_bytes(&self) -> usize {
-        self.columns.iter().map(|c| c.rows.capacity() * 4 + c.vals.capacity() * 8).sum()
-    }
 }
 
 #[cfg(test)]

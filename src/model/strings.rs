@@ -80,11 +80,6 @@ impl Interner {
         false
     }
 
-    /// Bytes of all distinct texts together.
-    pub fn text_bytes(&self) -> usize {
-        self.arena.len()
-    }
-
     /// All texts with their ids, in order of id.
     pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
         (0..self.ends.len() as u32).map(|i| (StrId(i), slot(&self.arena, &self.ends, i)))

@@ -134,7 +134,6 @@ pub fn try_run(paths: &[PathBuf], options: &Options) -> Result<Answer, RunError>
         options,
         load: LoadOptions { event_args: false, ..LoadOptions::default() },
         ranks: &[],
-        strict: false,
     };
     let outcome = run(&request, &keep, &Quiet)?;
     let streamed = keep.0.into_inner().expect("no test thread panics while holding it");

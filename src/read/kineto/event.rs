@@ -37,7 +37,6 @@ pub enum Rules {
 /// Tokens of one event.
 #[derive(Default)]
 pub struct Scratch {
-    first_key: Token,
     ph: Token,
     cat: Token,
     name: Token,
@@ -67,11 +66,6 @@ impl Scratch {
         args.clear();
         rest.clear();
         *self = Scratch { args, rest, ..Scratch::default() };
-    }
-
-    /// The event's first key, with which the next one is expected to begin.
-    pub fn first_key(&self) -> Token {
-        self.first_key
     }
 
     /// Whether reading stopped inside `args`, with all that identifies the event before it.
@@ -199,9 +193,6 @@ impl EventReader {
             let key = c.string()?;
             c.expect(b':')?;
             let s = &mut self.scratch;
-            if s.first_key.kind == Kind::Absent {
-                s.first_key = key;
-            }
             let unescaped;
             let name = match key.kind {
                 Kind::Escaped => {
