@@ -13,7 +13,8 @@
 //! all. A rank's trace is read, mapped and dropped; what is kept of it is bounded, so that a job of any
 //! number of ranks fits. Row tables are written rank by rank.
 //!
-//! One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
+//! Inside `analysis`, [`analysis::across`] joins the ranks once (match, align, waits) for all analyses that compare
+//! them. One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
 //! mapping and reducing together without knowing the command line, so that tests and programs run what
 //! `hta analyze` runs. And Polars is met through copied columns of small tables (`analysis::summary`), so the
 //! crate has no `unsafe` at all.

@@ -3,6 +3,7 @@
 //! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
 //! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
 
+use crate::analysis::across::{Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::error::{ReadError, SetError};
@@ -126,7 +127,7 @@ pub enum RunError {
 }
 
 /// One rank to load.
-struct Job {
+struct Task {
     input: usize,
     rank: u32,
     source: RankSource,
@@ -138,6 +139,7 @@ struct Done {
     file: String,
     partials: Vec<Partial>,
     inventory: Partial,
+    part: Option<Part>,
     health: Health,
     era: TimeEra,
     base: Option<i64>,
@@ -153,8 +155,8 @@ struct Done {
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
     let mut claims = Claims::peek(request.inputs);
     loop {
-        let jobs = claims.jobs(request)?;
-        match attempt(request, &claims, jobs, sink, progress)? {
+        let tasks = claims.tasks(request)?;
+        match attempt(request, &claims, tasks, sink, progress)? {
             Attempt::Finished(outcome) => return Ok(*outcome),
             // a rank stood behind the events: number the set again with what is known now
             Attempt::Claimed(input, rank) => claims.ranks[input] = Some(rank),
@@ -195,68 +197,68 @@ impl Claims {
     }
 
     /// Jobs in order of rank.
-    fn jobs(&self, request: &Request) -> Result<Vec<Job>, RunError> {
+    fn tasks(&self, request: &Request) -> Result<Vec<Task>, RunError> {
         let usable: Vec<usize> = (0..request.inputs.len()).filter(|&i| self.refused[i].is_none()).collect();
         let inputs: Vec<Input> = usable.iter().map(|&i| request.inputs[i].clone()).collect();
         let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
         let assigned = assign_ranks(&inputs, &claims);
-        let mut jobs: Vec<Job> =
-            usable.iter().zip(assigned).map(|(&input, (rank, source))| Job { input, rank, source }).collect();
-        jobs.sort_by_key(|j| (j.rank, j.input));
-        for pair in jobs.windows(2) {
+        let mut tasks: Vec<Task> =
+            usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
+        tasks.sort_by_key(|j| (j.rank, j.input));
+        for pair in tasks.windows(2) {
             // a name may lie: what the file says behind its events would decide, so only two claims of
             // the files themselves are final here
             if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
                 return Err(duplicate(request, &pair[0], &pair[1]));
             }
         }
-        let known: Vec<String> = jobs.iter().map(|j| j.rank.to_string()).collect();
+        let known: Vec<String> = tasks.iter().map(|j| j.rank.to_string()).collect();
         if !request.ranks.is_empty() {
-            jobs.retain(|j| request.ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
-            if jobs.is_empty() && !known.is_empty() {
+            tasks.retain(|j| request.ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+            if tasks.is_empty() && !known.is_empty() {
                 return Err(RunError::NoSuchRank(known.join(", ")));
             }
         }
-        Ok(jobs)
+        Ok(tasks)
     }
 }
 
-fn duplicate(request: &Request, a: &Job, b: &Job) -> RunError {
-    let shown = |j: &Job| request.inputs[j.input].shown.clone();
+fn duplicate(request: &Request, a: &Task, b: &Task) -> RunError {
+    let shown = |j: &Task| request.inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
 }
 
 fn attempt(
     request: &Request,
     claims: &Claims,
-    jobs: Vec<Job>,
+    tasks: Vec<Task>,
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
     // two names or positions with one rank: settle before anything is written, by reading their claims
-    if let Some(pair) = jobs.windows(2).find(|p| p[0].rank == p[1].rank) {
-        for job in pair.iter().filter(|j| j.source != RankSource::File) {
-            let full = load(&request.inputs[job.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+    if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
+        for task in pair.iter().filter(|j| j.source != RankSource::File) {
+            let full = load(&request.inputs[task.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
             if let Some(rank) = full.ok().and_then(|l| l.meta.rank)
-                && rank != job.rank
+                && rank != task.rank
             {
-                return Ok(Attempt::Claimed(job.input, rank));
+                return Ok(Attempt::Claimed(task.input, rank));
             }
         }
         return Err(duplicate(request, &pair[0], &pair[1]));
     }
     let threads = rayon::current_num_threads();
-    let spread = if threads > 1 && jobs.len() < threads { Spread::AllCores } else { Spread::Inline };
+    let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
     let count = ByteCount::default();
-    let size = |j: &Job| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
-    progress.start(jobs.len(), jobs.iter().map(size).sum(), &count);
+    let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
+    progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = Mutex::new(InOrder { next: 0, waiting: BTreeMap::new(), error: None });
-    let results: Vec<Result<Done, Failure>> = jobs
+    let results: Vec<Result<Done, Failure>> = tasks
         .par_iter()
         .enumerate()
         .with_max_len(1)
-        .map(|(i, job)| {
-            let result = one(request, job, spread, &count, sink);
+        .map(|(i, task)| {
+            let result = one(request, task, tasks.len() > 1, spread, &count, sink);
             let rows = match &result {
                 Ok((_, rows)) => rows.clone(),
                 Err(_) => Vec::new(),
@@ -278,18 +280,18 @@ fn attempt(
         }
     }
     let mut done = Vec::new();
-    for (job, result) in jobs.iter().zip(results) {
+    for (task, result) in tasks.iter().zip(results) {
         match result {
             Ok(d) => done.push(d),
-            Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(job.input, rank)),
-            Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[job.input].clone(), error }),
+            Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(task.input, rank)),
+            Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[task.input].clone(), error }),
             Err(Failure::Write(source)) => return Err(RunError::Write { what: "the events".to_string(), source }),
         }
     }
     if done.is_empty() {
         return Err(RunError::NothingReadable(refused));
     }
-    Ok(Attempt::Finished(Box::new(reduce(request, &jobs, done, refused))))
+    Ok(Attempt::Finished(Box::new(reduce(request, &tasks, done, refused))))
 }
 
 /// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
@@ -315,22 +317,23 @@ enum Failure {
 
 fn one(
     request: &Request,
-    job: &Job,
+    task: &Task,
+    has_peers: bool,
     spread: Spread,
     count: &ByteCount,
     sink: &dyn RowSink,
 ) -> Result<(Done, Vec<Batch>), Failure> {
-    let input = &request.inputs[job.input];
+    let input = &request.inputs[task.input];
     let Loaded { columns, meta, unpacked_bytes } = load(input, request.load, spread, count).map_err(Failure::Read)?;
-    let mut source = job.source;
+    let mut source = task.source;
     if let Some(rank) = meta.rank {
-        if rank != job.rank {
+        if rank != task.rank {
             return Err(Failure::Claims(rank));
         }
         source = RankSource::File;
     }
     let options = request.options;
-    let trace = RankTrace::new(job.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     sink.trace(&trace).map_err(Failure::Write)?;
     let mut rows = Vec::new();
     let mut take = |mapped: Mapped| {
@@ -339,8 +342,11 @@ fn one(
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
+    let joins = request.analyses.iter().any(|a| a.joins_ranks());
+    let part = joins.then(|| Part::new(&trace, options, has_peers));
     let done = Done {
         rank: trace.rank,
+        part,
         file: trace.file,
         partials,
         inventory,
@@ -374,12 +380,12 @@ fn hand_over(order: &Mutex<InOrder>, index: usize, rows: Vec<Batch>, sink: &dyn 
     }
 }
 
-fn reduce(request: &Request, jobs: &[Job], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {
+fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {
     let mut health = Health::default();
-    for job in jobs.iter().filter(|j| j.source == RankSource::Position) {
+    for task in tasks.iter().filter(|j| j.source == RankSource::Position) {
         // a file that was read may have told its rank behind its events
-        if done.iter().any(|d| d.rank == job.rank) {
-            health.note(Counter::RankByPosition, &request.inputs[job.input].shown);
+        if done.iter().any(|d| d.rank == task.rank) {
+            health.note(Counter::RankByPosition, &request.inputs[task.input].shown);
         }
     }
     let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
@@ -398,21 +404,28 @@ fn reduce(request: &Request, jobs: &[Job], done: Vec<Done>, refused: Vec<Refused
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
     let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); request.analyses.len()];
-    let (mut inventory, mut rank_health) = (Vec::new(), Vec::new());
+    let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
     for d in done {
         for (list, partial) in per_analysis.iter_mut().zip(d.partials) {
             list.push(partial);
         }
         inventory.push(d.inventory);
+        parts.extend(d.part);
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
+    let job = Job::join(parts, request.options.across.clock);
+    inventory.iter_mut().zip(&job.parts).zip(&job.clocks).for_each(|((i, part), clock)| {
+        if i.rank == part.rank {
+            inventory::set_clock(i, clock);
+        }
+    });
     let outputs = request
         .analyses
         .iter()
         .zip(&per_analysis)
-        .map(|(a, partials)| (*a, a.reduce(partials, request.options)))
+        .map(|(a, partials)| (*a, a.reduce(partials, &job, request.options)))
         .collect();
     Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes }
 }

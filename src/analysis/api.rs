@@ -1,5 +1,6 @@
 //! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
 
+use super::across::{ClockMode, Job};
 use crate::model::rank_trace::{ModelOptions, RankTrace};
 use crate::model::schema::{Batch, TableSpec};
 use crate::units::Ns;
@@ -40,6 +41,51 @@ pub struct Options {
     pub top: usize,
     pub kernel_keys: KernelKeys,
     pub compat: Option<Compat>,
+    pub across: AcrossOptions,
+}
+
+/// How waiting and transferring are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitMethod {
+    /// By the last arrival.
+    #[default]
+    Arrival,
+    /// As the TensorBoard plugin does: the shortest of the ranks' durations is the transfer.
+    Shortest,
+}
+
+/// How slowdown is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplayMethod {
+    /// Replay of the recorded dependencies.
+    #[default]
+    Replay,
+    /// The what-if analysis of the OSDI'25 paper, on its own timeline format.
+    Published,
+}
+
+/// What the analyses across ranks are told.
+#[derive(Debug, Clone)]
+pub struct AcrossOptions {
+    pub clock: ClockMode,
+    pub wait: WaitMethod,
+    pub replay: ReplayMethod,
+    /// Gain from which a rank is named, percent of the median step.
+    pub straggler_min_pct: f64,
+    /// Process groups to answer for, by name or description; all when empty.
+    pub groups: Vec<String>,
+}
+
+impl Default for AcrossOptions {
+    fn default() -> Self {
+        Self {
+            clock: ClockMode::default(),
+            wait: WaitMethod::default(),
+            replay: ReplayMethod::default(),
+            straggler_min_pct: 5.0,
+            groups: Vec::new(),
+        }
+    }
 }
 
 /// One rank's bounded contribution.
@@ -133,8 +179,17 @@ pub trait Analysis: Sync {
     }
     /// One rank. Pure, so ranks run in parallel.
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
-    /// All ranks, in order of rank.
-    fn reduce(&self, partials: &[Partial], options: &Options) -> Output;
+    /// Whether it compares ranks: only then are they joined.
+    fn joins_ranks(&self) -> bool {
+        false
+    }
+    /// All ranks, in order of rank. `job` has no ranks unless an analysis of the run joins them.
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
+
+    /// Tables it writes by another method than its first.
+    fn method_tables(&self, _across: &AcrossOptions) -> Option<&'static [&'static TableSpec]> {
+        None
+    }
 
     /// Tables for the chosen definitions.
     fn declared(&self, compat: Option<Compat>) -> &'static [&'static TableSpec] {

@@ -1,5 +1,6 @@
 //! Temporal breakdown: what a device was doing at each instant.
 
+use super::across::Job;
 use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
 use super::compat::{hta, tracelens};
 use super::population::{Group, groups, plural, reasons, several_devices};
@@ -107,7 +108,7 @@ impl Analysis for Breakdown {
         Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason } }
     }
 
-    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));
         }

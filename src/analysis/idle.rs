@@ -3,6 +3,7 @@
 //! Gaps of a device are classified once, over the whole capture, and then cut by the windows; so the
 //! parts of steps and of what lies outside them add up to the capture's.
 
+use super::across::Job;
 use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
 use super::compat::hta;
 use super::gaps::{Classifier, Gap, Rest, Sums, busiest_launcher};
@@ -120,7 +121,7 @@ impl Analysis for Idle {
         }
     }
 
-    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));
         }

@@ -1,15 +1,17 @@
 //! The tables that every run leaves, whatever analyses it ran: ranks, steps, health, kernels.
 
+use super::across::Clock;
 use super::api::{Mapped, Partial};
-use super::overlap::kind_of;
 use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::health::Counter;
 use crate::model::rank_trace::{ModelOptions, RankTrace};
 use crate::model::rules::copy_kind;
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::schema::{Batch, Cell, TableSpec, Text};
 use crate::model::timeline::Work;
 use crate::table;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
+use std::sync::Arc;
 
 table! {
     /// One row per rank.
@@ -35,7 +37,14 @@ table! {
         last_ts_ns: i64, "ns", "end of the capture";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
-        clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times; null: not aligned yet";
+        clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times at clock_at_ts_ns, 0 where nothing is applied; null: no analysis of the run compares ranks";
+        clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
+        clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";
+        clock_residual_ns: Option<i64>, "ns", "median absolute deviation of its ends from those of the other ranks";
+        clock_drift_ns_per_s: Option<i64>, "ns/s", "change of the offset, as found";
+        clock_is_linear: Option<bool>, "", "the drift is beyond chance: the offset at t is clock_offset_ns + drift x (t - clock_at_ts_ns)";
+        clock_at_ts_ns: Option<i64>, "ns", "time at which the offset holds";
+        clock_instances: Option<u32>, "", "collectives used";
     }
 }
 
@@ -147,8 +156,40 @@ fn rank(trace: &RankTrace) -> Batch {
         step_rule: trace.steps.rule.name(),
         step_count: trace.steps.steps.len() as u32,
         clock_offset_ns: None,
+        clock_state: None,
+        clock_found_ns: None,
+        clock_residual_ns: None,
+        clock_drift_ns_per_s: None,
+        clock_is_linear: None,
+        clock_at_ts_ns: None,
+        clock_instances: None,
     });
     table.finish()
+}
+
+/// Enters what the ends of collectives said about a rank's clock, which is known when all ranks are.
+pub fn set_clock(partial: &mut Partial, clock: &Clock) {
+    let state = match (clock.is_applied, clock.is_aligned) {
+        (true, _) => "applied",
+        (false, true) => "reported",
+        (false, false) => "unaligned",
+    };
+    let mut text = <Option<Text> as Cell>::Builder::default();
+    <Option<Text> as Cell>::push(&mut text, Some(state));
+    let int = |v: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![v])) };
+    let columns: [(&str, ArrayRef); 8] = [
+        ("clock_offset_ns", int(if clock.is_applied { clock.offset } else { 0 })),
+        ("clock_state", <Option<Text> as Cell>::finish(text)),
+        ("clock_found_ns", int(clock.offset)),
+        ("clock_residual_ns", int(clock.residual)),
+        ("clock_drift_ns_per_s", int(clock.drift)),
+        ("clock_is_linear", Arc::new(BooleanArray::from(vec![clock.is_linear]))),
+        ("clock_at_ts_ns", int(clock.at)),
+        ("clock_instances", Arc::new(UInt32Array::from(vec![clock.instances]))),
+    ];
+    for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name && t.len() == 1) {
+        table.replace(&columns);
+    }
 }
 
 fn steps(trace: &RankTrace) -> Batch {
@@ -233,7 +274,7 @@ fn kernels(trace: &RankTrace, options: &ModelOptions) -> Batch {
     for a in &trace.activities {
         let launch = a.launch.map(|l| trace.span(l));
         let sub_kind = match a.work {
-            Work::Communication => Some(kind_of(trace, a)),
+            Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
             Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
             Work::Compute => None,
         };

@@ -1,5 +1,6 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
+use super::across::Job;
 use super::api::{Align, Analysis, Certainty, Compat, Finding, KernelKeys, Mapped, Options, Output, Partial, View};
 use super::compat::hta;
 use super::population::reasons;
@@ -107,7 +108,7 @@ impl Analysis for Kernels {
         }
     }
 
-    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
             Some(Compat::Hta) => return hta::reduce_kernels(partials),
             Some(compat) => return super::compat::concatenated(partials, self.compat_tables(compat)),
@@ -242,7 +243,7 @@ const UNLINKED: &str = "[unlinked]";
 fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
     let args = &trace.columns.args;
     let kind = match a.work {
-        Work::Communication => Some(super::overlap::kind_of(trace, a)),
+        Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
         Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
         Work::Compute => None,
     };

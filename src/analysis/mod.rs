@@ -1,7 +1,10 @@
 //! Analyses: one rank to a bounded partial (`map`), all partials to tables and findings (`reduce`). Pure.
 
+pub mod across;
 pub mod api;
 pub mod breakdown;
+mod collective_tables;
+pub mod collectives;
 pub mod compat;
 pub mod gaps;
 pub mod host_activity;
@@ -12,4 +15,9 @@ pub mod kernels;
 pub mod overlap;
 pub mod population;
 pub mod registry;
+pub mod shortest;
+pub mod stragglers;
 pub mod summary;
+pub mod sync;
+mod sync_shortest;
+pub mod what_if;

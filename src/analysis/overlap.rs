@@ -1,14 +1,12 @@
 //! Overlap: how much of communication is hidden under compute.
 
+use super::across::Job;
 use super::api::{Align, Analysis, Compat, Mapped, Options, Output, Partial, View};
 use super::breakdown::bar;
 use super::compat::hta;
 use super::population::{groups, reasons, several_devices};
-use crate::model::args::Arg;
 use crate::model::rank_trace::RankTrace;
-use crate::model::rules::collective_kind;
 use crate::model::schema::{TableSpec, Text};
-use crate::model::strings::StrId;
 use crate::model::timeline::Work;
 use crate::table;
 use crate::units::{fmt_ns, fmt_pct, ratio};
@@ -117,7 +115,7 @@ impl Analysis for Overlap {
         }
     }
 
-    fn reduce(&self, partials: &[Partial], options: &Options) -> Output {
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));
         }
@@ -162,34 +160,6 @@ impl Analysis for Overlap {
     }
 }
 
-/// Kind of a collective: from its arguments, else from its name, else from the operator around it.
-pub fn kind_of(trace: &RankTrace, activity: &crate::model::activity::Activity) -> &'static str {
-    let from = |id: StrId| collective_kind(trace.text(id));
-    let arg = trace.columns.args.text(Arg::CollectiveName, activity.row).and_then(from);
-    let op = || activity.op.and_then(|o| collective_kind(trace.name(o)));
-    arg.or_else(|| from(activity.name)).or_else(op).unwrap_or("unknown")
-}
-
-/// Size of an element in bytes, by the profiler's name of the type.
-fn element_bytes(dtype: &str) -> Option<i64> {
-    Some(match dtype {
-        "Double" | "Long" | "ComplexFloat" | "UInt64" => 8,
-        "Float" | "Int" | "UInt32" | "ComplexHalf" => 4,
-        "Half" | "BFloat16" | "Short" | "UInt16" => 2,
-        "Byte" | "Char" | "Bool" => 1,
-        "ComplexDouble" => 16,
-        other if other.starts_with("Float8") => 1,
-        _ => return None,
-    })
-}
-
-fn message_bytes(trace: &RankTrace, row: u32) -> Option<i64> {
-    let args = &trace.columns.args;
-    let bytes = element_bytes(trace.text(args.text(Arg::Dtype, row)?))?;
-    let elements = args.int(Arg::InNelems, row).max(args.int(Arg::OutNelems, row))?;
-    elements.checked_mul(bytes)
-}
-
 fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
     let mut rows = Vec::new();
     for work in &trace.devices {
@@ -203,9 +173,11 @@ fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
         }
     }
     rows.sort_by_key(|(a, _, exposed)| (std::cmp::Reverse(*exposed), a.span.start, a.row));
+    let calls = trace.collectives();
     let mut table = OverlapKernels::default();
     for (a, covered, exposed) in rows {
-        let group = trace.columns.args.text(Arg::GroupName, a.row);
+        let call = calls.of_event(a.row);
+        let group = call.and_then(|c| calls.groups.get(c.group as usize)).and_then(|g| g.name.as_deref());
         table.push(OverlapKernelRow {
             rank: trace.rank,
             device: a.device,
@@ -213,9 +185,9 @@ fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
             event_id: a.row,
             step: a.step,
             name: trace.text(a.name),
-            kind: kind_of(trace, a),
-            process_group: group.map(|g| trace.text(g)),
-            size_bytes: message_bytes(trace, a.row),
+            kind: calls.kind_of(a.row).name(),
+            process_group: group,
+            size_bytes: call.and_then(|c| c.bytes),
             ts_ns: a.span.start,
             dur_ns: a.span.len(),
             covered_ns: covered,

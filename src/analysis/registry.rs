@@ -4,8 +4,16 @@
 use super::api::Analysis;
 
 /// Every analysis, in the order of the report.
-pub const ANALYSES: &[&dyn Analysis] =
-    &[&super::breakdown::Breakdown, &super::overlap::Overlap, &super::idle::Idle, &super::kernels::Kernels];
+pub const ANALYSES: &[&dyn Analysis] = &[
+    &super::breakdown::Breakdown,
+    &super::stragglers::Stragglers,
+    &super::sync::Sync,
+    &super::overlap::Overlap,
+    &super::idle::Idle,
+    &super::kernels::Kernels,
+    &super::collectives::CollectivesOf,
+    &super::what_if::WhatIf,
+];
 
 /// The analysis with this stem.
 pub fn find(stem: &str) -> Option<&'static dyn Analysis> {

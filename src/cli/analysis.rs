@@ -5,6 +5,7 @@ use super::args::TraceArgs;
 use super::exit::Exit;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
+use crate::analysis::api::{Options, ReplayMethod, WaitMethod};
 use crate::analysis::registry::find;
 use crate::error::SetError;
 use crate::model::rank_trace::RankTrace;
@@ -27,6 +28,9 @@ pub struct AnalysisArgs {
     /// Which of the analysis' tables (csv, json, parquet)
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
+    /// `sync`: arrival, or shortest as the TensorBoard plugin does; `what-if`: replay, or published as in the paper
+    #[arg(long, value_enum)]
+    method: Option<MethodArg>,
     /// File to write to instead of standard output
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -38,6 +42,36 @@ pub enum Format {
     Csv,
     Json,
     Parquet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    Arrival,
+    Shortest,
+    Replay,
+    Published,
+}
+
+/// Enters the method, where the analysis has it.
+fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Result<(), SetError> {
+    let across = &mut options.across;
+    match (stem, method) {
+        (_, None) => {}
+        ("sync", Some(MethodArg::Arrival)) => across.wait = WaitMethod::Arrival,
+        ("sync", Some(MethodArg::Shortest)) => across.wait = WaitMethod::Shortest,
+        ("what-if", Some(MethodArg::Replay)) => across.replay = ReplayMethod::Replay,
+        ("what-if", Some(MethodArg::Published)) => across.replay = ReplayMethod::Published,
+        (_, Some(method)) => {
+            let value = format!("{method:?}").to_lowercase();
+            let reason = match stem {
+                "sync" => "expected arrival or shortest".to_string(),
+                "what-if" => "expected replay or published".to_string(),
+                _ => "this analysis has one method".to_string(),
+            };
+            return Err(SetError::Argument { option: "--method", value, reason });
+        }
+    }
+    Ok(())
 }
 
 /// Keeps the rows of the table that is printed.
@@ -61,8 +95,10 @@ impl RowSink for Keep {
 pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let analyses = [analysis];
-    let options = args.traces.options(&analyses)?;
-    let declared = analysis.declared(options.compat);
+    let mut options = args.traces.options(&analyses)?;
+    choose(stem, args.method, &mut options)?;
+    let of_method = analysis.method_tables(&options.across).filter(|_| options.compat.is_none());
+    let declared = of_method.unwrap_or_else(|| analysis.declared(options.compat));
     let table = match &args.table {
         None => declared.first().copied(),
         Some(name) => declared.iter().find(|s| s.name == name).copied(),

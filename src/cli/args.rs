@@ -1,6 +1,7 @@
 //! Arguments that all commands on traces share, and what they mean for the library.
 
-use crate::analysis::api::{Analysis, Compat, KernelKeys, Options};
+use crate::analysis::across::ClockMode;
+use crate::analysis::api::{AcrossOptions, Analysis, Compat, KernelKeys, Options};
 use crate::error::SetError;
 use crate::model::rank_trace::{ModelOptions, StepFilter};
 use crate::model::rules::{BUILTIN, Rules};
@@ -45,6 +46,15 @@ pub struct TraceArgs {
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
+    /// Clocks of ranks: corrected by the ends of collectives where that is clear, always, or never
+    #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
+    pub clock: ClockArg,
+    /// Gain from which a rank is named as a straggler, percent of the median step
+    #[arg(long, value_name = "PCT", default_value_t = 5.0)]
+    pub straggler_min_pct: f64,
+    /// Only these process groups, by name or description
+    #[arg(long, value_name = "NAME")]
+    pub group: Vec<String>,
     /// Kernel rules that come before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -77,6 +87,13 @@ pub enum ByArg {
     Op,
     Shape,
     Stream,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ClockArg {
+    Auto,
+    Collectives,
+    None,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -207,6 +224,16 @@ impl TraceArgs {
                 stream: self.by.contains(&ByArg::Stream),
             },
             compat,
+            across: AcrossOptions {
+                clock: match self.clock {
+                    ClockArg::Auto => ClockMode::Auto,
+                    ClockArg::Collectives => ClockMode::Collectives,
+                    ClockArg::None => ClockMode::None,
+                },
+                straggler_min_pct: self.straggler_min_pct,
+                groups: self.group.clone(),
+                ..AcrossOptions::default()
+            },
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use super::output::print;
-use crate::analysis::api::Compat;
+use crate::analysis::api::{AcrossOptions, Compat, WaitMethod};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::error::SetError;
@@ -19,6 +19,8 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
     ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),
     ("health", "what was repaired, dropped or odd; exit codes", include_str!("explain/health.md")),
+    ("clocks", "offsets between ranks: how found, when applied, how far to trust", include_str!("explain/clocks.md")),
+    ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
 ];
 
@@ -29,7 +31,9 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
         out.push_str(a.explain().trim_end());
         out.push('\n');
         let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| a.compat_tables(*c));
-        for spec in a.tables().iter().chain(compat) {
+        let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
+        let of_method = a.method_tables(&other).unwrap_or_default();
+        for spec in a.tables().iter().chain(of_method).chain(compat) {
             table(&mut out, spec);
         }
     } else if let Some(spec) = tables().find(|t| t.name == name) {

@@ -7,12 +7,18 @@ use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use std::fmt::Write;
 
+/// Width of the tables' names.
+const WIDTH: usize = 64;
+
 pub fn run() -> anyhow::Result<Exit> {
     let mut out = String::from("analyses\n");
     for a in ANALYSES {
         let _ = writeln!(out, "  {:<11} {}", a.stem(), a.title());
         let names: Vec<&str> = a.tables().iter().map(|t| t.name).collect();
-        let _ = writeln!(out, "  {:<11} tables: {}", "", names.join(", "));
+        let tables = format!("tables: {}", names.join(", "));
+        for line in crate::report::columns::wrap(&tables, WIDTH) {
+            let _ = writeln!(out, "  {:<11} {line}", "");
+        }
     }
     let names: Vec<&str> = inventory::TABLES.iter().map(|t| t.name).collect();
     let _ = writeln!(out, "\ntables of every run\n  {}, events", names.join(", "));

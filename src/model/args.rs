@@ -26,6 +26,8 @@ pub enum ArgType {
 pub enum Need {
     /// An analysis reads it: always loaded.
     Analysis,
+    /// An analysis reads it of events about collectives only ([`is_about_collectives`]).
+    Collectives,
     /// Only the `events` table shows it: not loaded with `--no-events`.
     Events,
 }
@@ -85,7 +87,7 @@ args! {
     Dtype: ["dtype"] "dtype" Text Analysis "" "element type of the message";
     InSplit: ["In split size"] "in_split" Text Events "" "input split sizes as text";
     OutSplit: ["Out split size"] "out_split" Text Events "" "output split sizes as text";
-    RankArg: ["Rank"] "comm_rank" Int Events "" "rank that recorded the collective";
+    RankArg: ["Rank"] "comm_rank" Int Analysis "" "rank that recorded the collective; of a broadcast, reduce, scatter or gather the root, as a position in the group";
     SrcRank: ["Src Rank"] "src_rank" Int Analysis "" "sender";
     DstRank: ["Dst Rank"] "dst_rank" Int Analysis "" "receiver";
     IsAsync: ["Is asynchronized op"] "is_async" Bool Events "" "the caller does not wait";
@@ -118,10 +120,10 @@ args! {
     EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";
     SeqNumber: ["Sequence number"] "sequence_number" Int Events "" "autograd sequence number";
     FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Events "" "forward thread (the profiler's small number)";
-    InputDims: ["Input Dims", "Input dims"] "input_dims" Json Events "" "shape of each input";
+    InputDims: ["Input Dims", "Input dims"] "input_dims" Json Collectives "" "shape of each input";
     InputStrides: ["Input Strides"] "input_strides" Json Events "" "strides of each input";
-    InputType: ["Input type"] "input_types" Json Events "" "element type of each input";
-    ConcreteInputs: ["Concrete Inputs"] "concrete_inputs" Json Events "" "scalar inputs as text";
+    InputType: ["Input type"] "input_types" Json Collectives "" "element type of each input";
+    ConcreteInputs: ["Concrete Inputs"] "concrete_inputs" Json Collectives "" "scalar inputs as text";
     CallStack: ["Call stack"] "call_stack" Text Events "" "frames joined by `;`, innermost first";
     ModuleHierarchy: ["Module Hierarchy"] "module_hierarchy" Text Events "" "TorchScript modules";
     Backend: ["Backend"] "backend" Text Events "" "delegate backend";
@@ -134,6 +136,13 @@ args! {
     PythonThread: ["Python thread"] "python_thread" Int Events "" "the profiler's number of the thread";
     CallFrom: ["CallFrom"] "call_from" Text Events "" "caller, file:line";
     Finished: ["finished"] "finished" Bool Analysis "" "false: cut at the end of the window";
+    TimelineStep: ["step"] "step_arg" Int Analysis "" "step, as other writers record it (what-if timelines)";
+}
+
+/// Whether an event of this name is about a collective: its recorded inputs hold the message.
+pub fn is_about_collectives(name: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 6] = [b"record_param_comms", b"c10d::", b"nccl:", b"gloo:", b"mpi:", b"ucc:"];
+    PREFIXES.iter().any(|p| name.starts_with(p))
 }
 
 impl Arg {

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod args;
 pub mod builder;
 pub mod category;
+pub mod collective;
 pub mod events;
 pub mod health;
 pub mod interval;

@@ -5,6 +5,7 @@
 use super::activity::{Activity, activities};
 use super::args::Arg;
 use super::category::{Class, refine};
+use super::collective::RankCalls;
 use super::events::Columns;
 use super::health::{Counter, Health};
 use super::meta::{Meta, RankSource};
@@ -78,6 +79,7 @@ pub struct RankTrace {
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
     threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
+    collectives: OnceLock<RankCalls>,
 }
 
 impl RankTrace {
@@ -122,6 +124,7 @@ impl RankTrace {
             devices,
             stacks,
             threads: OnceLock::new(),
+            collectives: OnceLock::new(),
         }
     }
 
@@ -171,6 +174,11 @@ impl RankTrace {
                 })
                 .collect()
         })
+    }
+
+    /// The rank's calls of collectives.
+    pub fn collectives(&self) -> &RankCalls {
+        self.collectives.get_or_init(|| RankCalls::new(self))
     }
 
     /// The pieces of one thread; none for a thread without host events.

@@ -143,6 +143,16 @@ impl Batch {
         self.len() == 0
     }
 
+    /// Puts other values into columns, which must be as long and of the declared types.
+    pub fn replace(&mut self, columns: &[(&str, ArrayRef)]) {
+        let fields = self.rows.schema();
+        let old = fields.fields().iter().zip(self.rows.columns());
+        let pick = |(f, own): (&Arc<Field>, &ArrayRef)| {
+            columns.iter().find(|(name, _)| name == f.name()).map_or_else(|| own.clone(), |(_, new)| new.clone())
+        };
+        *self = assemble(self.spec, old.map(pick).collect());
+    }
+
     /// An integer cell; `None` for null, or when there is no such integer column.
     pub fn int(&self, column: &str, row: usize) -> Option<i64> {
         let array = self.rows.column_by_name(column)?;

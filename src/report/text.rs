@@ -25,16 +25,7 @@ pub fn findings(outcome: &Outcome) -> Vec<Finding> {
 pub fn report(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
     header(&mut out, outcome, width);
-    let findings = findings(outcome);
-    if !findings.is_empty() {
-        heading(&mut out, "What matters most");
-        for (i, f) in findings.iter().take(FINDINGS).enumerate() {
-            let sentence = format!("{}. {}", i + 1, f.sentence);
-            for (k, line) in wrap(&sentence, width.saturating_sub(3)).iter().enumerate() {
-                let _ = writeln!(out, "{}{line}", if k == 0 { "" } else { "   " });
-            }
-        }
-    }
+    sentences(&mut out, outcome, width);
     problems(&mut out, outcome, width);
     for (analysis, output) in &outcome.outputs {
         for view in &output.views {
@@ -46,9 +37,25 @@ pub fn report(outcome: &Outcome, width: usize) -> String {
     out
 }
 
+/// The most expensive findings.
+fn sentences(out: &mut String, outcome: &Outcome, width: usize) {
+    let findings = findings(outcome);
+    if findings.is_empty() {
+        return;
+    }
+    heading(out, "What matters most");
+    for (i, f) in findings.iter().take(FINDINGS).enumerate() {
+        let sentence = format!("{}. {}", i + 1, f.sentence);
+        for (k, line) in wrap(&sentence, width.saturating_sub(3)).iter().enumerate() {
+            let _ = writeln!(out, "{}{line}", if k == 0 { "" } else { "   " });
+        }
+    }
+}
+
 /// The tables of one analysis, with the warnings before them.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
+    sentences(&mut out, outcome, width);
     for (_, output) in &outcome.outputs {
         for view in &output.views {
             heading(&mut out, &view.title);

@@ -177,7 +177,9 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
             but.iter().for_each(|c| drop(cells.remove(*c)));
             // paths differ from run to run, health speaks of bytes
             cells.remove("file");
-            for (column, cell) in cells.iter_mut().filter(|(c, _)| c.as_str() == "ts_ns" || c.ends_with("_ts_ns")) {
+            const TIMES: [&str; 4] = ["ts_ns", "submit_ns", "arrival_ns", "last_arrival_ns"];
+            let is_time = |c: &str| TIMES.contains(&c) || c.ends_with("_ts_ns");
+            for (column, cell) in cells.iter_mut().filter(|(c, _)| is_time(c.as_str())) {
                 if let Some(ns) = cell.as_i64() {
                     assert!(ns > 1_000_000_000_000, "{column} is no time");
                     *cell = Value::from(ns - shift);

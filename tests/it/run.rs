@@ -1,6 +1,6 @@
 //! Runs analyses through the library and keeps every table they produce.
 
-use hta::analysis::api::{Analysis, Compat, KernelKeys, Options};
+use hta::analysis::api::{AcrossOptions, Analysis, Compat, KernelKeys, Options};
 use hta::analysis::registry::ANALYSES;
 use hta::model::meta::RankSource;
 use hta::model::rank_trace::{ModelOptions, RankTrace};
@@ -31,6 +31,7 @@ pub fn options() -> Options {
         top: 16,
         kernel_keys: KernelKeys::default(),
         compat: None,
+        across: AcrossOptions::default(),
     }
 }
 

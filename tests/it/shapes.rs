@@ -70,9 +70,13 @@ fn a_trace_of_the_profilers_own_rows_gives_no_rows_and_reasons() {
     let nothing = Some("no GPU activity and no operators");
     let expected = [
         ("breakdown", nothing),
+        ("collectives", Some("no collectives recorded")),
         ("idle", nothing),
         ("kernels", Some("no GPU activity")),
         ("overlap", Some("no communication")),
+        ("stragglers", Some("no collectives recorded")),
+        ("sync", Some("no collectives recorded")),
+        ("what-if", Some("no collectives recorded")),
     ];
     assert_eq!(reasons(&path), BTreeMap::from(expected));
     let answer = answer(&[path], &options());
@@ -91,9 +95,13 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
     let path = file(dir.path(), "rank_0.json", &cpu_only(0));
     let expected = [
         ("breakdown", None),
+        ("collectives", Some("no collectives recorded")),
         ("idle", None),
         ("kernels", Some("no GPU activity")),
         ("overlap", Some("no communication")),
+        ("stragglers", Some("no collectives recorded")),
+        ("sync", Some("no collectives recorded")),
+        ("what-if", Some("no collectives recorded")),
     ];
     assert_eq!(reasons(&path), BTreeMap::from(expected));
     let answer = answer(&[path], &options());

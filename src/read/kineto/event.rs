@@ -6,7 +6,7 @@
 use super::cursor::{Cursor, Halt, Kind, Parse, Token};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use super::text::{Texts, compact, decode};
-use crate::model::args::{ARGS, Arg, ArgType, Need};
+use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
 use crate::model::category::{Class, is_launch_flow};
 use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
 use crate::model::health::{Counter, Health};
@@ -152,7 +152,7 @@ pub struct EventReader {
 
 impl EventReader {
     pub fn new(options: LoadOptions) -> Self {
-        let wanted = ARGS.iter().map(|a| options.event_args || a.need == Need::Analysis).collect();
+        let wanted = ARGS.iter().map(|a| options.event_args || a.need != Need::Events).collect();
         Self {
             columns: Columns::default(),
             shapes: FractionShapes::default(),
@@ -356,8 +356,15 @@ impl EventReader {
         if phase == b'B' {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
+        let mut about_collectives = None;
         for i in 0..self.scratch.args.len() {
             let (arg, token, key) = self.scratch.args[i];
+            if arg.spec().need == Need::Collectives
+                && !self.options.event_args
+                && !*about_collectives.get_or_insert_with(|| is_about_collectives(self.scratch.name.bytes(buf)))
+            {
+                continue;
+            }
             self.argument(row, arg, token, key, buf, at);
         }
         if !self.scratch.rest.is_empty() {

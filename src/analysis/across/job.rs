@@ -1,0 +1,89 @@
+//! All ranks as one job: what the stages found, for the analyses across ranks.
+
+use super::clock::{Clock, ClockMode, align};
+use super::matching::{Instance, Matched, Member, collectives, messages};
+use super::part::Part;
+use super::waits::{Arrivals, Outcome, Waits, root, split};
+use crate::model::collective::Call;
+use crate::model::strings::Interner;
+use crate::units::{Ns, Span};
+
+/// The joined ranks.
+pub struct Job {
+    /// By rank.
+    pub parts: Vec<Part>,
+    pub matched: Matched,
+    /// By part.
+    pub clocks: Vec<Clock>,
+    waits: Waits,
+    /// Names in the parts' local work.
+    pub names: Interner,
+}
+
+impl Job {
+    /// Runs the stages: names, match, align, waits.
+    pub fn join(mut parts: Vec<Part>, mode: ClockMode) -> Self {
+        parts.sort_by_key(|p| p.rank);
+        let names = share_names(&mut parts);
+        let mut matched = collectives(&parts);
+        let clocks = align(&parts, &matched, mode);
+        messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
+        let waits = split(&parts, &matched, &clocks);
+        Self { parts, matched, clocks, waits, names }
+    }
+
+    pub fn instances(&self) -> &[Instance] {
+        &self.matched.instances
+    }
+
+    pub fn members(&self, i: &Instance) -> &[Member] {
+        self.matched.members(i)
+    }
+
+    pub fn call(&self, m: Member) -> &Call {
+        &self.parts[m.part as usize].calls.calls[m.call as usize]
+    }
+
+    /// What came of a call; `None` when nothing matched it.
+    pub fn outcome(&self, m: Member) -> Option<Outcome> {
+        self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+    }
+
+    /// Arrivals of an instance, by index.
+    pub fn arrivals(&self, instance: usize) -> Arrivals {
+        self.waits.arrivals.get(instance).copied().unwrap_or_default()
+    }
+
+    /// The root of an instance, as recorded, else the lowest member.
+    pub fn root(&self, instance: u32) -> Option<Member> {
+        let i = self.instances().get(instance as usize)?;
+        let members = self.members(i);
+        root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
+    }
+
+    /// A time of one part on the common axis, ns.
+    pub fn aligned(&self, part: u32, t: Ns) -> Ns {
+        self.clocks[part as usize].aligned(t)
+    }
+
+    /// A span of one part on the common axis.
+    pub fn aligned_span(&self, part: u32, s: Span) -> Span {
+        Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
+    }
+}
+
+/// Puts all parts' names into one interner.
+fn share_names(parts: &mut [Part]) -> Interner {
+    let mut names = Interner::default();
+    for part in parts {
+        let own = std::mem::take(&mut part.names);
+        let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
+        let to = |id: crate::model::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
+        part.lanes.iter_mut().for_each(|l| l.local.rename(to));
+        part.origins = std::mem::take(&mut part.origins)
+            .into_iter()
+            .map(|(k, o)| (to(k), super::local::Origin { op: to(o.op), frame: to(o.frame) }))
+            .collect();
+    }
+    names
+}

@@ -1,0 +1,218 @@
+//! One rank's contribution to everything that takes several ranks: bounded by its collectives and steps.
+
+use super::hta_rows::{self, HtaRow, HtaRows};
+use super::local::{self, Local, Origin};
+use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
+use crate::analysis::host_activity::HostNames;
+use crate::analysis::shortest::{self, Worker};
+use crate::analysis::what_if::{Op, timeline};
+use crate::model::collective::RankCalls;
+use crate::model::meta::TimeEra;
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::step::StepRule;
+use crate::model::strings::{Interner, StrId};
+use crate::model::timeline::Work;
+use crate::model::window::Scope;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// One step of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartStep {
+    pub index: u32,
+    pub label: Option<i64>,
+    pub window: Span,
+    pub is_partial: bool,
+}
+
+/// What a lane did in one window, communication not yet divided into waiting and transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartWindow {
+    pub scope: Scope,
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    pub is_partial: Option<bool>,
+    pub spans: Vec<Span>,
+    /// Compute without communication, ns.
+    pub compute_only: Ns,
+    /// Compute and communication, ns.
+    pub overlapped: Ns,
+    /// Communication without compute, ns.
+    pub exposed: Ns,
+}
+
+impl PartWindow {
+    /// Length of the window, ns.
+    pub fn dur(&self) -> Ns {
+        self.spans.iter().map(|s| s.len()).sum()
+    }
+}
+
+/// A device of the rank, or its host where collectives run there.
+#[derive(Debug, Clone, Default)]
+pub struct Lane {
+    pub device: Option<i64>,
+    pub is_gpu: bool,
+    /// Communication without compute: sorted, disjoint.
+    pub exposed: Vec<Span>,
+    pub windows: Vec<PartWindow>,
+    pub local: Local,
+}
+
+/// One rank's part.
+pub struct Part {
+    pub rank: u32,
+    pub host: Option<String>,
+    pub world: Option<u32>,
+    /// Whether times are on the Unix axis, so that ranks can be compared.
+    pub has_origin: bool,
+    pub capture: Span,
+    pub step_rule: StepRule,
+    pub steps: Vec<PartStep>,
+    pub calls: RankCalls,
+    /// Per call: compute runs across its end, or (on the host) the next call was submitted before it ended. The rank
+    /// did not wait for it there.
+    pub runs_on: Vec<bool>,
+    pub lanes: Vec<Lane>,
+    pub origins: BTreeMap<StrId, Origin>,
+    /// Names in `lanes` and `origins`.
+    pub names: Interner,
+    /// Ranges for the TensorBoard plugin's method, when it is asked for.
+    pub worker: Option<Worker>,
+    /// Rows for HTA's heuristic, when it is asked for, with their names.
+    pub hta: Option<HtaRows>,
+    hta_names: Interner,
+    /// Operations of a what-if timeline, when its method is asked for; of all workers, in one file.
+    pub timeline: Vec<Op>,
+}
+
+impl Part {
+    /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
+    pub fn new(trace: &RankTrace, options: &Options, has_peers: bool) -> Self {
+        let calls = trace.collectives().clone();
+        let mut names = Interner::default();
+        let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
+        let is_compared = has_peers && !calls.calls.is_empty();
+        let lanes = if !is_compared {
+            trace.devices.iter().map(|w| lane(trace, w, options)).collect()
+        } else {
+            let hosts = HostNames::new(trace);
+            let mut lanes: Vec<Lane> = Vec::new();
+            for work in &trace.devices {
+                let cuts =
+                    cuts(trace, &calls, |c| if work.is_gpu { c.device == work.device && !c.on_host } else { true });
+                let local = if work.is_gpu {
+                    local::of_device(trace, work, cuts, options, &hosts, &mut names)
+                } else {
+                    local::of_host(trace, cuts, &hosts, &mut names)
+                };
+                lanes.push(Lane { local, ..lane(trace, work, options) });
+            }
+            if host_lane {
+                let cuts = cuts(trace, &calls, |c| c.on_host);
+                let local = local::of_host(trace, cuts, &hosts, &mut names);
+                lanes.push(Lane { local, ..Lane::default() });
+            }
+            lanes
+        };
+        let origins = if is_compared { local::origins(trace, &mut names) } else { BTreeMap::new() };
+        let step = |s: &crate::model::step::Step| PartStep {
+            index: s.index,
+            label: s.label,
+            window: s.window,
+            is_partial: s.is_partial,
+        };
+        let mut hta_names = Interner::default();
+        let hta = (options.compat == Some(Compat::Hta)).then(|| hta_rows::rows(trace, &mut hta_names));
+        Self {
+            rank: trace.rank,
+            host: trace.meta.host_name.clone(),
+            world: trace.meta.world_size,
+            has_origin: trace.meta.era != TimeEra::Unknown,
+            capture: trace.capture,
+            step_rule: trace.steps.rule,
+            steps: trace.steps.steps.iter().map(step).collect(),
+            runs_on: runs_on(trace, &calls),
+            calls,
+            lanes,
+            origins,
+            names,
+            hta,
+            hta_names,
+            worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
+            timeline: match options.across.replay {
+                ReplayMethod::Published => timeline::operations(trace),
+                ReplayMethod::Replay => Vec::new(),
+            },
+        }
+    }
+
+    /// Name of one of the rows for HTA's heuristic.
+    pub fn hta_name(&self, row: &HtaRow) -> &str {
+        self.hta_names.get(row.name)
+    }
+
+    /// The lane on which a call runs.
+    pub fn lane_of(&self, call: usize) -> Option<usize> {
+        let c = self.calls.calls.get(call)?;
+        self.lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device))
+    }
+}
+
+fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {
+    let exposed = work.timeline.when(Work::Communication).minus(&work.timeline.when(Work::Compute));
+    let windows = trace.windows(work, &options.model).into_iter().map(|w| {
+        let s = work.timeline.shares_in_all(&w.parts);
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        PartWindow {
+            scope: w.scope,
+            step: w.step,
+            label: w.label,
+            is_partial: step.map(|s| s.is_partial),
+            spans: w.parts,
+            compute_only: s.compute() - s.overlap(),
+            overlapped: s.overlap(),
+            exposed: s.exposed_communication(),
+        }
+    });
+    Lane {
+        device: work.device,
+        is_gpu: work.is_gpu,
+        exposed: exposed.spans().to_vec(),
+        windows: windows.collect(),
+        local: Local::default(),
+    }
+}
+
+/// Where local work is cut: arrivals and ends of the lane's calls, starts of steps, the capture.
+fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&crate::model::collective::Call) -> bool) -> Vec<Ns> {
+    let mut cuts = vec![trace.capture.start, trace.capture.end];
+    cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
+    for c in calls.calls.iter().filter(|c| on_lane(c)) {
+        cuts.extend([c.arrival(), c.released]);
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+fn runs_on(trace: &RankTrace, calls: &RankCalls) -> Vec<bool> {
+    let compute: Vec<_> = trace.devices.iter().map(|w| (w.device, w.timeline.when(Work::Compute))).collect();
+    let mut out: Vec<bool> = Vec::with_capacity(calls.calls.len());
+    let mut next_on_host = None;
+    // calls are in order of submission: from behind, the next one on the host is known
+    for c in calls.calls.iter().rev() {
+        if c.on_host {
+            out.push(next_on_host.is_some_and(|s: Ns| s < c.released));
+            next_on_host = Some(c.submit);
+        } else {
+            let own = compute.iter().find(|(d, _)| *d == c.device);
+            out.push(own.is_some_and(|(_, u)| {
+                let i = u.spans().partition_point(|s| s.end <= c.span.end);
+                u.spans().get(i).is_some_and(|s| s.start < c.span.end)
+            }));
+        }
+    }
+    out.reverse();
+    out
+}

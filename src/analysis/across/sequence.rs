@@ -1,0 +1,292 @@
+//! Two ranks' calls of one group, without numbers: which belongs to which.
+//!
+//! Position is no evidence: one instance that one rank did not record shifts all behind it. Ends are: a
+//! collective ends at nearly the same true moment on all members. So the offset between the two clocks is
+//! found first, as the one under which most calls find a partner of the same token (kind, size, type, step)
+//! that ends at the same time; then each call takes its nearest partner, if it is that one's nearest too.
+//!
+//! ```text
+//!   rank 0   A....A....A....A....A....A        recorded from the first step on
+//!   rank 1             A....A.........A        started late, and one is missing
+//!   matched            |    |         |
+//! ```
+//!
+//! Near linear: sorted lists per token, a bounded number of candidate offsets on a bounded sample.
+
+use crate::units::Ns;
+use std::collections::{BTreeMap, HashMap};
+
+/// One call: a token, equal for calls that may belong together, and its end, ns on the rank's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    pub token: u32,
+    pub end: Ns,
+}
+
+/// Calls of one rank by token, in order of their ends.
+pub struct Sequence {
+    items: Vec<Item>,
+    by_token: BTreeMap<u32, Vec<(Ns, u32)>>,
+}
+
+/// Calls at which a candidate offset is tried.
+const SAMPLE: usize = 64;
+/// Candidate offsets at most.
+const CANDIDATES: usize = 8192;
+
+impl Sequence {
+    pub fn new(items: Vec<Item>) -> Self {
+        let mut by_token: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+        for (i, item) in items.iter().enumerate() {
+            by_token.entry(item.token).or_default().push((item.end, i as u32));
+        }
+        by_token.values_mut().for_each(|l| l.sort_unstable());
+        Self { items, by_token }
+    }
+
+    fn nearest(&self, token: u32, end: Ns) -> Option<Ns> {
+        let list = self.by_token.get(&token)?;
+        let i = list.partition_point(|(e, _)| *e < end);
+        let gap = |i: Option<usize>| i.and_then(|i| list.get(i)).map(|(e, _)| e.saturating_sub(end));
+        [gap(Some(i)), gap(i.checked_sub(1))].into_iter().flatten().min_by_key(|g| g.unsigned_abs())
+    }
+
+    /// End of one item, ns.
+    pub fn end(&self, i: u32) -> Ns {
+        self.items.get(i as usize).map_or(0, |i| i.end)
+    }
+
+    /// How far from a call of this token its partner can be: half of the smallest distance between two, ns.
+    pub fn limit(&self, token: u32) -> u64 {
+        let gaps = |list: &Vec<(Ns, u32)>| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
+        self.by_token.get(&token).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
+    }
+
+    /// Typical distance between neighbouring ends, ns.
+    pub fn rhythm(&self) -> Ns {
+        let mut ends: Vec<Ns> = self.items.iter().map(|i| i.end).collect();
+        ends.sort_unstable();
+        let mut gaps: Vec<Ns> = ends.windows(2).map(|w| w[1] - w[0]).collect();
+        gaps.sort_unstable();
+        gaps.get(gaps.len() / 2).copied().unwrap_or(1_000_000).max(1)
+    }
+}
+
+/// Offset of `y`'s clock against `x`'s: what to subtract from ends of `y`. `None` without a common token.
+pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
+    let common = y.by_token.iter().filter_map(|(t, ys)| x.by_token.get(t).map(|xs| (xs, ys)));
+    // a rare token says most
+    let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
+    let mut candidates: Vec<Ns> = if xs.len().saturating_mul(ys.len()) <= CANDIDATES {
+        xs.iter().flat_map(|(a, _)| ys.iter().map(move |(b, _)| b.saturating_sub(*a))).collect()
+    } else {
+        let middle = ys[ys.len() / 2].0;
+        let stride = xs.len().div_ceil(CANDIDATES);
+        xs.iter().step_by(stride).map(|(a, _)| middle.saturating_sub(*a)).collect()
+    };
+    candidates.sort_unstable_by_key(|c| (c.unsigned_abs(), *c));
+    candidates.dedup();
+    let step = y.items.len().div_ceil(SAMPLE).max(1);
+    let sample: Vec<Item> =
+        y.items.iter().filter(|i| x.by_token.contains_key(&i.token)).step_by(step).copied().collect();
+    let cap = x.rhythm() / 2 + 1;
+    let ends = || x.items.iter().map(|i| i.end);
+    let (first, last) = (ends().min()? - cap, ends().max()? + cap);
+    let cost = |candidate: Ns, limit: Ns| -> Ns {
+        let (mut sum, mut beyond): (Ns, usize) = (0, 0);
+        for item in &sample {
+            let end = item.end.saturating_sub(candidate);
+            // what the other did not record is little evidence against a candidate, as long as most of it overlaps
+            let outside = end < first || end > last;
+            beyond += usize::from(outside);
+            let miss = if outside && beyond * 2 <= sample.len() {
+                cap / 4
+            } else {
+                x.nearest(item.token, end).map_or(cap, |g| g.abs().min(cap))
+            };
+            sum = sum.saturating_add(miss);
+            if sum > limit {
+                break;
+            }
+        }
+        sum
+    };
+    let (mut best, mut least) = (None, Ns::MAX);
+    for candidate in candidates {
+        // a farther offset has to be clearly better, or regular steps would be matched with their neighbours
+        let limit = if best.is_none() { Ns::MAX } else { least - least / 8 - 1 };
+        let c = cost(candidate, limit);
+        if c < limit || best.is_none() {
+            (best, least) = (Some(candidate), c);
+        }
+    }
+    let best = best?;
+    let mut misses: Vec<Ns> = sample
+        .iter()
+        .filter_map(|i| x.nearest(i.token, i.end.saturating_sub(best)))
+        .filter(|g| g.abs() < cap)
+        .collect();
+    misses.sort_unstable();
+    let shift = if misses.is_empty() { 0 } else { misses[(misses.len() - 1) / 2] };
+    Some(best.saturating_sub(shift))
+}
+
+/// What the ends of partners are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// They agree.
+    Ends,
+    /// As `Ends`, and tokens stand for one step.
+    Steps,
+    /// A receiver may lag: they only come in order.
+    Messages,
+}
+
+/// Pairs `(index in x, index in y)` of calls that are each other's nearest when `offset` is taken from `y`. Where
+/// tokens stand for one step and both sides have as many, order decides as long as it pairs nothing that is farther
+/// apart than pairs are here: ends of equal calls in quick succession may be closer to each other than to their own.
+pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32, u32)> {
+    // (pair, distance, limit): what the pairs are usually apart is known when all are there
+    let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
+    let mut out = Vec::new();
+    let mut in_doubt: Vec<[&[(Ns, u32)]; 2]> = Vec::new();
+    for (token, ys) in &y.by_token {
+        let Some(xs) = x.by_token.get(token) else { continue };
+        let limit = half_spacing(xs).min(half_spacing(ys));
+        let far = |i: usize, j: usize| -> u64 {
+            match (xs.get(i), ys.get(j)) {
+                (Some((a, _)), Some((b, _))) => b.saturating_sub(offset).abs_diff(*a),
+                _ => u64::MAX,
+            }
+        };
+        if rule == Pairing::Steps && xs.len() == ys.len() && (0..xs.len()).all(|i| far(i, i) <= limit) {
+            out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
+            continue;
+        }
+        let before = near.len();
+        let (mut i, mut j) = (0, 0);
+        while i < xs.len() && j < ys.len() {
+            let d = far(i, j);
+            if far(i + 1, j) < d {
+                i += 1;
+            } else if far(i, j + 1) < d {
+                j += 1;
+            } else {
+                if d <= limit {
+                    near.push(((xs[i].1, ys[j].1), d, limit));
+                }
+                i += 1;
+                j += 1;
+            }
+        }
+        if rule == Pairing::Steps && xs.len() == ys.len() && near.len() - before < xs.len() {
+            in_doubt.push([xs, ys]);
+        }
+    }
+    let mut apart: Vec<u64> = near.iter().map(|(_, d, _)| *d).collect();
+    apart.sort_unstable();
+    let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
+    for [xs, ys] in in_doubt {
+        let close = |((a, _), (b, _)): (&(Ns, u32), &(Ns, u32))| b.saturating_sub(offset).abs_diff(*a) <= usual * USUAL;
+        if xs.iter().zip(ys).all(close) {
+            near.retain(|((i, _), ..)| !xs.iter().any(|(_, k)| k == i));
+            out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
+        }
+    }
+    // two calls that both lost their partner may be each other's nearest: they are farther apart than pairs are
+    let is_pair = |d: u64, limit: u64| {
+        limit == u64::MAX || rule == Pairing::Messages || d <= usual.saturating_mul(USUAL).max(limit / 16)
+    };
+    out.extend(near.into_iter().filter(|(_, d, limit)| is_pair(*d, *limit)).map(|(pair, ..)| pair));
+    out.sort_unstable();
+    out
+}
+
+/// Partners are not farther apart than so many times what they usually are.
+const USUAL: u64 = 16;
+
+/// Beyond half the distance to the next of its kind, a call is not the same one. A lone call has no limit.
+fn half_spacing(list: &[(Ns, u32)]) -> u64 {
+    let mut gaps: Vec<u64> = list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).collect();
+    if gaps.is_empty() {
+        return u64::MAX;
+    }
+    gaps.sort_unstable();
+    gaps[gaps.len() / 2] / 2 + 1
+}
+
+/// Gives each distinct key a small number.
+pub struct Tokens<K> {
+    known: HashMap<K, u32>,
+}
+
+impl<K> Default for Tokens<K> {
+    fn default() -> Self {
+        Self { known: HashMap::new() }
+    }
+}
+
+impl<K: std::hash::Hash + Eq> Tokens<K> {
+    pub fn of(&mut self, key: K) -> u32 {
+        let next = self.known.len() as u32;
+        *self.known.entry(key).or_insert(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sequence(ends: &[(u32, Ns)]) -> Sequence {
+        Sequence::new(ends.iter().map(|&(token, end)| Item { token, end }).collect())
+    }
+
+    #[test]
+    fn a_missing_head_and_a_missing_instance_shift_nothing() {
+        let x = sequence(&[(0, 100), (0, 210), (0, 290), (0, 405), (0, 500), (0, 620)]);
+        let y = sequence(&[(0, 7290), (0, 7405), (0, 7620)]);
+        let o = offset(&x, &y).unwrap();
+        assert_eq!(o, 7000);
+        assert_eq!(pairs(&x, &y, o, Pairing::Ends), [(2, 0), (3, 1), (5, 2)]);
+    }
+
+    #[test]
+    fn without_a_common_token_there_is_no_offset() {
+        assert_eq!(offset(&sequence(&[(0, 1)]), &sequence(&[(1, 1)])), None);
+        assert_eq!(offset(&sequence(&[]), &sequence(&[])), None);
+    }
+
+    proptest! {
+        /// No two steps alike, any subset recorded by each rank, any offset: what both recorded is matched. (Of
+        /// regular ones nobody could tell a missing head from a missing tail.)
+        #[test]
+        fn what_both_recorded_is_matched(
+            gaps in Just((0i64..80).map(|i| 100 + 23 * i).collect::<Vec<_>>()).prop_shuffle(),
+            count in 20usize..80,
+            lost_x in prop::collection::vec(0usize..80, 0..4),
+            lost_y in prop::collection::vec(0usize..80, 0..4),
+            head in 0usize..5,
+            shift in -100_000i64..100_000,
+            noise in prop::collection::vec(-5i64..5, 80),
+        ) {
+            let mut end = 0;
+            let all: Vec<(usize, u32, Ns)> = gaps.iter().take(count).enumerate()
+                .map(|(i, g)| { end += g; (i, (i % 3) as u32, end) }).collect();
+            let keep = |lost: &[usize], from: usize| -> Vec<(usize, u32, Ns)> {
+                all.iter().filter(|(i, ..)| *i >= from && !lost.contains(i)).copied().collect()
+            };
+            let (xs, ys) = (keep(&lost_x, 0), keep(&lost_y, head));
+            let x = sequence(&xs.iter().map(|(_, t, e)| (*t, *e)).collect::<Vec<_>>());
+            let y = sequence(&ys.iter().map(|(i, t, e)| (*t, *e + shift + noise[*i])).collect::<Vec<_>>());
+            let o = offset(&x, &y).unwrap();
+            prop_assert!((o - shift).abs() <= 10, "offset {} for {}", o, shift);
+            let got = pairs(&x, &y, o, Pairing::Ends);
+            for (i, j) in &got {
+                prop_assert_eq!(xs[*i as usize].0, ys[*j as usize].0);
+            }
+            let both = xs.iter().filter(|(i, ..)| ys.iter().any(|(k, ..)| k == i)).count();
+            prop_assert_eq!(got.len(), both);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Tables of `collectives`: calls, sums by kind and size, sums by rank, and groups.
+
+use crate::model::schema::Text;
+use crate::table;
+
+table! {
+    /// One row per rank and collective. Times are on the common axis of all ranks.
+    pub struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
+        rank: u32, "", "rank";
+        event_id: u32, "", "event, as in `events`";
+        collective: Option<u32>, "", "the same on all ranks that took part; null: not matched";
+        process_group: Option<Text>, "", "name and members of the group; null: unknown";
+        kind: Text, "", "kind of collective";
+        seq: Option<u64>, "", "number within the group, where recorded";
+        size_bytes: Option<i64>, "bytes", "buffer; all-gather: the whole output; reduce-scatter: the whole input; all-to-all: what this rank sends; several messages: what it sends";
+        dtype: Option<Text>, "", "element type";
+        device: Option<i64>, "", "device index; null on the host";
+        stream: Option<i64>, "", "stream";
+        step: Option<u32>, "", "index of the step of its submission";
+        step_label: Option<i64>, "", "number in the step's name";
+        submit_ns: i64, "ns", "start of the launch call (device) or of the `c10d::*` operator (host)";
+        ts_ns: i64, "ns", "start of the kernel, or of the range on the host";
+        dur_ns: i64, "ns", "length";
+        arrival_ns: i64, "ns", "when the rank was there: ts_ns on a device, submit_ns on the host";
+        last_arrival_ns: Option<i64>, "ns", "latest arrival of any member";
+        last_rank: Option<u32>, "", "rank that arrived last; ties: the lowest";
+        wait_ns: Option<i64>, "ns", "synchronizing: before the last of those that this rank depends on";
+        transfer_ns: Option<i64>, "ns", "data transfer: dur - wait";
+        ends_before_last_arrival: Option<bool>, "", "cannot be, for this kind: wait = dur, left out of bandwidth and alignment";
+        member_count: u32, "ranks", "members that recorded it";
+        expected_count: Option<u32>, "ranks", "members of the group";
+        matched_by: Option<Text>, "", "seq, sequence, inferred or peers";
+    }
+}
+
+table! {
+    /// Collectives of one kind, size, type and group. Rates and transfer times are of complete instances with a transfer.
+    pub struct CollectiveSummaries, CollectiveSummaryRow = "collective_summary" by "kind, size_bytes, dtype, process_group" {
+        kind: Text, "", "kind; send_recv: a message from one rank to another";
+        size_bytes: Option<i64>, "bytes", "size; the largest over members";
+        dtype: Option<Text>, "", "element type";
+        process_group: Text, "", "name and members of the group";
+        member_count: u32, "ranks", "n, members of the group";
+        count: u64, "", "instances";
+        complete_count: u64, "", "instances that every member recorded, with possible times";
+        timed_count: u64, "", "complete instances with a transfer time above 0";
+        untimed_count: u64, "", "complete instances without";
+        dur_sum_ns: i64, "ns", "length of all calls on all ranks";
+        wait_sum_ns: i64, "ns", "waiting in all calls";
+        transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
+        transfer_mean_ns: Option<f64>, "ns", "mean of t";
+        transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank";
+        transfer_p95_ns: Option<i64>, "ns", "95th percentile of t, nearest rank";
+        alg_bw_gb_per_s: Option<f64>, "GB/s", "sum(size) / sum(t), 1e9 bytes";
+        bus_bw_gb_per_s: Option<f64>, "GB/s", "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else 1";
+        start_skew_p50_ns: Option<i64>, "ns", "last minus first arrival, median";
+        start_skew_max_ns: Option<i64>, "ns", "the largest";
+        end_skew_p50_ns: Option<i64>, "ns", "last minus first end, median";
+        end_skew_max_ns: Option<i64>, "ns", "the largest";
+    }
+}
+
+table! {
+    /// A rank's calls by group and kind; wait + transfer + unmatched = dur.
+    pub struct CollectiveRanks, CollectiveRankRow = "collective_ranks" by "rank, process_group, kind" {
+        rank: u32, "", "rank";
+        process_group: Option<Text>, "", "name and members of the group; null: unknown";
+        kind: Text, "", "kind of collective";
+        count: u64, "", "calls";
+        unmatched_count: u64, "", "calls that nothing matched";
+        size_sum_bytes: i64, "bytes", "sizes, summed";
+        unsized_count: u64, "", "calls whose size is not known";
+        dur_sum_ns: i64, "ns", "latency: length of the calls, summed";
+        wait_sum_ns: i64, "ns", "synchronizing";
+        transfer_sum_ns: i64, "ns", "data transfer";
+        unmatched_sum_ns: i64, "ns", "length of the unmatched calls";
+        last_count: u64, "", "times this rank arrived last";
+    }
+}
+
+table! {
+    /// Process groups of the job, and how much of them was matched.
+    pub struct ProcessGroups, ProcessGroupRow = "process_groups" by "rank of the first member, name" {
+        process_group: Text, "", "name and members, as in the other tables";
+        name: Option<Text>, "", "name, as recorded";
+        description: Option<Text>, "", "what it is for, as recorded";
+        members: Option<Text>, "", "member ranks; null: not known";
+        member_count: u32, "ranks", "members";
+        present_count: u32, "ranks", "members with calls in these traces";
+        is_inferred: bool, "", "members found from what the ranks did, not from what they say";
+        matched_by: Text, "", "seq, sequence, inferred, peers";
+        call_count: u64, "", "calls (a kernel with several messages counts once a message)";
+        matched_count: u64, "", "calls with a partner on another rank";
+        matched_pct: Option<f64>, "%", "of the calls";
+        collective_count: u64, "", "instances";
+        complete_count: u64, "", "instances that every member recorded";
+        disagreement_count: u64, "", "instances whose members disagree in kind, size or type";
+        end_before_last_arrival_count: u64, "", "instances that end on some member before the last one arrived";
+    }
+}

@@ -1,0 +1,66 @@
+//! Stragglers: which rank makes the others wait, how much, since when, and because of what.
+
+mod compat;
+mod judge;
+mod report;
+mod tables;
+mod why;
+
+pub use judge::{Judged, judge};
+pub use why::{Explained, explain};
+
+use super::across::Job;
+use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::TableSpec;
+
+pub struct Stragglers;
+
+impl Analysis for Stragglers {
+    fn stem(&self) -> &'static str {
+        "stragglers"
+    }
+
+    fn title(&self) -> &'static str {
+        "which rank makes the others wait, since when, and why"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/stragglers.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        tables::ALL
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => compat::TABLES,
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
+        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
+        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(Compat::Hta) => return compat::reduce(job),
+            Some(Compat::TraceLens) => return Output::default(),
+            None => {}
+        }
+        let judged = judge(job, options);
+        let why = explain(job, &judged);
+        Output {
+            tables: tables::build(job, &judged, &why, options),
+            findings: report::findings(job, &judged, &why),
+            views: report::views(job, &judged, partials, options),
+        }
+    }
+}

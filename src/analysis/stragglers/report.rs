@@ -1,0 +1,384 @@
+//! Stragglers in sentences, and the picture of delay by rank and step.
+
+use super::judge::{Judged, Pattern, Straggler};
+use super::tables::{Delay, Place, by_place, delay_sums, ranks_of, since, steps_text, totals};
+use super::why::{Explained, Reason, reasons};
+use crate::analysis::across::cause::Cause;
+use crate::analysis::across::delay::StepKey;
+use crate::analysis::across::{Job, Use};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
+use crate::analysis::collectives::warnings;
+use crate::analysis::kernels::clip;
+use crate::analysis::population::{plural, rank_list, reasons as missing};
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Characters of a name in a sentence.
+const NAME: usize = 60;
+/// A cause below this share of the excess is not worth its words.
+const WORTH_SAYING: f64 = 20.0;
+
+pub fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Vec<Finding> {
+    let steps = judged.steps.len().max(1) as i64;
+    let one = |s: &Straggler| Finding {
+        analysis: "stragglers",
+        ranks: ranks_of(job, &s.parts),
+        steps: s.steps.iter().map(|(k, _)| k.shown()).collect(),
+        cost_ns_per_step: s.gain / steps,
+        share_of_step: percent(s.gain / steps, judged.median_step).map(|p| p / 100.0),
+        certainty: if s.behind.is_empty() { Certainty::Measured } else { Certainty::Inferred },
+        sentence: sentence(job, judged, s, why),
+        table: "stragglers",
+    };
+    judged.stragglers.iter().map(one).collect()
+}
+
+fn sentence(job: &Job, judged: &Judged, s: &Straggler, why: &[Explained]) -> String {
+    let n = judged.steps.len();
+    let ranks = rank_list(&ranks_of(job, &s.parts));
+    let late = s.steps.len().max(1) as i64;
+    let gain = s.gain / late;
+    let share = fmt_pct(percent(gain, judged.median_step));
+    let who = if s.parts.len() == 1 { format!("Rank {ranks}") } else { format!("Ranks {ranks}") };
+    let verb = if s.parts.len() == 1 { "makes" } else { "make" };
+    let when = when(job, judged, s, n);
+    let mut text = match s.pattern {
+        Pattern::Rotating => format!(
+            "A rotating straggler: each time another rank makes the others wait {} a step ({share}) in {} of {} \
+             (by step: {}).",
+            fmt_ns(gain),
+            s.steps.len(),
+            plural(n, "step"),
+            steps_text(job, &s.steps, true)
+        ),
+        Pattern::Together => format!(
+            "{who} are late together, {when}: repairing all of them would give {} a step ({share}).",
+            fmt_ns(gain)
+        ),
+        _ => {
+            format!("{who} {verb} the others wait, {when}: repairing it would give {} a step ({share}).", fmt_ns(gain))
+        }
+    };
+    if !s.behind.is_empty() {
+        let behind = rank_list(&ranks_of(job, &s.behind));
+        text.push_str(&format!(
+            " It is hidden behind {}{behind}.",
+            if s.behind.len() == 1 { "rank " } else { "ranks " }
+        ));
+    }
+    let (causes, total) = reasons(s, why);
+    if total > 0 {
+        let longer = fmt_ns(total / late_count(s));
+        let subject = if s.parts.len() == 1 { "It works" } else { "They work" };
+        if let Some(because) = because(job, s, &causes, total) {
+            text.push_str(&format!(" {subject} {longer} a step longer than the typical rank: {because}."));
+        }
+    }
+    text
+}
+
+/// Steps in which it is late, once for each rank that is.
+fn late_count(s: &Straggler) -> i64 {
+    s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1)
+}
+
+/// The causes worth saying: by name where a name explains most, else by kind.
+fn because(job: &Job, s: &Straggler, causes: &[Reason], total: Ns) -> Option<String> {
+    let worth = |r: &&Reason| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
+    let said: Vec<&Reason> = causes.iter().filter(worth).take(2).collect();
+    if said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
+        return Some(said.iter().map(|r| one_cause(job, s, r)).collect::<Vec<_>>().join("; and "));
+    }
+    let mut kinds: BTreeMap<&'static str, (Cause, Ns, Vec<&Reason>)> = BTreeMap::new();
+    for r in causes {
+        let kind = kinds.entry(r.cause.name()).or_insert((r.cause, 0, Vec::new()));
+        kind.1 += r.delta();
+        if r.delta() > 0 {
+            kind.2.push(r);
+        }
+    }
+    let mut kinds: Vec<_> =
+        kinds.into_values().filter(|k| percent(k.1, total).is_some_and(|p| p >= WORTH_SAYING / 2.0)).collect();
+    kinds.sort_by_key(|k| (std::cmp::Reverse(k.1), k.0));
+    kinds.truncate(3);
+    if kinds.is_empty() {
+        return None;
+    }
+    let several = kinds.iter().map(|k| k.2.len()).sum::<usize>() > 4;
+    let of_host = kinds.iter().all(|k| matches!(k.0, Cause::Host(_) | Cause::MoreHost(_)));
+    let list: Vec<String> = kinds.iter().map(|(cause, time, of)| kind_of_cause(job, s, *cause, *time, of)).collect();
+    let host = if of_host && on_device(job, s) { "the device idles while the host spends more time " } else { "" };
+    let lead = if of_host && !on_device(job, s) { "it spends more time " } else { host };
+    let end = if several && of_host { "; no single one stands out: its host is slower as a whole" } else { "" };
+    Some(format!("{lead}{}{end}", list.join(", ")))
+}
+
+fn on_device(job: &Job, s: &Straggler) -> bool {
+    s.parts.first().is_some_and(|p| job.parts[*p as usize].lanes.iter().any(|l| l.is_gpu))
+}
+
+/// `in 61 operators (157 ms, most in `aten::empty`)`.
+fn kind_of_cause(job: &Job, s: &Straggler, cause: Cause, time: Ns, of: &[&Reason]) -> String {
+    let time = fmt_ns(time / late_count(s));
+    let top = of.first().map(|r| clip(job.names.get(r.name), NAME)).filter(|n| !n.is_empty());
+    let n = of.iter().filter(|r| !job.names.get(r.name).is_empty()).count();
+    let noun = match cause {
+        Cause::Host(what) | Cause::MoreHost(what) => what.name().replace('_', " "),
+        other => other.name().replace('_', " "),
+    };
+    let what = match n {
+        0 => noun,
+        1 => format!("in one {noun}"),
+        n => format!("in {n} {}", plural_of(&noun)),
+    };
+    match top {
+        Some(top) if n > 1 => format!("{what} ({time}, most in `{top}`)"),
+        Some(top) => format!("{what} ({time}: `{top}`)"),
+        None => format!("{what} ({time})"),
+    }
+}
+
+fn plural_of(noun: &str) -> String {
+    match noun {
+        "python" => "Python functions".to_string(),
+        "copies" | "other kernels" => noun.to_string(),
+        noun => format!("{noun}s"),
+    }
+}
+
+fn when(job: &Job, judged: &Judged, s: &Straggler, n: usize) -> String {
+    match (s.steps.len(), since(judged, &s.steps)) {
+        (_, _) if n == 1 && judged.steps == [StepKey::Index(0)] => "over the capture".to_string(),
+        (_, _) if n == 1 => "in the one step".to_string(),
+        (k, _) if k == n => format!("in all {n} steps"),
+        (k, Some(first)) => format!("since step {} ({k} of {n} steps)", first.shown()),
+        (k, None) if k <= 6 => {
+            let noun = if k == 1 { "step" } else { "steps" };
+            format!("in {noun} {} ({k} of {n})", steps_text(job, &s.steps, false))
+        }
+        (k, None) => format!("in {k} of {n} steps"),
+    }
+}
+
+/// One cause in words.
+fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
+    let late = late_count(s);
+    let more = fmt_ns(r.delta() / late);
+    let name = clip(job.names.get(r.name), NAME);
+    let detail = job.names.get(r.detail);
+    let (own, typical) = (fmt_ns(r.own / late), fmt_ns(r.typical / late));
+    let named = if name.is_empty() { "smaller ones together".to_string() } else { format!("`{name}`") };
+    let counts = |n: i64| -> String {
+        let each = n as f64 / late as f64;
+        if (each - each.round()).abs() < 1e-9 { format!("{each:.0}") } else { format!("{each:.1}") }
+    };
+    match r.cause {
+        Cause::SlowDevice => {
+            let factor = r.own as f64 / r.typical.max(1) as f64;
+            format!("all its kernels take {factor:.2} times as long ({more}): a slower device (clocks, heat)")
+        }
+        Cause::SlowKernel => {
+            format!("kernel {named} takes {own} instead of {typical}{}", launched(job, s, r))
+        }
+        Cause::OtherKernels if r.own_count > r.typical_count => format!(
+            "it runs {} {named} kernels instead of {} ({more} more){}",
+            counts(r.own_count),
+            counts(r.typical_count),
+            launched(job, s, r)
+        ),
+        Cause::OtherKernels => format!("other kernels, {named} ({more} more)"),
+        Cause::Copies => format!("exposed copies {named} take {own} instead of {typical}"),
+        Cause::EarlierWait => match r.origin {
+            Some(rank) => format!("it was held up for {more} in another group, by rank {rank}"),
+            None => format!("it was held up for {more} in another group"),
+        },
+        Cause::EarlierTransfer => format!("transfers of other groups take {own} instead of {typical}"),
+        Cause::UnmatchedCommunication => format!("communication that nothing matched takes {more} more"),
+        Cause::Host(what) | Cause::MoreHost(what) => {
+            let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
+            let at = if detail.is_empty() { String::new() } else { format!(" in `{}`", clip(detail, NAME)) };
+            let doing = match what {
+                Use::KernelWait => return format!("its kernels start {more} later behind their launches"),
+                Use::OtherWait => return format!("the device idles {more} longer with work submitted"),
+                Use::UnlinkedWait => return format!("the device idles {more} longer, launches not recorded"),
+                Use::Untracked => "in nothing that was recorded".to_string(),
+                Use::DataLoader => format!("in the data loader ({named}{at})"),
+                Use::SyncCall => format!("in the synchronizing call {named}{at}"),
+                Use::AllocationCall => format!("in the allocation {named}{at}"),
+                Use::LaunchCall => format!("launching ({named}{at})"),
+                _ => format!("in {named}{at}"),
+            };
+            let often = match r.cause {
+                Cause::MoreHost(_) if r.own_count > r.typical_count => {
+                    let (own, typical) = (counts(r.own_count), counts(r.typical_count));
+                    let times = if own == "1" { "once".to_string() } else { format!("{own} times") };
+                    format!(", {times} instead of {typical}")
+                }
+                _ => String::new(),
+            };
+            format!("{idle} {doing} for {own} instead of {typical}{often}")
+        }
+    }
+}
+
+/// Operator and Python line of a kernel.
+fn launched(job: &Job, s: &Straggler, r: &Reason) -> String {
+    let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&r.name));
+    let Some(o) = origin else { return String::new() };
+    match (job.names.get(o.op), job.names.get(o.frame)) {
+        ("", "") => String::new(),
+        (op, "") => format!(", launched by `{op}`"),
+        ("", frame) => format!(", launched in `{}`", clip(frame, NAME)),
+        (op, frame) => format!(", launched by `{op}` in `{}`", clip(frame, NAME)),
+    }
+}
+
+/// A mark for a share of the median step.
+fn mark(ns: Ns, step: Ns) -> char {
+    match percent(ns, step).unwrap_or(0.0) {
+        p if p < 1.0 => '.',
+        p if p < 5.0 => '-',
+        p if p < 10.0 => '+',
+        p if p < 25.0 => '#',
+        _ => '@',
+    }
+}
+
+/// Steps in the picture.
+const STEPS_SHOWN: usize = 24;
+
+pub fn views(job: &Job, judged: &Judged, partials: &[Partial], options: &Options) -> Vec<View> {
+    let sums = delay_sums(job, judged);
+    let by_part = totals(&sums);
+    let n = judged.steps.len().max(1) as i64;
+    let mut view = View {
+        title: "Who makes the others wait".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("gain/step", Align::Right),
+            ("of step", Align::Right),
+            ("excess/step", Align::Right),
+            ("last", Align::Right),
+            ("others wait", Align::Right),
+            ("delay by step", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut order: Vec<(&u32, &Delay)> = by_part.iter().collect();
+    if order.len() > options.top {
+        order.sort_by_key(|(p, t)| (std::cmp::Reverse(t.gain), **p));
+        let rest: Ns = order.iter().skip(options.top).map(|(_, t)| t.gain).sum();
+        let more = order.len() - options.top;
+        view.notes.push(format!("{more} more ranks, with {} a step together, are in the table", fmt_ns(rest / n)));
+    }
+    for (part, d) in order.into_iter().take(options.top) {
+        let cell =
+            |step: &StepKey| sums.get(&(*part, Some(*step), None)).map_or('.', |x| mark(x.gain, judged.median_step));
+        let picture: String = judged.steps.iter().take(STEPS_SHOWN).map(cell).collect();
+        view.rows.push(vec![
+            job.parts[*part as usize].rank.to_string(),
+            fmt_ns(d.gain / n),
+            fmt_pct(percent(d.gain / n, judged.median_step)),
+            fmt_ns(d.excess / n),
+            format!("{} of {}", d.last, d.count),
+            fmt_ns(d.imposed / n),
+            picture,
+        ]);
+    }
+    if !view.rows.is_empty() {
+        view.notes.push("delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string());
+    }
+    if judged.steps.len() > STEPS_SHOWN {
+        view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
+    }
+    view.notes.extend(verdict(job, judged, options));
+    view.notes.extend(clocks(job));
+    view.notes.extend(place(job, judged));
+    view.notes.extend(missing(partials));
+    view.notes.extend(warnings(job));
+    vec![view]
+}
+
+/// What is said when nobody is named.
+fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
+    if !judged.stragglers.is_empty() {
+        return None;
+    }
+    if judged.chains.is_empty() {
+        return Some("no collectives could be compared across ranks".to_string());
+    }
+    let limit = judged.thresholds.iter().max().copied().unwrap_or(0);
+    let pct = options.across.straggler_min_pct;
+    Some(match judged.largest {
+        Some((part, gain)) if gain > 0 => format!(
+            "no straggler: the largest is rank {} with {} a step ({}); one is named from {pct} % of the median step \
+             on, and from {} on with these clocks and ends",
+            job.parts[part as usize].rank,
+            fmt_ns(gain),
+            fmt_pct(percent(gain, judged.median_step)),
+            fmt_ns(limit)
+        ),
+        _ => "no straggler: no rank works longer than the others and makes them wait".to_string(),
+    })
+}
+
+/// How far the clocks can be trusted.
+fn clocks(job: &Job) -> Vec<String> {
+    let aligned: Vec<_> = job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
+    let rank = |p: &crate::analysis::across::Part| p.rank;
+    let applied: Vec<String> = aligned
+        .iter()
+        .filter(|(_, c)| c.is_applied)
+        .map(|(p, c)| format!("rank {} {} (+-{})", rank(p), fmt_ns(c.offset), fmt_ns(c.residual)))
+        .collect();
+    let mut out = Vec::new();
+    if aligned.is_empty() {
+        // nothing to say of offsets
+    } else if applied.is_empty() {
+        let worst = aligned.iter().map(|(_, c)| c.residual).max().unwrap_or(0);
+        let largest = aligned.iter().map(|(_, c)| c.offset.abs()).max().unwrap_or(0);
+        out.push(format!(
+            "clocks: nothing corrected; ends differ by at most {} between ranks, to be trusted within {}",
+            fmt_ns(largest),
+            fmt_ns(worst)
+        ));
+    } else {
+        const SHOWN: usize = 6;
+        let more = if applied.len() > SHOWN { format!(" and {} more", applied.len() - SHOWN) } else { String::new() };
+        let list: Vec<String> = applied.into_iter().take(SHOWN).collect();
+        out.push(format!("clocks corrected by the ends of collectives: {}{more}", list.join(", ")));
+    }
+    let alone: Vec<u32> =
+        job.parts.iter().zip(&job.clocks).filter(|(_, c)| !c.is_aligned).map(|(p, _)| rank(p)).collect();
+    if !alone.is_empty() && job.parts.len() > 1 {
+        out.push(format!(
+            "clocks of ranks {}: nothing to check them by, no synchronous collective shared with others",
+            rank_list(&alone)
+        ));
+    }
+    out
+}
+
+/// When several late ranks share a host or a device index, that is where to look.
+fn place(job: &Job, judged: &Judged) -> Option<String> {
+    let places = by_place(job, judged);
+    let late: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
+    let total: Ns = places.iter().filter(|p| p.level == "rank").map(|p| p.delay.gain).sum();
+    if late.len() < 2 || total == 0 {
+        return None;
+    }
+    let several = |level: &str| places.iter().filter(|p| p.level == level).count() > 1;
+    let is_shared = |p: &&Place| {
+        p.level != "rank"
+            && several(p.level)
+            && p.delay.gain * 10 >= total * 8
+            && p.parts.intersection(&late).count() > 1
+    };
+    let found = places.iter().find(is_shared)?;
+    let what =
+        if found.level == "host" { format!("host {}", found.key) } else { format!("device index {}", found.key) };
+    let share = fmt_pct(percent(found.delay.gain, total));
+    let n = found.parts.len();
+    Some(format!("{share} of the delay comes from {what} ({n} ranks): look there for a common cause"))
+}

@@ -1,0 +1,350 @@
+//! Tables of `stragglers`.
+
+use super::judge::Judged;
+use super::why::{Explained, reasons};
+use crate::analysis::across::Job;
+use crate::analysis::across::delay::{Chain, StepKey};
+use crate::analysis::api::Options;
+use crate::analysis::collectives::Shown;
+use crate::analysis::population::rank_list;
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::table;
+use crate::units::{Ns, percent};
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// What was found, most expensive first; no row: nobody straggles.
+    pub struct Findings, FindingRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
+        pattern: Text, "", "persistent, together, in_steps or rotating";
+        ranks: Text, "", "who";
+        late_step_count: u32, "", "steps in which it is late";
+        step_count: u32, "", "steps with collectives";
+        since_step: Option<Text>, "", "first of its steps, where it is late in most of those from there on";
+        steps: Text, "", "its steps, with the rank for each where they change";
+        gain_sum_ns: i64, "ns", "what repairing it would give its group, over its steps";
+        gain_per_step_ns: i64, "ns", "the same over all steps";
+        gain_pct: Option<f64>, "%", "of the median step";
+        excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
+        behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them";
+        cause: Option<Text>, "", "largest difference from the typical rank";
+        cause_name: Option<Text>, "", "kernel, operator, Python function, ...";
+        cause_detail: Option<Text>, "", "launch shape, or the frame with file and line";
+        cause_origin_rank: Option<u32>, "", "rank that it waited for, in another group";
+        cause_ns: Option<i64>, "ns", "that difference, over its steps";
+    }
+}
+
+table! {
+    /// Delay by rank, step and group. A chain of collectives that are one delay counts once.
+    pub struct Delays, DelayRow = "straggler_delays" by "rank, step, process_group" {
+        rank: u32, "", "rank";
+        step: Option<u32>, "", "index of the step in time, where steps have no number";
+        step_label: Option<i64>, "", "number in the step's name";
+        process_group: Option<Text>, "", "name and members; null: all groups";
+        gain_ns: i64, "ns", "last minus second last arrival where it is last; all groups: no more than its excess";
+        excess_ns: i64, "ns", "local time minus the median of the other members'";
+        local_ns: i64, "ns", "time between synchronisation points and the next arrivals";
+        last_count: u32, "", "collectives where it came last";
+        collective_count: u32, "", "collectives";
+        last_pct: Option<f64>, "%", "of the collectives";
+        imposed_wait_ns: i64, "ns", "waiting of the other members where it came last";
+        wait_ns: i64, "ns", "its own waiting";
+    }
+}
+
+table! {
+    /// Why a rank was late: differences from the typical rank of its group. Those before one call sum to the difference of the two local times, which is the excess there.
+    pub struct Causes, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
+        rank: u32, "", "rank";
+        event_id: u32, "", "the call before which it was late, as in `collectives`";
+        step: Option<u32>, "", "index of the step in time, where steps have no number";
+        step_label: Option<i64>, "", "number in the step's name";
+        process_group: Text, "", "group that waited";
+        typical_rank: u32, "", "rank with the median local time, against which it is compared";
+        cause: Text, "", "slow_device, slow_kernel, other_kernels, copies, earlier_wait, earlier_transfer, unmatched_communication, or what the host did while the device idled";
+        name: Option<Text>, "", "kernel, operator, function; null: the rest";
+        detail: Option<Text>, "", "launch shape, or the frame with file and line";
+        op: Option<Text>, "", "operator that launches the kernel";
+        frame: Option<Text>, "", "Python line that launches the kernel";
+        origin_rank: Option<u32>, "", "rank that it waited for, in another group";
+        delta_ns: i64, "ns", "time on this rank minus time on the typical one";
+        own_ns: i64, "ns", "time on this rank";
+        typical_ns: i64, "ns", "time on the typical rank";
+        own_count: i64, "", "starts on this rank";
+        typical_count: i64, "", "starts on the typical rank";
+    }
+}
+
+table! {
+    /// Delay by rank, by host and by device index, over all steps.
+    pub struct Sums, SumRow = "straggler_ranks" by "level, gain_per_step_ns descending, key" {
+        level: Text, "", "rank, host or device";
+        key: Text, "", "rank, host name or device index";
+        rank_count: u32, "", "ranks";
+        gain_per_step_ns: i64, "ns", "own gain, summed over its ranks";
+        excess_per_step_ns: i64, "ns", "excess, summed over its ranks";
+        last_count: u64, "", "collectives where one of its ranks came last";
+        last_pct: Option<f64>, "%", "of the collectives of its ranks";
+        imposed_wait_ns: i64, "ns", "waiting of others where one of its ranks came last";
+    }
+}
+
+pub const ALL: &[&TableSpec] = &[Findings::SPEC, Delays::SPEC, Causes::SPEC, Sums::SPEC];
+
+/// Sums of one part in one step, ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Delay {
+    pub gain: Ns,
+    pub excess: Ns,
+    pub local: Ns,
+    pub last: u32,
+    pub count: u32,
+    pub imposed: Ns,
+    pub wait: Ns,
+}
+
+pub fn build(job: &Job, judged: &Judged, why: &[Explained], options: &Options) -> Vec<Batch> {
+    let shown = Shown::new(job, options);
+    vec![findings(job, judged, why), delays(job, judged, &shown), causes(job, why, &shown), sums(job, judged)]
+}
+
+pub fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
+    parts.iter().map(|p| job.parts[*p as usize].rank).collect()
+}
+
+/// Steps for people: `2, 3 and 4`, or with ranks where they change.
+pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) -> String {
+    const SHOWN: usize = 12;
+    let one = |(step, parts): &(StepKey, Vec<u32>)| {
+        if with_ranks { format!("{}: {}", step.shown(), rank_list(&ranks_of(job, parts))) } else { step.shown() }
+    };
+    let mut list: Vec<String> = steps.iter().take(SHOWN).map(one).collect();
+    if steps.len() > SHOWN {
+        list.push(format!("... ({} more)", steps.len() - SHOWN));
+    }
+    list.join(if with_ranks { "; " } else { ", " })
+}
+
+/// The first of its steps, when it is late in most of those from there on and there were some before.
+pub fn since(judged: &Judged, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
+    let first = steps.first()?.0;
+    let from = judged.steps.iter().filter(|s| **s >= first).count();
+    let began_later = judged.steps.first() != Some(&first);
+    (began_later && steps.len() > 1 && steps.len() * 5 >= from * 4).then_some(first)
+}
+
+fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Batch {
+    let mut table = Findings::default();
+    for s in &judged.stragglers {
+        let (causes, _) = reasons(s, why);
+        let main = causes.first().filter(|c| c.delta() > 0);
+        let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
+        let steps = judged.steps.len().max(1) as i64;
+        let behind = (!s.behind.is_empty()).then(|| rank_list(&ranks_of(job, &s.behind)));
+        table.push(FindingRow {
+            pattern: s.pattern.name(),
+            ranks: &rank_list(&ranks_of(job, &s.parts)),
+            late_step_count: s.steps.len() as u32,
+            step_count: judged.steps.len() as u32,
+            since_step: since(judged, &s.steps).map(StepKey::shown).as_deref(),
+            steps: &steps_text(job, &s.steps, s.parts.len() > 1),
+            gain_sum_ns: s.gain,
+            gain_per_step_ns: s.gain / steps,
+            gain_pct: percent(s.gain / steps, judged.median_step),
+            excess_sum_ns: s.excess,
+            behind_ranks: behind.as_deref(),
+            cause: main.map(|c| c.cause.name()),
+            cause_name: main.and_then(|c| text(c.name)),
+            cause_detail: main.and_then(|c| text(c.detail)),
+            cause_origin_rank: main.and_then(|c| c.origin),
+            cause_ns: main.map(|c| c.delta()),
+        });
+    }
+    table.finish()
+}
+
+pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), Delay>;
+
+/// Delay by part, step and group; group `None` is all.
+pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
+    let mut out: ByPart = BTreeMap::new();
+    for c in &judged.chains {
+        let mut parts: Vec<u32> = c.arrivals.iter().map(|(p, _)| *p).collect();
+        parts.extend(c.gains.keys().chain(c.lates.keys()));
+        parts.sort_unstable();
+        parts.dedup();
+        for part in parts {
+            let own = own(job, judged, c, part);
+            for group in [Some(c.group), None] {
+                let d = out.entry((part, c.step, group)).or_default();
+                d.gain += if group.is_some() { c.gains.get(&part).copied().unwrap_or(0) } else { c.own_gain(part) };
+                d.excess += own.excess;
+                d.local += own.local;
+                d.last += own.last;
+                d.count += own.count;
+                d.imposed += own.imposed;
+                d.wait += own.wait;
+            }
+        }
+    }
+    out
+}
+
+fn own(job: &Job, judged: &Judged, c: &Chain, part: u32) -> Delay {
+    let mut d = Delay {
+        excess: c.lates.get(&part).map_or(0, |l| l.excess),
+        last: c.lasts.get(&part).copied().unwrap_or(0),
+        imposed: c.imposed.get(&part).copied().unwrap_or(0),
+        ..Delay::default()
+    };
+    for id in &c.instances {
+        let Some(i) = job.instances().get(*id as usize) else { continue };
+        for m in job.members(i).iter().filter(|m| m.part == part) {
+            d.count += 1;
+            d.wait += job.outcome(*m).map_or(0, |o| o.wait);
+            d.local += judged.windows[m.part as usize][m.call as usize].map_or(0, |w| w.span.len());
+        }
+    }
+    d
+}
+
+fn split(step: Option<StepKey>) -> (Option<u32>, Option<i64>) {
+    match step {
+        Some(StepKey::Index(i)) => (Some(i), None),
+        Some(StepKey::Label(l)) => (None, Some(l)),
+        None => (None, None),
+    }
+}
+
+fn delays(job: &Job, judged: &Judged, shown: &Shown) -> Batch {
+    let mut table = Delays::default();
+    for ((part, step, group), d) in delay_sums(job, judged) {
+        if !group.is_none_or(|g| shown.has(g)) {
+            continue;
+        }
+        let (step, step_label) = split(step);
+        table.push(DelayRow {
+            rank: job.parts[part as usize].rank,
+            step,
+            step_label,
+            process_group: group.map(|g| shown.name(g)),
+            gain_ns: d.gain,
+            excess_ns: d.excess,
+            local_ns: d.local,
+            last_count: d.last,
+            collective_count: d.count,
+            last_pct: percent(i64::from(d.last), i64::from(d.count)),
+            imposed_wait_ns: d.imposed,
+            wait_ns: d.wait,
+        });
+    }
+    table.finish()
+}
+
+fn causes(job: &Job, why: &[Explained], shown: &Shown) -> Batch {
+    let mut table = Causes::default();
+    let mut order: Vec<&Explained> = why.iter().filter(|e| shown.has(e.group)).collect();
+    order.sort_by_key(|e| (e.part, e.step, e.group, e.call));
+    for e in order {
+        let p = &job.parts[e.part as usize];
+        for d in &e.differences {
+            let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
+            let origin = p.origins.get(&d.name).filter(|_| d.name != crate::model::strings::StrId::EMPTY);
+            let (step, step_label) = split(e.step);
+            let event = p.calls.calls.get(e.call as usize).map_or(0, |c| c.event);
+            table.push(CauseRow {
+                rank: p.rank,
+                event_id: event,
+                step,
+                step_label,
+                process_group: shown.name(e.group),
+                typical_rank: job.parts[e.typical as usize].rank,
+                cause: d.cause.name(),
+                name: text(d.name),
+                detail: text(d.detail),
+                op: origin.and_then(|o| text(o.op)),
+                frame: origin.and_then(|o| text(o.frame)),
+                origin_rank: d.origin,
+                delta_ns: d.delta(),
+                own_ns: d.own,
+                typical_ns: d.typical,
+                own_count: d.own_count,
+                typical_count: d.typical_count,
+            });
+        }
+    }
+    table.finish()
+}
+
+impl Delay {
+    fn add(&mut self, other: &Delay) {
+        self.gain += other.gain;
+        self.excess += other.excess;
+        self.local += other.local;
+        self.last += other.last;
+        self.count += other.count;
+        self.imposed += other.imposed;
+        self.wait += other.wait;
+    }
+}
+
+/// Delay by part over all steps and groups.
+pub fn totals(sums: &ByPart) -> BTreeMap<u32, Delay> {
+    let mut out: BTreeMap<u32, Delay> = BTreeMap::new();
+    for ((part, _, group), d) in sums {
+        if group.is_none() {
+            out.entry(*part).or_default().add(d);
+        }
+    }
+    out
+}
+
+/// A rank, a host or a device index.
+pub struct Place {
+    pub level: &'static str,
+    pub key: String,
+    pub parts: BTreeSet<u32>,
+    pub delay: Delay,
+}
+
+/// Delay by rank, host and device index, the largest gain of each level first.
+pub fn by_place(job: &Job, judged: &Judged) -> Vec<Place> {
+    let mut places: BTreeMap<(usize, String), Place> = BTreeMap::new();
+    for (part, d) in totals(&delay_sums(job, judged)) {
+        let p = &job.parts[part as usize];
+        let device = p.lanes.iter().find_map(|l| l.device).map(|d| d.to_string());
+        let keys = [("rank", Some(p.rank.to_string())), ("host", p.host.clone()), ("device", device)];
+        for (order, (level, key)) in keys.into_iter().enumerate() {
+            let Some(key) = key else { continue };
+            let new = || Place { level, key: key.clone(), parts: BTreeSet::new(), delay: Delay::default() };
+            let place = places.entry((order, key.clone())).or_insert_with(new);
+            place.parts.insert(part);
+            place.delay.add(&d);
+        }
+    }
+    let mut out: Vec<((usize, String), Place)> = places.into_iter().collect();
+    let number = |k: &str| k.parse::<u64>().unwrap_or(u64::MAX);
+    out.sort_by(|((a, _), x), ((b, _), y)| {
+        (a, -x.delay.gain, number(&x.key), &x.key).cmp(&(b, -y.delay.gain, number(&y.key), &y.key))
+    });
+    out.into_iter().map(|(_, p)| p).collect()
+}
+
+fn sums(job: &Job, judged: &Judged) -> Batch {
+    let mut table = Sums::default();
+    let steps = judged.steps.len().max(1) as i64;
+    for p in by_place(job, judged) {
+        let d = p.delay;
+        table.push(SumRow {
+            level: p.level,
+            key: &p.key,
+            rank_count: p.parts.len() as u32,
+            gain_per_step_ns: d.gain / steps,
+            excess_per_step_ns: d.excess / steps,
+            last_count: u64::from(d.last),
+            last_pct: percent(i64::from(d.last), i64::from(d.count)),
+            imposed_wait_ns: d.imposed,
+        });
+    }
+    table.finish()
+}

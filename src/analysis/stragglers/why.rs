@@ -1,0 +1,101 @@
+//! The causes of each straggler: the differences of its windows from the typical rank's, summed over its steps.
+
+use super::judge::{Judged, Straggler};
+use crate::analysis::across::Job;
+use crate::analysis::across::cause::{Cause, Difference, differences};
+use crate::analysis::across::delay::{Chain, StepKey};
+use crate::model::strings::StrId;
+use crate::units::Ns;
+use std::collections::BTreeMap;
+
+/// A part's differences in one step.
+pub struct Explained {
+    pub part: u32,
+    pub step: Option<StepKey>,
+    /// The call before which it was late.
+    pub call: u32,
+    pub group: u32,
+    pub typical: u32,
+    pub differences: Vec<Difference>,
+}
+
+/// Differences of every chain that counts.
+pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
+    let mut out = Vec::new();
+    for c in &judged.chains {
+        for (part, late) in &c.lates {
+            if !counts(judged, c, *part) {
+                continue;
+            }
+            let Some(typical) = late.typical else { continue };
+            out.push(Explained {
+                part: *part,
+                step: c.step,
+                call: late.member.call,
+                group: c.group,
+                typical: typical.part,
+                differences: differences(job, &judged.windows, late),
+            });
+        }
+    }
+    out
+}
+
+/// Whether a part's window in a chain is worth explaining: it delayed others, or was late behind one that did.
+fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
+    c.own_gain(part) > 0
+        || judged.stragglers.iter().any(|s| {
+            s.parts.contains(&part)
+                && c.step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
+        })
+}
+
+/// A cause of a straggler over all its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reason {
+    pub cause: Cause,
+    pub name: StrId,
+    pub detail: StrId,
+    pub origin: Option<u32>,
+    pub own: Ns,
+    pub typical: Ns,
+    pub own_count: i64,
+    pub typical_count: i64,
+}
+
+impl Reason {
+    pub fn delta(&self) -> Ns {
+        self.own - self.typical
+    }
+}
+
+/// Causes of a straggler, the largest first, and the sum of all differences, ns.
+pub fn reasons(straggler: &Straggler, explained: &[Explained]) -> (Vec<Reason>, Ns) {
+    let is_late =
+        |e: &Explained| e.step.is_some_and(|k| straggler.steps.iter().any(|(x, who)| *x == k && who.contains(&e.part)));
+    type Key = (Cause, StrId, StrId, Option<u32>);
+    let mut sums: BTreeMap<Key, Reason> = BTreeMap::new();
+    let mut total = 0;
+    for d in explained.iter().filter(|e| straggler.parts.contains(&e.part) && is_late(e)).flat_map(|e| &e.differences) {
+        // more of one event in one step and as many in another is one cause
+        let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
+        let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(Reason {
+            cause: d.cause,
+            name: d.name,
+            detail: d.detail,
+            origin: d.origin,
+            own: 0,
+            typical: 0,
+            own_count: 0,
+            typical_count: 0,
+        });
+        r.own += d.own;
+        r.typical += d.typical;
+        r.own_count += d.own_count;
+        r.typical_count += d.typical_count;
+        total += d.delta();
+    }
+    let mut all: Vec<Reason> = sums.into_values().collect();
+    all.sort_by_key(|r| (std::cmp::Reverse(r.delta()), r.cause, r.name, r.detail));
+    (all, total)
+}

@@ -1,0 +1,413 @@
+//! Synchronizing time: what of exposed communication was waiting for others, and what was transfer.
+//!
+//! ```text
+//!   compute         CCCC....................CC
+//!   all-reduce        [wait......|transfer]
+//!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
+//! ```
+
+use super::across::{Job, Lane, Member, PartWindow};
+use super::api::{
+    AcrossOptions, Align, Analysis, Certainty, Finding, Mapped, Options, Output, Partial, View, WaitMethod,
+};
+use super::breakdown::bar;
+use super::collectives::{Shown, group_of, warnings};
+use super::population::reasons;
+use super::sync_shortest;
+use crate::model::interval::Union;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::window::Scope;
+use crate::table;
+use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+
+table! {
+    /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's calls, and add up to more than the row of all groups where groups overlap.
+    pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        process_group: Option<Text>, "", "name and members of the group; null: all";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window, on the rank's own clock";
+        dur_ns: i64, "ns", "length of the window";
+        compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
+        overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
+        exposed_synchronizing_ns: i64, "ns", "exposed communication in which every running call waits for another rank";
+        exposed_transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
+        exposed_unmatched_ns: i64, "ns", "exposed communication without a transfer in which a running call has no match";
+        other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
+        overlapped_wait_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
+        exposed_synchronizing_pct: Option<f64>, "%", "of the window";
+        exposed_transfer_pct: Option<f64>, "%", "of the window";
+    }
+}
+
+pub struct Sync;
+
+impl Analysis for Sync {
+    fn stem(&self) -> &'static str {
+        "sync"
+    }
+
+    fn title(&self) -> &'static str {
+        "time lost synchronizing: exposed communication split up"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("explain/sync.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Syncs::SPEC]
+    }
+
+    fn method_tables(&self, across: &AcrossOptions) -> Option<&'static [&'static TableSpec]> {
+        (across.wait == WaitMethod::Shortest).then_some(sync_shortest::TABLES)
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
+        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
+        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        if options.across.wait == WaitMethod::Shortest {
+            return sync_shortest::reduce(job);
+        }
+        let shown = Shown::new(job, options);
+        let rows = rows(job);
+        let mut table = Syncs::default();
+        for r in rows.iter().filter(|r| r.group.is_none_or(|g| shown.has(g))) {
+            r.push(job, &shown, &mut table);
+        }
+        let tables: Vec<Batch> = vec![table.finish()];
+        let totals: Vec<&Row> = chosen(&rows);
+        let mut view = view(job, &totals, options);
+        view.notes.extend(reasons(partials));
+        view.notes.extend(warnings(job));
+        Output { tables, findings: finding(job, &totals).into_iter().collect(), views: vec![view] }
+    }
+}
+
+/// One row before it is written.
+pub struct Row<'a> {
+    pub part: u32,
+    lane: &'a Lane,
+    pub window: &'a PartWindow,
+    group: Option<u32>,
+    pub sync: Ns,
+    pub transfer: Ns,
+    pub unmatched: Ns,
+    overlapped_wait: Ns,
+}
+
+impl Row<'_> {
+    fn push(&self, job: &Job, shown: &Shown, table: &mut Syncs) {
+        let (w, dur) = (self.window, self.window.dur());
+        let whole = |v: Ns| self.group.is_none().then_some(v);
+        table.push(SyncRow {
+            rank: job.parts[self.part as usize].rank,
+            device: self.lane.device,
+            process_group: self.group.map(|g| shown.name(g)),
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            is_partial: w.is_partial,
+            ts_ns: w.spans.first().map_or(0, |s| s.start),
+            dur_ns: dur,
+            compute_only_ns: whole(w.compute_only),
+            overlapped_communication_ns: whole(w.overlapped),
+            exposed_synchronizing_ns: self.sync,
+            exposed_transfer_ns: self.transfer,
+            exposed_unmatched_ns: self.unmatched,
+            other_ns: whole(dur - w.compute_only - w.overlapped - w.exposed),
+            overlapped_wait_ns: self.overlapped_wait,
+            exposed_synchronizing_pct: percent(self.sync, dur),
+            exposed_transfer_pct: percent(self.transfer, dur),
+        });
+    }
+}
+
+/// One call as the sweep sees it, on the rank's own clock.
+#[derive(Clone, Copy)]
+struct Run {
+    span: Span,
+    /// End of its waiting; `None`: not matched.
+    until: Option<Ns>,
+    group: Option<u32>,
+}
+
+/// A lane's exposed communication as the calls of one group, or of all, divide it.
+struct Divided {
+    group: Option<u32>,
+    pieces: Vec<(Span, What)>,
+    hidden: Union,
+}
+
+/// What an instant of exposed communication is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Sync,
+    Unmatched,
+    Transfer,
+}
+
+/// All windows of all lanes that have collectives, for all groups and for each.
+pub fn rows(job: &Job) -> Vec<Row<'_>> {
+    let groups = group_of(job);
+    let mut out = Vec::new();
+    for (part, p) in job.parts.iter().enumerate() {
+        let part = part as u32;
+        for (l, lane) in p.lanes.iter().enumerate() {
+            let runs: Vec<Run> = (0..p.calls.calls.len())
+                .filter(|&i| p.lane_of(i) == Some(l))
+                .map(|i| {
+                    let c = &p.calls.calls[i];
+                    let outcome = job.outcome(Member { part, call: i as u32 });
+                    let of_instance = outcome.and_then(|o| job.instances().get(o.instance as usize)).map(|i| i.group);
+                    Run {
+                        span: c.span,
+                        until: outcome.map(|o| c.span.start + o.wait),
+                        group: of_instance.or_else(|| groups.get(&(part, c.group)).copied()),
+                    }
+                })
+                .collect();
+            let mut used: Vec<u32> = runs.iter().filter_map(|r| r.group).collect();
+            used.sort_unstable();
+            used.dedup();
+            let mut views =
+                vec![Divided { group: None, pieces: divide(&lane.exposed, &runs), hidden: hidden(&runs, lane) }];
+            views.extend(used.into_iter().map(|g| {
+                let runs: Vec<Run> = runs.iter().filter(|r| r.group == Some(g)).copied().collect();
+                let pieces = covered(divide(&lane.exposed, &runs), &runs);
+                Divided { group: Some(g), pieces, hidden: hidden(&runs, lane) }
+            }));
+            for window in &lane.windows {
+                out.extend(views.iter().map(|d| {
+                    let (sync, unmatched, transfer) = sums(&d.pieces, window);
+                    let overlapped_wait = window.spans.iter().map(|w| d.hidden.len_in(*w)).sum();
+                    Row { part, lane, window, group: d.group, sync, transfer, unmatched, overlapped_wait }
+                }));
+            }
+        }
+    }
+    out
+}
+
+/// Divides exposed spans by what the calls do: transfer before unmatched before synchronizing; where no call runs
+/// it is unmatched.
+fn divide(exposed: &[Span], runs: &[Run]) -> Vec<(Span, What)> {
+    let mut edges: Vec<(Ns, usize, i32)> = Vec::with_capacity(runs.len() * 4);
+    let mut part = |span: Span, what: What| {
+        if !span.is_empty() {
+            edges.push((span.start, what as usize, 1));
+            edges.push((span.end, what as usize, -1));
+        }
+    };
+    for r in runs {
+        match r.until {
+            None => part(r.span, What::Unmatched),
+            Some(until) => {
+                part(Span::new(r.span.start, until), What::Sync);
+                part(Span::new(until, r.span.end), What::Transfer);
+            }
+        }
+    }
+    edges.sort_unstable();
+    let mut running = [0i32; 3];
+    let mut out: Vec<(Span, What)> = Vec::new();
+    let mut next = 0;
+    let advance = |t: Ns, running: &mut [i32; 3], next: &mut usize| {
+        while let Some((at, what, by)) = edges.get(*next).filter(|e| e.0 <= t) {
+            running[*what] += by;
+            *next += 1;
+            let _ = at;
+        }
+        edges.get(*next).map_or(Ns::MAX, |e| e.0)
+    };
+    for span in exposed {
+        let mut at = span.start;
+        while at < span.end {
+            let until = advance(at, &mut running, &mut next).min(span.end);
+            let what = if running[What::Transfer as usize] > 0 {
+                What::Transfer
+            } else if running[What::Unmatched as usize] > 0 || running[What::Sync as usize] == 0 {
+                What::Unmatched
+            } else {
+                What::Sync
+            };
+            out.push((Span::new(at, until), what));
+            at = until;
+        }
+    }
+    out
+}
+
+/// Pieces in which one of the calls runs.
+fn covered(pieces: Vec<(Span, What)>, runs: &[Run]) -> Vec<(Span, What)> {
+    let union = Union::new(runs.iter().map(|r| r.span));
+    pieces.into_iter().filter(|(s, _)| union.len_in(*s) > 0).collect()
+}
+
+fn sums(pieces: &[(Span, What)], window: &PartWindow) -> (Ns, Ns, Ns) {
+    let mut sums = [0; 3];
+    for w in &window.spans {
+        let first = pieces.partition_point(|(s, _)| s.end <= w.start);
+        for (s, what) in pieces[first..].iter().take_while(|(s, _)| s.start < w.end) {
+            sums[*what as usize] += s.intersect(*w).len();
+        }
+    }
+    (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])
+}
+
+/// Waiting of any call that is not exposed.
+fn hidden(runs: &[Run], lane: &Lane) -> Union {
+    let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
+    Union::new(waits).minus(&Union::new(lane.exposed.iter().copied()))
+}
+
+/// Per lane the windows that sentences stand on: full steps, else the span; all groups together.
+fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
+    let all = || rows.iter().filter(|r| r.group.is_none());
+    let mut out = Vec::new();
+    let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&Row>> = BTreeMap::new();
+    for r in all() {
+        lanes.entry((r.part, r.lane.device, r.lane.is_gpu)).or_default().push(r);
+    }
+    for of_lane in lanes.into_values() {
+        let pick = |scope: Scope, full: bool| -> Vec<&Row> {
+            of_lane
+                .iter()
+                .copied()
+                .filter(|r| r.window.scope == scope && !(full && r.window.is_partial == Some(true)))
+                .collect()
+        };
+        let (full, steps, span) = (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
+        let whole = steps.len() == 1 && steps[0].window.label.is_none();
+        out.extend(match (whole, full.is_empty(), steps.is_empty()) {
+            (true, ..) | (_, _, true) => span,
+            (_, false, _) => full,
+            _ => steps,
+        });
+    }
+    out
+}
+
+/// One rank's sums over its chosen windows.
+struct Total {
+    part: u32,
+    windows: i64,
+    dur: Ns,
+    sync: Ns,
+    transfer: Ns,
+    unmatched: Ns,
+    compute: Ns,
+    overlapped: Ns,
+}
+
+fn totals(rows: &[&Row]) -> Vec<Total> {
+    let mut by_part: BTreeMap<u32, Total> = BTreeMap::new();
+    for r in rows {
+        let zero =
+            Total { part: r.part, windows: 0, dur: 0, sync: 0, transfer: 0, unmatched: 0, compute: 0, overlapped: 0 };
+        let t = by_part.entry(r.part).or_insert(zero);
+        t.windows += 1;
+        t.dur += r.window.dur();
+        t.sync += r.sync;
+        t.transfer += r.transfer;
+        t.unmatched += r.unmatched;
+        t.compute += r.window.compute_only;
+        t.overlapped += r.window.overlapped;
+    }
+    by_part.into_values().collect()
+}
+
+fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
+    let mut totals = totals(rows);
+    let mut view = View {
+        title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("window", Align::Right),
+            ("waiting", Align::Right),
+            ("of window", Align::Right),
+            ("transfer", Align::Right),
+            ("unmatched", Align::Right),
+            ("~waiting =transfer ?unmatched #rest", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let more = totals.len().saturating_sub(options.top);
+    if more > 0 {
+        totals.sort_by_key(|t| (std::cmp::Reverse(t.sync), t.part));
+    }
+    for t in totals.iter().take(options.top) {
+        let n = t.windows.max(1);
+        let rest = t.dur - t.sync - t.transfer - t.unmatched;
+        view.rows.push(vec![
+            job.parts[t.part as usize].rank.to_string(),
+            fmt_ns(t.dur / n),
+            fmt_ns(t.sync / n),
+            fmt_pct(percent(t.sync, t.dur)),
+            fmt_ns(t.transfer / n),
+            fmt_ns(t.unmatched / n),
+            bar(&[
+                (percent(rest, t.dur), '#'),
+                (percent(t.sync, t.dur), '~'),
+                (percent(t.transfer, t.dur), '='),
+                (percent(t.unmatched, t.dur), '?'),
+            ]),
+        ]);
+    }
+    if more > 0 {
+        let summed: Ns = totals.iter().skip(options.top).map(|t| t.sync).sum();
+        view.notes.push(format!("{more} more ranks, which wait {} together, are in the table", fmt_ns(summed)));
+    }
+    view
+}
+
+/// Waiting of all ranks, when it is worth a sentence.
+fn finding(job: &Job, rows: &[&Row]) -> Option<Finding> {
+    let totals = totals(rows);
+    let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));
+    let windows: i64 = totals.iter().map(|t| t.windows).sum();
+    let share = percent(sync, dur)?;
+    if share < 1.0 || totals.len() < 2 {
+        return None;
+    }
+    let most = totals.iter().max_by_key(|t| (t.sync, std::cmp::Reverse(t.part)))?;
+    let least = totals.iter().min_by_key(|t| (t.sync, t.part))?;
+    let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
+    let per = if is_step { "a step" } else { "of the recorded span" };
+    let sentence = format!(
+        "On average a rank waits {} {per} ({}) for others in collectives, exposed: rank {} most ({}), rank {} least ({}).",
+        fmt_ns(sync / windows.max(1)),
+        fmt_pct(Some(share)),
+        job.parts[most.part as usize].rank,
+        fmt_ns(most.sync / most.windows.max(1)),
+        job.parts[least.part as usize].rank,
+        fmt_ns(least.sync / least.windows.max(1)),
+    );
+    Some(Finding {
+        analysis: "sync",
+        ranks: totals.iter().map(|t| job.parts[t.part as usize].rank).collect(),
+        steps: Vec::new(),
+        cost_ns_per_step: sync / windows.max(1),
+        share_of_step: Some(share / 100.0),
+        certainty: Certainty::Measured,
+        sentence,
+        table: "sync",
+    })
+}

@@ -1,0 +1,283 @@
+//! What if nobody straggled: how much faster steps would be, and which repair helps most.
+
+mod published;
+mod published_graph;
+mod published_report;
+mod replay;
+pub mod timeline;
+
+pub use published::Op;
+
+use super::across::Job;
+use super::across::cause::Cause;
+use super::across::delay::StepKey;
+use super::api::{Align, Analysis, Certainty, Finding, Mapped, Options, Output, Partial, ReplayMethod, View};
+use super::population::reasons as missing;
+use super::stragglers::{Explained, Judged, explain, judge};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{TableSpec, Text};
+use crate::model::strings::StrId;
+use crate::table;
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use replay::Replay;
+use std::collections::{BTreeMap, HashMap};
+
+table! {
+    /// What a repair would give. Row `all`: every local segment takes its usual time.
+    pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" {
+        scope: Text, "", "all, rank, step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w";
+        what: Text, "", "what is repaired; with --method published what keeps its own durations";
+        step_ns: Option<i64>, "ns", "mean step with the repair";
+        gain_ns: Option<i64>, "ns", "mean step as replayed minus that";
+        gain_pct: Option<f64>, "%", "of the mean step as replayed";
+        share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all";
+        slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";
+        replay_error_pct: f64, "%", "replayed against measured";
+        is_reliable: bool, "", "the replay error is at most 5 %";
+    }
+}
+
+/// A replay that is farther from what was measured is not to be believed, percent.
+const RELIABLE_PCT: f64 = 5.0;
+
+pub struct WhatIf;
+
+impl Analysis for WhatIf {
+    fn stem(&self) -> &'static str {
+        "what-if"
+    }
+
+    fn title(&self) -> &'static str {
+        "the step if nobody straggled, and which repair helps most"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/what-if.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[WhatIfs::SPEC]
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        let none = trace.collectives().calls.is_empty() && options.across.replay == ReplayMethod::Replay;
+        let reason = none.then_some("no collectives recorded");
+        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        match options.across.replay {
+            ReplayMethod::Published => published_report::reduce(job, options),
+            ReplayMethod::Replay => replayed(partials, job, options),
+        }
+    }
+}
+
+/// One repair and the mean step that it gives.
+struct Repair {
+    scope: &'static str,
+    what: String,
+    step: Ns,
+}
+
+fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
+    let mut view = View {
+        title: "What a repair would give".to_string(),
+        columns: vec![
+            ("repair", Align::Left),
+            ("step", Align::Right),
+            ("gain", Align::Right),
+            ("of step", Align::Right),
+            ("of all", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: missing(partials),
+    };
+    let Some(replay) = Replay::new(job) else {
+        view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
+        return Output { tables: vec![WhatIfs::default().finish()], findings: Vec::new(), views: vec![view] };
+    };
+    let n = replay.steps.len().max(1) as i64;
+    let mean = |t: &replay::Times| t.total() / n;
+    let measured = replay.measured();
+    let actual = replay.run(|i| replay.local(i));
+    let error = percent((actual.total() - measured.total()).abs(), measured.total()).unwrap_or(0.0);
+    let ideal = replay.run(|i| replay.usual(i));
+    let (step, best) = (mean(&actual), mean(&ideal));
+    let judged = judge(job, options);
+    let repairs = repairs(job, &replay, &judged, options, &mean);
+    let gain = |r: Ns| step - r;
+    let row = |table: &mut WhatIfs, scope: &str, what: &str, with: Ns, slowdown: Option<f64>| {
+        table.push(WhatIfRow {
+            scope,
+            what,
+            step_ns: Some(with),
+            gain_ns: Some(gain(with)),
+            gain_pct: percent(gain(with), step),
+            share_of_slowdown_pct: percent(gain(with), step - best),
+            slowdown,
+            replay_error_pct: error,
+            is_reliable: error <= RELIABLE_PCT,
+        });
+    };
+    let mut table = WhatIfs::default();
+    let slowdown = crate::units::ratio(step, best);
+    row(&mut table, "all", "all ranks and steps", best, slowdown);
+    let (steps_own, steps_ideal) = (actual.steps(), ideal.steps());
+    for r in &repairs {
+        let of_step = (r.scope == "step")
+            .then(|| replay.steps.iter().position(|s| s.shown() == r.what))
+            .flatten()
+            .and_then(|k| crate::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
+        row(&mut table, r.scope, &r.what, r.step, of_step);
+    }
+    let line = |name: String, with: Ns| {
+        vec![
+            name,
+            fmt_ns(with),
+            fmt_ns(gain(with)),
+            fmt_pct(percent(gain(with), step)),
+            fmt_pct(percent(gain(with), step - best)),
+        ]
+    };
+    view.rows.push(line("all ranks".to_string(), best));
+    let mut shown: Vec<&Repair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
+    shown.sort_by_key(|r| (std::cmp::Reverse(gain(r.step)), r.scope, r.what.clone()));
+    view.rows.extend(shown.iter().take(options.top).map(|r| line(format!("{} {}", r.scope, r.what), r.step)));
+    view.notes.push(format!(
+        "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error {error:.2} %{}",
+        slowdown.unwrap_or(1.0),
+        fmt_ns(step),
+        fmt_ns(best),
+        if error > RELIABLE_PCT { ": NOT RELIABLE, the replay does not give the measured step back" } else { "" }
+    ));
+    let best_repair = shown.iter().find(|r| r.scope != "step").copied();
+    let findings = finding(job, step, best, error, n, best_repair, &judged).into_iter().collect();
+    Output { tables: vec![table.finish()], findings, views: vec![view] }
+}
+
+/// Repairs of single ranks, steps and causes, largest gain first within their scope.
+fn repairs(
+    job: &Job,
+    replay: &Replay,
+    judged: &Judged,
+    options: &Options,
+    mean: &dyn Fn(&replay::Times) -> Ns,
+) -> Vec<Repair> {
+    let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
+        mean(&replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.local(i) }))
+    };
+    // each repair is a replay: those who never come last cannot gain
+    let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
+    let mut by_step: BTreeMap<StepKey, Ns> = BTreeMap::new();
+    for c in &judged.chains {
+        for part in c.gains.keys() {
+            let gain = c.own_gain(*part);
+            *delays.entry(*part).or_default() += gain;
+            if let Some(step) = c.step {
+                *by_step.entry(step).or_default() += gain;
+            }
+        }
+    }
+    let largest = |sums: Vec<(u64, Ns)>| -> Vec<u64> {
+        let mut sums: Vec<_> = sums.into_iter().filter(|(_, g)| *g > 0).collect();
+        sums.sort_by_key(|(k, g)| (std::cmp::Reverse(*g), *k));
+        sums.into_iter().take(options.top).map(|(k, _)| k).collect()
+    };
+    let mut out = Vec::new();
+    for part in largest(delays.into_iter().map(|(p, g)| (u64::from(p), g)).collect()) {
+        let step = fix(&|i| u64::from(replay.part(i)) == part);
+        out.push(Repair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step });
+    }
+    let steps: Vec<StepKey> = by_step.keys().copied().collect();
+    let sums = by_step.values().enumerate().map(|(i, g)| (i as u64, *g)).collect();
+    // the only step is all there is
+    for k in largest(sums).into_iter().filter(|_| steps.len() > 1) {
+        let Some(key) = steps.get(k as usize) else { continue };
+        out.push(Repair { scope: "step", what: key.shown(), step: fix(&|i| replay.step(i) == Some(*key)) });
+    }
+    out.extend(causes(job, replay, &explain(job, judged), options, mean));
+    let scope = |s: &str| ["rank", "step", "cause"].iter().position(|x| *x == s);
+    out.sort_by(|a, b| (scope(a.scope), a.step, &a.what).cmp(&(scope(b.scope), b.step, &b.what)));
+    out
+}
+
+/// Repairs of the causes that cost most: what each took more than on the typical rank is taken off.
+fn causes(
+    job: &Job,
+    replay: &Replay,
+    why: &[Explained],
+    options: &Options,
+    mean: &dyn Fn(&replay::Times) -> Ns,
+) -> Vec<Repair> {
+    type Key = (Cause, StrId, StrId);
+    let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
+    let mut at: BTreeMap<Key, HashMap<(u32, u32), Ns>> = BTreeMap::new();
+    for e in why {
+        for d in e.differences.iter().filter(|d| d.delta() > 0) {
+            let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
+            let key = (cause, d.name, d.detail);
+            *sums.entry(key).or_default() += d.delta();
+            *at.entry(key).or_default().entry((e.part, e.call)).or_default() += d.delta();
+        }
+    }
+    let mut sums: Vec<(Key, Ns)> = sums.into_iter().collect();
+    sums.sort_by_key(|(k, t)| (std::cmp::Reverse(*t), *k));
+    sums.into_iter()
+        .take(options.top)
+        .map(|(key, _)| {
+            let of = at.get(&key);
+            let off = |i: usize| of.and_then(|of| of.get(&(replay.part(i), replay.call(i)))).copied().unwrap_or(0);
+            let step = mean(&replay.run(|i| (replay.local(i) - off(i)).max(0)));
+            let (name, detail) = (job.names.get(key.1), job.names.get(key.2));
+            let mut what = key.0.name().to_string();
+            for text in [name, detail].into_iter().filter(|t| !t.is_empty()) {
+                what = format!("{what}: {text}");
+            }
+            Repair { scope: "cause", what, step }
+        })
+        .collect()
+}
+
+fn finding(
+    job: &Job,
+    step: Ns,
+    best: Ns,
+    error: f64,
+    steps: i64,
+    repair: Option<&Repair>,
+    judged: &Judged,
+) -> Option<Finding> {
+    let share = percent(step - best, step)?;
+    if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.stragglers.is_empty() {
+        return None;
+    }
+    let most = repair.map_or(String::new(), |r| {
+        let part = fmt_pct(percent(step - r.step, step - best));
+        format!(" The repair that helps most is {} {}: {part} of that.", r.scope, r.what)
+    });
+    let one = if steps == 1 { "the step" } else { "a step" };
+    Some(Finding {
+        analysis: "what-if",
+        ranks: Vec::new(),
+        steps: Vec::new(),
+        cost_ns_per_step: step - best,
+        share_of_step: Some(share / 100.0),
+        certainty: Certainty::Inferred,
+        sentence: format!(
+            "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error {error:.1} \
+             %).{most}",
+            fmt_ns(best),
+            fmt_ns(step),
+            fmt_pct(Some(share))
+        ),
+        table: "what_if",
+    })
+}

@@ -1,0 +1,133 @@
+//! One rank's calls of collectives.
+
+use super::group::LocalGroup;
+use super::kind::Kind;
+use super::{gpu, host};
+use crate::model::rank_trace::RankTrace;
+use crate::units::{Ns, Span};
+use std::collections::HashMap;
+
+/// One rank's part in one collective.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Row of the kernel, or of the range on the host.
+    pub event: u32,
+    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range where neither
+    /// is recorded.
+    pub submit: Ns,
+    /// Lane of the submitting thread, where recorded.
+    pub thread: Option<u32>,
+    /// The kernel, or the range on the host.
+    pub span: Span,
+    /// When whoever waits for it goes on, ns: the end of a kernel; on the host the first sign of life of the
+    /// submitting thread after both the range and the operator have ended.
+    pub released: Ns,
+    pub kind: Kind,
+    /// Index into [`RankCalls::groups`].
+    pub group: u32,
+    /// Number within the group.
+    pub seq: Option<u64>,
+    /// Size by the definition for its kind (all-gather: the whole output; reduce-scatter: the whole input).
+    pub bytes: Option<i64>,
+    /// Index into [`RankCalls::dtypes`]; 0 is unknown.
+    pub dtype: u16,
+    /// Root of a broadcast, scatter, reduce or gather by its rank, where recorded.
+    pub root: Option<u32>,
+    /// What stands as `Rank`: the root's position in the group in recent traces, the recording rank in others.
+    pub rank_arg: Option<u32>,
+    pub step: Option<u32>,
+    pub device: Option<i64>,
+    pub stream: Option<i64>,
+    /// A range on the host: it arrives when it is submitted. A kernel arrives when it starts.
+    pub on_host: bool,
+}
+
+impl Call {
+    /// When the rank was there, ns.
+    pub fn arrival(&self) -> Ns {
+        if self.on_host { self.submit } else { self.span.start }
+    }
+}
+
+/// One message between two ranks inside a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Index into [`RankCalls::calls`].
+    pub call: u32,
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: Option<i64>,
+}
+
+/// All calls of one rank, in order of submission.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankCalls {
+    pub calls: Vec<Call>,
+    pub groups: Vec<LocalGroup>,
+    /// By call.
+    pub edges: Vec<Edge>,
+    /// Element types; the first is the empty text.
+    pub dtypes: Vec<String>,
+    by_event: HashMap<u32, u32>,
+}
+
+impl RankCalls {
+    pub fn new(trace: &RankTrace) -> Self {
+        let mut found = Found { dtypes: vec![String::new()], ..Found::default() };
+        gpu::find(trace, &mut found);
+        host::find(trace, &mut found);
+        found.finish()
+    }
+
+    /// The call that an event is.
+    pub fn of_event(&self, row: u32) -> Option<&Call> {
+        self.by_event.get(&row).and_then(|i| self.calls.get(*i as usize))
+    }
+
+    /// The kind of collective that an event is; unknown for what is none.
+    pub fn kind_of(&self, row: u32) -> Kind {
+        self.of_event(row).map_or(Kind::Unknown, |c| c.kind)
+    }
+
+    /// The element type of a call, where known.
+    pub fn dtype(&self, call: &Call) -> Option<&str> {
+        self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
+    }
+}
+
+/// Calls while they are collected.
+#[derive(Default)]
+pub(super) struct Found {
+    pub calls: Vec<(Call, Vec<Edge>)>,
+    groups: Vec<LocalGroup>,
+    dtypes: Vec<String>,
+}
+
+impl Found {
+    pub fn group(&mut self, group: LocalGroup) -> u32 {
+        let i = self.groups.iter().position(|g| *g == group).unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
+        });
+        i as u32
+    }
+
+    pub fn dtype(&mut self, name: &str) -> u16 {
+        let i = self.dtypes.iter().position(|d| d == name).unwrap_or_else(|| {
+            self.dtypes.push(name.to_string());
+            self.dtypes.len() - 1
+        });
+        u16::try_from(i).unwrap_or(0)
+    }
+
+    fn finish(mut self) -> RankCalls {
+        self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
+        let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
+            edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
+            calls.push(call);
+        }
+        let by_event = calls.iter().enumerate().map(|(i, c): (usize, &Call)| (c.event, i as u32)).collect();
+        RankCalls { calls, groups: self.groups, edges, dtypes: self.dtypes, by_event }
+    }
+}

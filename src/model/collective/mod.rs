@@ -1,0 +1,17 @@
+//! Collectives as one rank recorded them: which calls, of which process group, how large.
+//!
+//! Which call of one rank belongs to which of another is not said in a trace; that is found across ranks
+//! (`analysis::across`). Here is what each rank says by itself.
+
+mod call;
+mod dtype;
+mod evidence;
+mod gpu;
+mod group;
+mod host;
+mod kind;
+
+pub use call::{Call, Edge, RankCalls};
+pub use dtype::element_bytes;
+pub use group::LocalGroup;
+pub use kind::Kind;

@@ -1,0 +1,103 @@
+//! Stages that send to each other: messages are edges, a receive waits for its sender, a sender for its receiver up
+//! to its own end.
+//!
+//! ```text
+//! stage 0   |f0|s|f1|s|f2|s|                 eager: the send ends when the bytes are out
+//! stage 1       |r|f0.....|r|f1.....|r|f2    receives lag further and further behind
+//! ```
+
+use super::job::{Action, Group, Job, about, all_reduce, kernel};
+use super::recording::Recording;
+use super::simulate::{Simulated, simulate};
+use super::truth::{check_matches, check_waits, rows};
+use hta::model::builder::{Detail, us};
+
+const STAGES: u32 = 4;
+const BATCHES: u64 = 4;
+
+/// Forward and backward of each microbatch, stage by stage; `slow` makes later stages slower.
+fn stage(rank: u32, step: u64, is_eager: bool, slow: i64) -> Vec<Action> {
+    let elements = 200_000;
+    let transfer = us(35);
+    let send = |to| Action::Send { group: 1, to, elements, transfer, is_eager };
+    let receive = |from| Action::Receive { group: 1, from, elements, transfer };
+    let mut actions = Vec::new();
+    for batch in 0..BATCHES {
+        if rank > 0 {
+            actions.push(receive(rank - 1));
+        }
+        let dur = us(300) + i64::from(rank) * slow;
+        actions.push(kernel("forward", about(dur, 10, rank, step, batch)));
+        if rank + 1 < STAGES {
+            actions.push(send(rank + 1));
+        }
+    }
+    for batch in 0..BATCHES {
+        if rank + 1 < STAGES {
+            actions.push(receive(rank + 1));
+        }
+        actions.push(kernel("backward", about(us(600), 10, rank, step, 10 + batch)));
+        if rank > 0 {
+            actions.push(send(rank - 1));
+        }
+    }
+    actions.push(all_reduce(0, 100, us(15)));
+    actions
+}
+
+fn job(is_eager: bool, slow: i64) -> Simulated {
+    let program = move |rank: u32, step: u64| stage(rank, step, is_eager, slow);
+    simulate(&Job::new(STAGES, 5, &program).groups([Group::new("7", "pp", 0..STAGES)]))
+}
+
+fn check(what: &str, job: &Simulated) {
+    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+        let what = format!("{what} {:?}", recording.detail);
+        let answer = recording.answer(job);
+        check_matches(&what, &answer, job, &recording);
+        assert_eq!(check_waits(&what, &answer, job, &recording, 0), job.calls().count(), "{what}");
+        for (row, call) in rows(&answer, job, &recording) {
+            let call = call.expect("no extra calls");
+            let method = match (call.key.wire, recording.has_numbers) {
+                (Some(_), _) => "peers",
+                (None, true) => "seq",
+                (None, false) => "sequence",
+            };
+            assert_eq!((row.text("kind"), row.text("matched_by")), (call.kind.name(), method), "{what}");
+        }
+    }
+}
+
+#[test]
+fn both_ends_of_a_message_wait_for_the_other() {
+    check("rendezvous", &job(false, 0));
+}
+
+#[test]
+fn an_eager_sender_waits_no_longer_than_its_own_end() {
+    check("eager", &job(true, 0));
+}
+
+#[test]
+fn messages_keep_their_order_when_the_receiver_lags() {
+    check("lagging", &job(true, us(250)));
+}
+
+#[test]
+fn messages_are_matched_under_wrong_clocks() {
+    let job = simulate(&Job::new(STAGES, 9, &|r, s| stage(r, s, false, 0)).groups([Group::new("7", "pp", 0..STAGES)]));
+    let recording = Recording::full().clocks(&[0, 5_000_000, -3_000_000, 800_000]);
+    let answer = recording.answer(&job);
+    check_matches("wrong clocks", &answer, &job, &recording);
+    check_waits("wrong clocks", &answer, &job, &recording, us(2));
+}
+
+#[test]
+fn a_lost_message_touches_no_other() {
+    let job = job(false, 0);
+    let lost = job.calls().find(|c| c.rank == 2 && c.key.wire == Some((1, 2)) && c.key.nth == 6).expect("it was run");
+    let recording = Recording::full().without(2, lost.key);
+    let answer = recording.answer(&job);
+    check_matches("lost", &answer, &job, &recording);
+    assert_eq!(check_waits("lost", &answer, &job, &recording, 0), job.calls().count() - 2);
+}
