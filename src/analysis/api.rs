@@ -111,6 +111,14 @@ pub struct Mapped {
     pub partial: Partial,
 }
 
+impl Mapped {
+    /// For an analysis that reads the joined ranks: nothing of its own, and why it will have no rows of this rank.
+    pub fn joined_later(trace: &RankTrace) -> Self {
+        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
+        Self { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+    }
+}
+
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

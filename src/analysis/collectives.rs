@@ -38,8 +38,7 @@ impl Analysis for CollectivesOf {
     }
 
     fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
-        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+        Mapped::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
@@ -103,16 +102,9 @@ impl Shown {
     }
 }
 
-/// The group of each local group of each part.
-pub fn group_of(job: &Job) -> BTreeMap<(u32, u32), u32> {
-    let uses = |(g, group): (usize, &Group)| group.uses.iter().map(|u| (*u, g as u32)).collect::<Vec<_>>();
-    job.matched.groups.iter().enumerate().flat_map(uses).collect()
-}
-
 /// One row per call of a part, in order of start.
 fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
     let p = &job.parts[part as usize];
-    let groups = group_of(job);
     let mut order: Vec<usize> = (0..p.calls.calls.len()).collect();
     order.sort_by_key(|&i| (p.calls.calls[i].span.start, p.calls.calls[i].event));
     let mut table = Collectives::default();
@@ -121,13 +113,13 @@ fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
         let member = super::across::Member { part, call: i as u32 };
         let outcome = job.outcome(member);
         let instance = outcome.and_then(|o| job.instances().get(o.instance as usize));
-        let group = instance.map(|i| i.group).or_else(|| groups.get(&(part, c.group)).copied());
+        let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
         if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
             continue;
         }
         let arrivals = outcome.map(|o| job.arrivals(o.instance as usize));
         let last = instance.zip(arrivals).and_then(|(i, a)| job.members(i).get(a.last_member as usize));
-        let step = c.step.and_then(|s| p.steps.iter().find(|x| x.index == s));
+        let step = p.step_of(c);
         let dur = c.span.len();
         table.push(CollectiveRow {
             rank: p.rank,
@@ -261,7 +253,6 @@ fn rank_table(job: &Job, shown: &Shown) -> Batch {
         matched_dur: Ns,
         last: u64,
     }
-    let groups = group_of(job);
     let mut table = CollectiveRanks::default();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
@@ -270,7 +261,7 @@ fn rank_table(job: &Job, shown: &Shown) -> Batch {
             let member = super::across::Member { part, call: i as u32 };
             let outcome = job.outcome(member);
             let instance = outcome.and_then(|o| job.instances().get(o.instance as usize).zip(Some(o)));
-            let group = instance.map(|(i, _)| i.group).or_else(|| groups.get(&(part, c.group)).copied());
+            let group = instance.map(|(i, _)| i.group).or_else(|| job.matched.group_of(part, c.group));
             if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
                 continue;
             }
@@ -463,14 +454,13 @@ const GROUPS_SHOWN: usize = 12;
 /// What is wrong with the calls, or with the clocks.
 pub fn warnings(job: &Job) -> Vec<String> {
     let mut out = Vec::new();
-    let shares = shares(job);
     out.extend(incomplete(job));
-    let impossible: u64 = shares.iter().map(|s| s.impossible).sum();
+    let impossible = (0..job.instances().len()).filter(|i| job.arrivals(*i).is_impossible).count();
     if impossible > 0 {
         out.push(format!(
             "{} ended on some rank before the last one arrived (collective_end_before_last_arrival): clocks differ, \
              or a match is wrong; left out of bandwidth, and of the alignment while they are few",
-            plural(impossible as usize, "collective")
+            plural(impossible, "collective")
         ));
     }
     for i in job.instances().iter().filter(|i| i.disagrees).take(3) {
@@ -481,13 +471,12 @@ pub fn warnings(job: &Job) -> Vec<String> {
         let group = job.matched.groups.get(*g as usize).map(|g| g.shown(&job.parts)).unwrap_or_default();
         out.push(format!("group {group}: members disagree about number {seq}: {}", kinds.join(", ")));
     }
-    let groups = group_of(job);
     let mut groupless: Vec<u32> = Vec::new();
     let mut without_origin: Vec<u32> = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
         if !p.has_origin && !p.calls.calls.is_empty() {
             without_origin.push(p.rank);
-        } else if p.calls.calls.iter().any(|c| !groups.contains_key(&(part as u32, c.group))) {
+        } else if p.calls.calls.iter().any(|c| job.matched.group_of(part as u32, c.group).is_none()) {
             groupless.push(p.rank);
         }
     }

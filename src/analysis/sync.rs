@@ -11,7 +11,7 @@ use super::api::{
     AcrossOptions, Align, Analysis, Certainty, Finding, Mapped, Options, Output, Partial, View, WaitMethod,
 };
 use super::breakdown::bar;
-use super::collectives::{Shown, group_of, warnings};
+use super::collectives::{Shown, warnings};
 use super::population::reasons;
 use super::sync_shortest;
 use crate::model::interval::Union;
@@ -74,8 +74,7 @@ impl Analysis for Sync {
     }
 
     fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
-        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+        Mapped::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
@@ -165,7 +164,6 @@ enum What {
 
 /// All windows of all lanes that have collectives, for all groups and for each.
 pub fn rows(job: &Job) -> Vec<Row<'_>> {
-    let groups = group_of(job);
     let mut out = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
@@ -179,7 +177,7 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
                     Run {
                         span: c.span,
                         until: outcome.map(|o| c.span.start + o.wait),
-                        group: of_instance.or_else(|| groups.get(&(part, c.group)).copied()),
+                        group: of_instance.or_else(|| job.matched.group_of(part, c.group)),
                     }
                 })
                 .collect();

@@ -53,7 +53,7 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
         for i in order {
             let t = calls[i].arrival();
             let synced = ends.partition_point(|(e, _)| *e <= t).checked_sub(1).and_then(|k| ends.get(k));
-            let step = calls[i].step.and_then(|s| p.steps.iter().find(|x| x.index == s)).map(|s| s.window.start);
+            let step = p.step_of(&calls[i]).map(|s| s.window.start);
             let (start, from) = match (synced, step.filter(|s| *s <= t)) {
                 (Some((e, k)), _) => (*e, From::Call(*k as u32)),
                 (None, Some(s)) => (s, From::Step),
@@ -132,7 +132,7 @@ impl StepKey {
 pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     let p = &job.parts[m.part as usize];
     let index = job.call(m).step?;
-    let label = p.steps.iter().find(|s| s.index == index).and_then(|s| s.label);
+    let label = p.step_of(job.call(m)).and_then(|s| s.label);
     Some(label.map_or(StepKey::Index(index), StepKey::Label))
 }
 

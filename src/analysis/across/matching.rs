@@ -88,6 +88,8 @@ pub struct Matched {
     pub groups: Vec<Group>,
     pub instances: Vec<Instance>,
     members: Vec<Member>,
+    /// (part, its local group) -> group.
+    of_local: HashMap<(u32, u32), u32>,
     /// Kinds that members of one group gave for one number: (group, number, kinds).
     pub conflicts: Vec<(u32, u64, Vec<Kind>)>,
     /// Calls whose group could not be told: part and number of calls.
@@ -98,6 +100,19 @@ impl Matched {
     /// Members of an instance, by part.
     pub fn members(&self, i: &Instance) -> &[Member] {
         self.members.get(i.range()).unwrap_or(&[])
+    }
+
+    /// Adds a group.
+    fn add_group(&mut self, group: Group) -> u32 {
+        let g = self.groups.len() as u32;
+        self.of_local.extend(group.uses.iter().map(|u| (*u, g)));
+        self.groups.push(group);
+        g
+    }
+
+    /// The group of one part's local group; `None` where it could not be told.
+    pub fn group_of(&self, part: u32, local: u32) -> Option<u32> {
+        self.of_local.get(&(part, local)).copied()
     }
 
     /// Adds an instance.
@@ -151,17 +166,15 @@ pub fn collectives(parts: &[Part]) -> Matched {
         })
         .collect();
     let Resolved { groups, unknown } = resolve(parts, &used);
-    let mut matched = Matched { groups, ..Matched::default() };
-    // local group of a part -> group
-    let mut of_local: HashMap<(u32, u32), u32> = HashMap::new();
-    for (g, group) in matched.groups.iter().enumerate() {
-        of_local.extend(group.uses.iter().map(|u| (*u, g as u32)));
+    let mut matched = Matched::default();
+    for group in groups {
+        matched.add_group(group);
     }
     let mut uses: Vec<Vec<Use>> = Vec::new();
     uses.resize_with(matched.groups.len(), Vec::new);
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| comparable(p)) {
         for (i, c) in p.calls.calls.iter().enumerate().filter(|(_, c)| !c.kind.is_point_to_point()) {
-            if let Some(list) = of_local.get(&(part as u32, c.group)).and_then(|g| uses.get_mut(*g as usize)) {
+            if let Some(list) = matched.group_of(part as u32, c.group).and_then(|g| uses.get_mut(g as usize)) {
                 match list.last_mut() {
                     Some(u) if u.part == part as u32 => u.calls.push(i as u32),
                     _ => list.push(Use { part: part as u32, calls: vec![i as u32] }),
@@ -173,9 +186,8 @@ pub fn collectives(parts: &[Part]) -> Matched {
         group(&mut matched, parts, g as u32, uses, Method::Sequence);
     }
     for found in infer(parts, &unknown) {
-        let g = matched.groups.len() as u32;
         let uses: Vec<Use> = found.calls.into_iter().map(|(part, calls)| Use { part, calls }).collect();
-        matched.groups.push(found.group);
+        let g = matched.add_group(found.group);
         group(&mut matched, parts, g, &uses, Method::Inferred);
     }
     matched
@@ -246,7 +258,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
         let c = call(parts, u, i);
         // ranks may send different amounts in one all-to-all
         let bytes = c.bytes.filter(|_| c.kind != Kind::AllToAll);
-        let label = if labelled { c.step.and_then(|s| p.steps.get(s as usize)).and_then(|s| s.label) } else { None };
+        let label = if labelled { p.step_of(c).and_then(|s| s.label) } else { None };
         let dtype = p.calls.dtype(c).map(str::to_string);
         let plain = tokens.of((c.kind, bytes, dtype.clone(), None));
         let token = tokens.of((c.kind, bytes, dtype, label));
@@ -404,17 +416,13 @@ fn in_order(
 
 /// Matches messages: the n-th from one rank to another in a group, by order and time.
 pub fn messages(parts: &[Part], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
-    let mut of_local: HashMap<(u32, u32), u32> = HashMap::new();
-    for (g, group) in matched.groups.iter().enumerate() {
-        of_local.extend(group.uses.iter().map(|u| (*u, g as u32)));
-    }
     // (group, source, destination) -> calls of the sender, of the receiver
     type Sides = [Vec<(Member, Option<i64>)>; 2];
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
         for e in &p.calls.edges {
             let Some(c) = p.calls.calls.get(e.call as usize).filter(|c| c.kind.is_point_to_point()) else { continue };
-            let group = of_local.get(&(part as u32, c.group)).copied();
+            let group = matched.group_of(part as u32, c.group);
             let side = usize::from(e.src != p.rank);
             let sides = wires.entry((group, e.src, e.dst)).or_default();
             sides[side].push((Member { part: part as u32, call: e.call }, e.bytes));

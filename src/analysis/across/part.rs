@@ -6,7 +6,7 @@ use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
 use crate::analysis::host_activity::HostNames;
 use crate::analysis::shortest::{self, Worker};
 use crate::analysis::what_if::{Op, timeline};
-use crate::model::collective::RankCalls;
+use crate::model::collective::{Call, RankCalls};
 use crate::model::meta::TimeEra;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::step::StepRule;
@@ -152,6 +152,11 @@ impl Part {
         self.hta_names.get(row.name)
     }
 
+    /// The step of a call.
+    pub fn step_of(&self, call: &Call) -> Option<&PartStep> {
+        self.steps.get(call.step? as usize)
+    }
+
     /// The lane on which a call runs.
     pub fn lane_of(&self, call: usize) -> Option<usize> {
         let c = self.calls.calls.get(call)?;
@@ -185,7 +190,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {
 }
 
 /// Where local work is cut: arrivals and ends of the lane's calls, starts of steps, the capture.
-fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&crate::model::collective::Call) -> bool) -> Vec<Ns> {
+fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
     let mut cuts = vec![trace.capture.start, trace.capture.end];
     cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
     for c in calls.calls.iter().filter(|c| on_lane(c)) {

@@ -45,8 +45,7 @@ impl Analysis for Stragglers {
     }
 
     fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
-        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+        Mapped::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

@@ -64,9 +64,12 @@ impl Analysis for WhatIf {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
-        let none = trace.collectives().calls.is_empty() && options.across.replay == ReplayMethod::Replay;
-        let reason = none.then_some("no collectives recorded");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
+        let mut mapped = Mapped::joined_later(trace);
+        // a published timeline has operations in place of collectives
+        if options.across.replay == ReplayMethod::Published {
+            mapped.partial.reason = None;
+        }
+        mapped
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

@@ -349,7 +349,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
                 (None, Some((b, q)), _) => (Base::Arrival(node_of[&q]), t - b),
                 (None, None, Some((e, q))) => (Base::End(node_of[&q]), t - e),
                 (None, None, None) => {
-                    let step = c.step.and_then(|s| p.steps.iter().find(|x| x.index == s)).map(|s| s.window.start);
+                    let step = p.step_of(c).map(|s| s.window.start);
                     let from = step.filter(|s| *s <= t).unwrap_or(p.capture.start.min(t));
                     (Base::Fixed(on(from)), t - from)
                 }
