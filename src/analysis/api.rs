@@ -1,6 +1,7 @@
 //! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
 
 use super::across::{ClockMode, Job};
+use super::settings::{Setting, Settings};
 use crate::model::rank_trace::{ModelOptions, RankTrace};
 use crate::model::schema::{Batch, TableSpec};
 use crate::units::Ns;
@@ -24,14 +25,6 @@ impl Compat {
     }
 }
 
-/// Additional keys of `kernels_by_name`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct KernelKeys {
-    pub op: bool,
-    pub shape: bool,
-    pub stream: bool,
-}
-
 /// What all analyses are told.
 pub struct Options {
     pub model: ModelOptions,
@@ -39,9 +32,37 @@ pub struct Options {
     pub kernel_wait_max: Ns,
     /// Rows that are printed; tables are never shortened.
     pub top: usize,
-    pub kernel_keys: KernelKeys,
     pub compat: Option<Compat>,
     pub across: AcrossOptions,
+    /// Options that analyses declare themselves.
+    pub settings: Settings,
+    pub wanted: Wanted,
+}
+
+/// Row tables that the caller keeps; an analysis need not make the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    #[default]
+    All,
+    /// Not those with a row for every event.
+    NoEvents,
+    /// One table.
+    Only(&'static str),
+}
+
+impl Options {
+    /// Whether a row table is kept.
+    pub fn wants(&self, spec: &TableSpec) -> bool {
+        match self.wanted {
+            Wanted::All | Wanted::NoEvents => true,
+            Wanted::Only(name) => name == spec.name,
+        }
+    }
+
+    /// Whether a table with a row for every event is kept.
+    pub fn wants_per_event(&self, spec: &TableSpec) -> bool {
+        self.wanted != Wanted::NoEvents && self.wants(spec)
+    }
 }
 
 /// How waiting and transferring are told apart.
@@ -169,6 +190,8 @@ pub struct Output {
     pub tables: Vec<Batch>,
     pub findings: Vec<Finding>,
     pub views: Vec<View>,
+    /// Stands for views and findings on standard output, as it is: folded stacks, say.
+    pub raw: Option<String>,
 }
 
 /// One analysis. Adding one is a new file and a line in the registry.
@@ -183,6 +206,10 @@ pub trait Analysis: Sync {
     fn tables(&self) -> &'static [&'static TableSpec];
     /// Tables it writes in another tool's definitions; empty where it has none.
     fn compat_tables(&self, _compat: Compat) -> &'static [&'static TableSpec] {
+        &[]
+    }
+    /// Options of its own.
+    fn settings(&self) -> &'static [Setting] {
         &[]
     }
     /// One rank. Pure, so ranks run in parallel.

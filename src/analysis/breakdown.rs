@@ -171,6 +171,7 @@ impl Analysis for Breakdown {
             tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
             findings,
             views: vec![view],
+            raw: None,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Analysis for CollectivesOf {
             views[0].notes.push(format!("no process group is called {asked}: the set has {}", known.join("; ")));
         }
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
-        Output { tables, findings: Vec::new(), views }
+        Output { tables, findings: Vec::new(), views, raw: None }
     }
 }
 

@@ -72,7 +72,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
     let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
-    Output { tables, findings, views }
+    Output { tables, findings, views, raw: None }
 }
 
 struct Cause {

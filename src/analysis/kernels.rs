@@ -1,9 +1,10 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Certainty, Compat, Finding, KernelKeys, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
 use super::compat::hta;
 use super::population::reasons;
+use super::settings::{Kind, Setting};
 use super::summary::{Summary, top_names};
 use crate::model::activity::Activity;
 use crate::model::args::Arg;
@@ -65,6 +66,14 @@ table! {
     }
 }
 
+const BY: Setting = Setting {
+    stem: "kernels",
+    flag: "--by",
+    value: "KEYS",
+    help: "Additional keys of kernels_by_name: op, shape, stream, joined by commas",
+    kind: Kind::Choices(&["op", "shape", "stream"]),
+};
+
 pub struct Kernels;
 
 impl Analysis for Kernels {
@@ -89,6 +98,10 @@ impl Analysis for Kernels {
             Compat::Hta => &[hta::KernelTypes::SPEC, hta::KernelNames::SPEC],
             Compat::TraceLens => &[],
         }
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[BY]
     }
 
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
@@ -179,7 +192,7 @@ impl Analysis for Kernels {
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
-        Output { tables, findings, views: vec![view] }
+        Output { tables, findings, views: vec![view], raw: None }
     }
 }
 
@@ -216,6 +229,14 @@ fn classes(trace: &RankTrace, options: &Options) -> Batch {
     table.finish()
 }
 
+/// Additional keys of `kernels_by_name`.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    op: bool,
+    shape: bool,
+    stream: bool,
+}
+
 /// What one row of `kernels_by_name` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -240,7 +261,7 @@ enum Owner {
 /// Operator of activities without a launch record.
 const UNLINKED: &str = "[unlinked]";
 
-fn key(trace: &RankTrace, a: &Activity, keys: KernelKeys) -> Key {
+fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
     let args = &trace.columns.args;
     let kind = match a.work {
         Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
@@ -295,9 +316,11 @@ fn push_names(
     step: Option<&crate::model::step::Step>,
     activities: &[u32],
 ) {
+    let asked = |key| options.settings.has(&BY, key);
+    let keys = Keys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
     let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
     for &i in activities {
-        groups.entry(key(trace, &trace.activities[i as usize], options.kernel_keys)).or_default().push(i);
+        groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
     }
     let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
     let mut rows: Vec<(Key, Summary, Vec<u32>)> = groups

@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod overlap;
 pub mod population;
 pub mod registry;
+pub mod settings;
 pub mod shortest;
 pub mod stragglers;
 pub mod summary;

@@ -156,6 +156,7 @@ impl Analysis for Overlap {
             // the finding on exposed communication is the breakdown's, which has its share of the step
             findings: Vec::new(),
             views: vec![view],
+            raw: None,
         }
     }
 }

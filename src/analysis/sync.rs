@@ -95,7 +95,7 @@ impl Analysis for Sync {
         let mut view = view(job, &totals, options);
         view.notes.extend(reasons(partials));
         view.notes.extend(warnings(job));
-        Output { tables, findings: finding(job, &totals).into_iter().collect(), views: vec![view] }
+        Output { tables, findings: finding(job, &totals).into_iter().collect(), views: vec![view], raw: None }
     }
 }
 

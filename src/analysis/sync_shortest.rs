@@ -136,5 +136,5 @@ pub fn reduce(job: &Job) -> Output {
         }
     }
     let views = [view, by_name].into_iter().filter(|v| !v.rows.is_empty() || !v.notes.is_empty()).collect();
-    Output { tables: vec![steps.finish(), operators.finish()], findings: Vec::new(), views }
+    Output { tables: vec![steps.finish(), operators.finish()], findings: Vec::new(), views, raw: None }
 }

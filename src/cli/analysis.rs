@@ -5,15 +5,16 @@ use super::args::TraceArgs;
 use super::exit::Exit;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
-use crate::analysis::api::{Options, ReplayMethod, WaitMethod};
+use crate::analysis::api::{Analysis, Options, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::registry::find;
+use crate::analysis::settings::{Kind, Setting};
 use crate::error::SetError;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::{Request, RowSink, run as run_pipeline};
 use crate::report::{json, parquet, text};
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -92,11 +93,45 @@ impl RowSink for Keep {
     }
 }
 
-pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
+/// The subcommand of an analysis: what all take, and what it declares itself.
+pub fn command(analysis: &dyn Analysis) -> Command {
+    let mut command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
+    for s in analysis.settings() {
+        let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
+        let arg = Arg::new(s.name()).long(s.name()).help(help).help_heading("Options of this analysis");
+        command = command.arg(match s.kind {
+            Kind::Flag => arg.action(ArgAction::SetTrue),
+            Kind::Choice(of) => arg.value_name(s.value).value_parser(of.to_vec()),
+            _ => arg.value_name(s.value),
+        });
+    }
+    command
+}
+
+/// Enters what the user gave of an analysis' own options.
+fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) -> Result<(), SetError> {
+    for s in settings {
+        let text = match s.kind {
+            Kind::Flag => matches.get_flag(s.name()).then_some(""),
+            _ => matches.get_one::<String>(s.name()).map(String::as_str),
+        };
+        let Some(text) = text else { continue };
+        options.settings.set(s, text).map_err(|reason| SetError::Argument {
+            option: s.flag,
+            value: text.to_string(),
+            reason,
+        })?;
+    }
+    Ok(())
+}
+
+pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
+    let args = &AnalysisArgs::from_arg_matches(matches)?;
     let analyses = [analysis];
     let mut options = args.traces.options(&analyses)?;
     choose(stem, args.method, &mut options)?;
+    enter(analysis.settings(), matches, &mut options)?;
     let of_method = analysis.method_tables(&options.across).filter(|_| options.compat.is_none());
     let declared = of_method.unwrap_or_else(|| analysis.declared(options.compat));
     let table = match &args.table {
@@ -117,6 +152,7 @@ pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
         let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
         return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
     }
+    options.wanted = Wanted::Only(table.name);
     let traces = args.traces.traces()?;
     let request = Request {
         inputs: &traces.inputs,
@@ -136,7 +172,10 @@ pub fn run(stem: &str, args: &AnalysisArgs) -> anyhow::Result<Exit> {
     let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
     batches.extend(reduced.cloned());
     let bytes = match args.format {
-        Format::Text => text::one_analysis(&outcome, width()).into_bytes(),
+        Format::Text => match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
+            Some(raw) => raw.clone().into_bytes(),
+            None => text::one_analysis(&outcome, width()).into_bytes(),
+        },
         Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>()).into_bytes(),
         Format::Json => {
             let rows: Vec<_> = batches.iter().flat_map(json::records).collect();

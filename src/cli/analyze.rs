@@ -4,6 +4,7 @@ use super::args::TraceArgs;
 use super::exit::Exit;
 use super::output::{note, print, width};
 use super::progress::Bar;
+use crate::analysis::api::Wanted;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::model::schema::TableSpec;
@@ -36,7 +37,10 @@ pub struct AnalyzeArgs {
 const REPORT_WIDTH: usize = 80;
 
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
-    let options = args.traces.options(ANALYSES)?;
+    let mut options = args.traces.options(ANALYSES)?;
+    if args.no_events {
+        options.wanted = Wanted::NoEvents;
+    }
     let traces = args.traces.traces()?;
     let events = (!args.no_events).then_some(args.keep_args);
     let folder = Folder::create(&args.out, events, args.force)?;

@@ -1,7 +1,8 @@
 //! Arguments that all commands on traces share, and what they mean for the library.
 
 use crate::analysis::across::ClockMode;
-use crate::analysis::api::{AcrossOptions, Analysis, Compat, KernelKeys, Options};
+use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
+use crate::analysis::settings::Settings;
 use crate::error::SetError;
 use crate::model::rank_trace::{ModelOptions, StepFilter};
 use crate::model::rules::{BUILTIN, Rules};
@@ -23,10 +24,10 @@ pub struct TraceArgs {
     #[arg(long, value_name = "DIR")]
     pub rank_dir: Option<PathBuf>,
     /// Only these ranks, e.g. 0,3,8-15
-    #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
+    #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
     pub ranks: Option<RankRanges>,
     /// Only these steps: labels (3,5-7), or positions (@0,@2-4)
-    #[arg(long, value_name = "LIST", value_parser = parse_steps)]
+    #[arg(long, visible_alias = "step", value_name = "LIST", value_parser = parse_steps)]
     pub steps: Option<StepFilter>,
     /// Steps are annotations whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
@@ -40,9 +41,6 @@ pub struct TraceArgs {
     /// Leave out GPU activities without a launch record
     #[arg(long)]
     pub linked_only: bool,
-    /// Additional keys of kernels_by_name
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub by: Vec<ByArg>,
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
@@ -80,13 +78,6 @@ pub struct RankRanges(pub Vec<(u32, u32)>);
 pub enum WindowArg {
     Host,
     Device,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ByArg {
-    Op,
-    Shape,
-    Stream,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -218,11 +209,6 @@ impl TraceArgs {
             },
             kernel_wait_max: i64::from(self.kernel_wait_max_us) * 1000,
             top: self.top,
-            kernel_keys: KernelKeys {
-                op: self.by.contains(&ByArg::Op),
-                shape: self.by.contains(&ByArg::Shape),
-                stream: self.by.contains(&ByArg::Stream),
-            },
             compat,
             across: AcrossOptions {
                 clock: match self.clock {
@@ -234,6 +220,8 @@ impl TraceArgs {
                 groups: self.group.clone(),
                 ..AcrossOptions::default()
             },
+            settings: Settings::default(),
+            wanted: Wanted::default(),
         })
     }
 

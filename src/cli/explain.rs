@@ -5,6 +5,7 @@ use super::output::print;
 use crate::analysis::api::{AcrossOptions, Compat, WaitMethod};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
+use crate::analysis::settings::Setting;
 use crate::error::SetError;
 use crate::model::args::{ARGS, ArgType};
 use crate::model::health::COUNTERS;
@@ -30,6 +31,7 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     if let Some(a) = ANALYSES.iter().find(|a| a.stem() == name) {
         out.push_str(a.explain().trim_end());
         out.push('\n');
+        settings(&mut out, a.settings());
         let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| a.compat_tables(*c));
         let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
         let of_method = a.method_tables(&other).unwrap_or_default();
@@ -57,6 +59,17 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {
     inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
+}
+
+fn settings(out: &mut String, of: &[Setting]) {
+    if !of.is_empty() {
+        out.push_str("\nOptions\n");
+    }
+    for s in of {
+        let default = s.default_text().map(|d| format!(" [{d}]")).unwrap_or_default();
+        let shown = format!("{} {}", s.flag, s.value);
+        let _ = writeln!(out, "  {:<28} {}{default}", shown.trim_end(), s.help);
+    }
 }
 
 fn table(out: &mut String, spec: &TableSpec) {

@@ -30,9 +30,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(("list", _)) => list::run(),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
-        Some((stem, m)) => analysis::AnalysisArgs::from_arg_matches(m)
-            .map_err(anyhow::Error::from)
-            .and_then(|a| analysis::run(stem, &a)),
+        Some((stem, m)) => analysis::run(stem, m),
         None => Ok(Exit::Nothing),
     };
     match result {
@@ -52,8 +50,7 @@ pub fn command() -> Command {
         .after_help("`hta list` names the analyses, `hta explain NAME` says what a number means.")
         .subcommand(analyze::AnalyzeArgs::augment_args(analyze));
     for a in crate::analysis::registry::ANALYSES {
-        let one = Command::new(a.stem()).about(a.title());
-        root = root.subcommand(analysis::AnalysisArgs::augment_args(one));
+        root = root.subcommand(analysis::command(*a));
     }
     root.subcommand(Command::new("list").about("List the analyses, tables and topics")).subcommand(
         Command::new("explain")

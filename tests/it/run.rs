@@ -1,7 +1,8 @@
 //! Runs analyses through the library and keeps every table they produce.
 
-use hta::analysis::api::{AcrossOptions, Analysis, Compat, KernelKeys, Options};
+use hta::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
 use hta::analysis::registry::ANALYSES;
+use hta::analysis::settings::Settings;
 use hta::model::meta::RankSource;
 use hta::model::rank_trace::{ModelOptions, RankTrace};
 use hta::model::rules::{BUILTIN, Rules};
@@ -29,9 +30,10 @@ pub fn options() -> Options {
         },
         kernel_wait_max: 30_000,
         top: 16,
-        kernel_keys: KernelKeys::default(),
         compat: None,
         across: AcrossOptions::default(),
+        settings: Settings::default(),
+        wanted: Wanted::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::schema::{Batch, TableSpec};
 pub fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
     let tables: Vec<Batch> = specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let views = specs.iter().map(|s| view(s, &tables)).filter(|v| !v.rows.is_empty()).collect();
-    Output { tables, findings: Vec::new(), views }
+    Output { tables, findings: Vec::new(), views, raw: None }
 }
 
 /// Rows of a table that are printed.

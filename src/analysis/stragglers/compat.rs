@@ -74,5 +74,5 @@ pub fn reduce(job: &Job) -> Output {
             }
         }
     }
-    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view] }
+    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
 }

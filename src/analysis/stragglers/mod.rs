@@ -60,6 +60,7 @@ impl Analysis for Stragglers {
             tables: tables::build(job, &judged, &why, options),
             findings: report::findings(job, &judged, &why),
             views: report::views(job, &judged, partials, options),
+            raw: None,
         }
     }
 }

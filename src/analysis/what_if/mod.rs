@@ -105,7 +105,12 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     };
     let Some(replay) = Replay::new(job) else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
-        return Output { tables: vec![WhatIfs::default().finish()], findings: Vec::new(), views: vec![view] };
+        return Output {
+            tables: vec![WhatIfs::default().finish()],
+            findings: Vec::new(),
+            views: vec![view],
+            raw: None,
+        };
     };
     let n = replay.steps.len().max(1) as i64;
     let mean = |t: &replay::Times| t.total() / n;
@@ -163,7 +168,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     ));
     let best_repair = shown.iter().find(|r| r.scope != "step").copied();
     let findings = finding(job, step, best, error, n, best_repair, &judged).into_iter().collect();
-    Output { tables: vec![table.finish()], findings, views: vec![view] }
+    Output { tables: vec![table.finish()], findings, views: vec![view], raw: None }
 }
 
 /// Repairs of single ranks, steps and causes, largest gain first within their scope.

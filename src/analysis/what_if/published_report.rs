@@ -22,7 +22,7 @@ pub fn reduce(job: &Job, options: &Options) -> Output {
         )),
         Ok(p) => fill(&p, &mut table, &mut view, options),
     }
-    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view] }
+    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
 }
 
 fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) {

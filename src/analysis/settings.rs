@@ -1,0 +1,201 @@
+//! Options of one analysis, declared beside it: the command line, `hta explain` and the defaults all read
+//! the declaration.
+//!
+//! A [`Setting`] is a constant of its analysis; [`Settings`] holds what the user gave. Where nothing was
+//! given, the declared default answers, so a value is always there.
+
+use crate::units::Ns;
+use regex::Regex;
+use std::collections::BTreeMap;
+
+/// One option of one analysis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// The analysis.
+    pub stem: &'static str,
+    /// The option as it is written, with its dashes.
+    pub flag: &'static str,
+    /// Placeholder of its value in the help.
+    pub value: &'static str,
+    pub help: &'static str,
+    pub kind: Kind,
+}
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Nothing: it is given or not.
+    Flag,
+    /// A whole number, not below `min`.
+    Count { default: u64, min: u64 },
+    /// A time in microseconds.
+    Micros { default: u64 },
+    /// A percentage.
+    Percent { default: f64 },
+    /// One of these; the first is the default.
+    Choice(&'static [&'static str]),
+    /// Any of these, joined by commas; none by default.
+    Choices(&'static [&'static str]),
+    /// Any text; none by default.
+    Text,
+    /// A regular expression; none by default.
+    Regex,
+}
+
+impl Setting {
+    /// The option without its dashes.
+    pub fn name(&self) -> &'static str {
+        self.flag.trim_start_matches('-')
+    }
+
+    /// The default as the help prints it.
+    pub fn default_text(&self) -> Option<String> {
+        match self.kind {
+            Kind::Count { default, .. } | Kind::Micros { default } => Some(default.to_string()),
+            Kind::Percent { default } => Some(default.to_string()),
+            Kind::Choice(of) => of.first().map(|c| (*c).to_string()),
+            Kind::Flag | Kind::Choices(_) | Kind::Text | Kind::Regex => None,
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Value, String> {
+        let expected = |what: String| format!("expected {what}");
+        let one_of = |of: &[&str]| expected(format!("one of {}", of.join(", ")));
+        match self.kind {
+            Kind::Flag => Ok(Value::Flag),
+            Kind::Count { min, .. } => match text.parse() {
+                Ok(n) if n >= min => Ok(Value::Count(n)),
+                _ => Err(expected(format!("a whole number from {min}"))),
+            },
+            Kind::Micros { .. } => match text.parse::<u64>() {
+                Ok(n) if n <= MOST_MICROS => Ok(Value::Count(n)),
+                _ => Err(expected("a whole number of microseconds".to_string())),
+            },
+            Kind::Percent { .. } => match text.trim_end_matches('%').parse::<f64>() {
+                Ok(x) if x.is_finite() && x >= 0.0 => Ok(Value::Percent(x)),
+                _ => Err(expected("a percentage".to_string())),
+            },
+            Kind::Choice(of) if of.contains(&text) => Ok(Value::Text(text.to_string())),
+            Kind::Choice(of) => Err(one_of(of)),
+            Kind::Choices(of) if text.split(',').all(|t| of.contains(&t)) => Ok(Value::Text(text.to_string())),
+            Kind::Choices(of) => Err(one_of(of)),
+            Kind::Text => Ok(Value::Text(text.to_string())),
+            Kind::Regex => Regex::new(text)
+                .map(Value::Regex)
+                .map_err(|e| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()),
+        }
+    }
+}
+
+/// An hour: no threshold in microseconds is meant to be longer.
+const MOST_MICROS: u64 = 3_600_000_000;
+
+#[derive(Debug, Clone)]
+enum Value {
+    Flag,
+    Count(u64),
+    Percent(f64),
+    Text(String),
+    Regex(Regex),
+}
+
+/// What the user gave, by analysis and option.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    given: BTreeMap<(&'static str, &'static str), Value>,
+}
+
+impl Settings {
+    /// Enters what the user wrote; a flag takes any text.
+    ///
+    /// # Errors
+    /// What was expected, when the text is no such value.
+    pub fn set(&mut self, setting: &Setting, text: &str) -> Result<(), String> {
+        let value = setting.read(text)?;
+        self.given.insert((setting.stem, setting.flag), value);
+        Ok(())
+    }
+
+    fn get(&self, setting: &Setting) -> Option<&Value> {
+        self.given.get(&(setting.stem, setting.flag))
+    }
+
+    /// Whether the user gave it.
+    pub fn is_given(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some()
+    }
+
+    pub fn flag(&self, setting: &Setting) -> bool {
+        self.is_given(setting)
+    }
+
+    pub fn count(&self, setting: &Setting) -> u64 {
+        match (self.get(setting), setting.kind) {
+            (Some(Value::Count(n)), _) => *n,
+            (_, Kind::Count { default, .. } | Kind::Micros { default }) => default,
+            _ => 0,
+        }
+    }
+
+    /// A time given in microseconds, ns.
+    pub fn ns(&self, setting: &Setting) -> Ns {
+        Ns::try_from(self.count(setting)).unwrap_or(Ns::MAX).saturating_mul(1000)
+    }
+
+    pub fn percent(&self, setting: &Setting) -> f64 {
+        match (self.get(setting), setting.kind) {
+            (Some(Value::Percent(x)), _) => *x,
+            (_, Kind::Percent { default }) => default,
+            _ => 0.0,
+        }
+    }
+
+    /// A text or a choice.
+    pub fn text(&self, setting: &Setting) -> Option<&str> {
+        match (self.get(setting), setting.kind) {
+            (Some(Value::Text(t)), _) => Some(t),
+            (_, Kind::Choice(of)) => of.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether one of [`Kind::Choices`] was given.
+    pub fn has(&self, setting: &Setting, choice: &str) -> bool {
+        self.text(setting).is_some_and(|t| t.split(',').any(|c| c == choice))
+    }
+
+    pub fn regex(&self, setting: &Setting) -> Option<&Regex> {
+        match self.get(setting) {
+            Some(Value::Regex(r)) => Some(r),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: Setting = Setting {
+        stem: "patterns",
+        flag: "--min-length",
+        value: "N",
+        help: "shortest pattern",
+        kind: Kind::Count { default: 3, min: 1 },
+    };
+    const BY: Setting =
+        Setting { stem: "kernels", flag: "--by", value: "KEY", help: "keys", kind: Kind::Choices(&["op", "shape"]) };
+
+    #[test]
+    fn the_declared_default_answers_until_the_user_says_otherwise() {
+        let mut s = Settings::default();
+        assert_eq!((s.count(&LENGTH), s.is_given(&LENGTH)), (3, false));
+        s.set(&LENGTH, "5").unwrap();
+        assert_eq!((s.count(&LENGTH), s.is_given(&LENGTH)), (5, true));
+        assert_eq!(s.set(&LENGTH, "0").unwrap_err(), "expected a whole number from 1");
+        assert!(!s.has(&BY, "op"));
+        s.set(&BY, "op,shape").unwrap();
+        assert!(s.has(&BY, "op") && s.has(&BY, "shape") && !s.has(&BY, "stream"));
+        assert_eq!(s.set(&BY, "op,x").unwrap_err(), "expected one of op, shape");
+    }
+}
