@@ -8,6 +8,7 @@ pub mod collective;
 pub mod events;
 pub mod health;
 pub mod interval;
+pub mod launch;
 pub mod meta;
 pub mod rank_trace;
 pub mod rules;

@@ -8,6 +8,7 @@ use super::category::{Class, refine};
 use super::collective::RankCalls;
 use super::events::Columns;
 use super::health::{Counter, Health};
+use super::launch::Launches;
 use super::meta::{Meta, RankSource};
 use super::rules::Rules;
 use super::stack::Stacks;
@@ -80,6 +81,7 @@ pub struct RankTrace {
     pub stacks: Stacks,
     threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
     collectives: OnceLock<RankCalls>,
+    launches: OnceLock<Launches>,
 }
 
 impl RankTrace {
@@ -125,6 +127,7 @@ impl RankTrace {
             stacks,
             threads: OnceLock::new(),
             collectives: OnceLock::new(),
+            launches: OnceLock::new(),
         }
     }
 
@@ -179,6 +182,11 @@ impl RankTrace {
     /// The rank's calls of collectives.
     pub fn collectives(&self) -> &RankCalls {
         self.collectives.get_or_init(|| RankCalls::new(self))
+    }
+
+    /// Launch calls with the activities they own.
+    pub fn launches(&self) -> &Launches {
+        self.launches.get_or_init(|| Launches::new(&self.activities))
     }
 
     /// The pieces of one thread; none for a thread without host events.
