@@ -6,6 +6,7 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
+use super::across::exposed::{Piece, Run, What, divide};
 use super::across::{Job, Lane, Member, PartWindow};
 use super::api::{
     AcrossOptions, Align, Analysis, Certainty, Finding, Mapped, Options, Output, Partial, View, WaitMethod,
@@ -138,28 +139,11 @@ impl Row<'_> {
     }
 }
 
-/// One call as the sweep sees it, on the rank's own clock.
-#[derive(Clone, Copy)]
-struct Run {
-    span: Span,
-    /// End of its waiting; `None`: not matched.
-    until: Option<Ns>,
-    group: Option<u32>,
-}
-
 /// A lane's exposed communication as the calls of one group, or of all, divide it.
 struct Divided {
     group: Option<u32>,
-    pieces: Vec<(Span, What)>,
+    pieces: Vec<Piece>,
     hidden: Union,
-}
-
-/// What an instant of exposed communication is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    Sync,
-    Unmatched,
-    Transfer,
 }
 
 /// All windows of all lanes that have collectives, for all groups and for each.
@@ -168,27 +152,28 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
         for (l, lane) in p.lanes.iter().enumerate() {
-            let runs: Vec<Run> = (0..p.calls.calls.len())
-                .filter(|&i| p.lane_of(i) == Some(l))
-                .map(|i| {
-                    let c = &p.calls.calls[i];
-                    let outcome = job.outcome(Member { part, call: i as u32 });
-                    let of_instance = outcome.and_then(|o| job.instances().get(o.instance as usize)).map(|i| i.group);
-                    Run {
-                        span: c.span,
-                        until: outcome.map(|o| c.span.start + o.wait),
-                        group: of_instance.or_else(|| job.matched.group_of(part, c.group)),
-                    }
+            let runs: Vec<(Option<u32>, Run)> = p
+                .calls_in(l, Span::new(Ns::MIN, Ns::MAX))
+                .map(|call| {
+                    let m = Member { part, call };
+                    let of_instance = job.outcome(m).and_then(|o| job.instances().get(o.instance as usize));
+                    let group = of_instance
+                        .map(|i| i.group)
+                        .or_else(|| job.matched.group_of(part, p.calls.calls[call as usize].group));
+                    (group, job.run(m))
                 })
                 .collect();
-            let mut used: Vec<u32> = runs.iter().filter_map(|r| r.group).collect();
+            let all: Vec<Run> = runs.iter().map(|r| r.1).collect();
+            let mut used: Vec<u32> = runs.iter().filter_map(|r| r.0).collect();
             used.sort_unstable();
             used.dedup();
             let mut views =
-                vec![Divided { group: None, pieces: divide(&lane.exposed, &runs), hidden: hidden(&runs, lane) }];
+                vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, lane) }];
             views.extend(used.into_iter().map(|g| {
-                let runs: Vec<Run> = runs.iter().filter(|r| r.group == Some(g)).copied().collect();
-                let pieces = covered(divide(&lane.exposed, &runs), &runs);
+                let runs: Vec<Run> = runs.iter().filter(|r| r.0 == Some(g)).map(|r| r.1).collect();
+                let mut pieces = divide(&lane.exposed, &runs);
+                // only where one of its calls runs
+                pieces.retain(|p| p.call.is_some());
                 Divided { group: Some(g), pieces, hidden: hidden(&runs, lane) }
             }));
             for window in &lane.windows {
@@ -203,67 +188,12 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
     out
 }
 
-/// Divides exposed spans by what the calls do: transfer before unmatched before synchronizing; where no call runs
-/// it is unmatched.
-fn divide(exposed: &[Span], runs: &[Run]) -> Vec<(Span, What)> {
-    let mut edges: Vec<(Ns, usize, i32)> = Vec::with_capacity(runs.len() * 4);
-    let mut part = |span: Span, what: What| {
-        if !span.is_empty() {
-            edges.push((span.start, what as usize, 1));
-            edges.push((span.end, what as usize, -1));
-        }
-    };
-    for r in runs {
-        match r.until {
-            None => part(r.span, What::Unmatched),
-            Some(until) => {
-                part(Span::new(r.span.start, until), What::Sync);
-                part(Span::new(until, r.span.end), What::Transfer);
-            }
-        }
-    }
-    edges.sort_unstable();
-    let mut running = [0i32; 3];
-    let mut out: Vec<(Span, What)> = Vec::new();
-    let mut next = 0;
-    let advance = |t: Ns, running: &mut [i32; 3], next: &mut usize| {
-        while let Some((at, what, by)) = edges.get(*next).filter(|e| e.0 <= t) {
-            running[*what] += by;
-            *next += 1;
-            let _ = at;
-        }
-        edges.get(*next).map_or(Ns::MAX, |e| e.0)
-    };
-    for span in exposed {
-        let mut at = span.start;
-        while at < span.end {
-            let until = advance(at, &mut running, &mut next).min(span.end);
-            let what = if running[What::Transfer as usize] > 0 {
-                What::Transfer
-            } else if running[What::Unmatched as usize] > 0 || running[What::Sync as usize] == 0 {
-                What::Unmatched
-            } else {
-                What::Sync
-            };
-            out.push((Span::new(at, until), what));
-            at = until;
-        }
-    }
-    out
-}
-
-/// Pieces in which one of the calls runs.
-fn covered(pieces: Vec<(Span, What)>, runs: &[Run]) -> Vec<(Span, What)> {
-    let union = Union::new(runs.iter().map(|r| r.span));
-    pieces.into_iter().filter(|(s, _)| union.len_in(*s) > 0).collect()
-}
-
-fn sums(pieces: &[(Span, What)], window: &PartWindow) -> (Ns, Ns, Ns) {
+fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
     let mut sums = [0; 3];
     for w in &window.spans {
-        let first = pieces.partition_point(|(s, _)| s.end <= w.start);
-        for (s, what) in pieces[first..].iter().take_while(|(s, _)| s.start < w.end) {
-            sums[*what as usize] += s.intersect(*w).len();
+        let first = pieces.partition_point(|p| p.span.end <= w.start);
+        for p in pieces[first..].iter().take_while(|p| p.span.start < w.end) {
+            sums[p.what as usize] += p.span.intersect(*w).len();
         }
     }
     (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])

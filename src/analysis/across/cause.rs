@@ -9,6 +9,7 @@
 //! ```
 
 use super::delay::{Late, LocalWindow, Windows};
+use super::exposed::{Run, What, divide};
 use super::job::Job;
 use super::local::{Entry, Use};
 use super::matching::Member;
@@ -210,46 +211,25 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
     if spans.is_empty() {
         return Vec::new();
     }
-    let mut out = Vec::new();
-    // calls that touch the window, cut into parts by rank of precedence
-    let mut parts: Vec<(u8, Span, Cause, Option<u32>)> = Vec::new();
-    for (i, c) in p.calls.calls.iter().enumerate().filter(|(_, c)| !c.on_host && c.device == lane.device) {
-        if c.span.start >= w.span.end || c.span.end <= w.span.start {
-            continue;
-        }
-        let member = Member { part: m.part, call: i as u32 };
-        match job.outcome(member) {
-            None => parts.push((1, c.span, Cause::UnmatchedCommunication, None)),
-            Some(o) => {
-                let until = c.span.start + o.wait;
-                let origin = origin(job, windows, o.instance, 0);
-                parts.push((2, Span::new(c.span.start, until), Cause::EarlierWait, origin));
-                parts.push((0, Span::new(until, c.span.end), Cause::EarlierTransfer, None));
-            }
-        }
-    }
-    parts.sort_by_key(|(rank, s, ..)| (*rank, *s));
-    for span in spans {
-        let mut left = vec![span];
-        for (_, part, cause, origin) in &parts {
-            let mut rest = Vec::new();
-            for s in left {
-                let hit = s.intersect(*part);
-                if hit.is_empty() {
-                    rest.push(s);
-                    continue;
+    let runs: Vec<Run> =
+        p.calls_in(w.lane as usize, w.span).map(|i| job.run(Member { part: m.part, call: i })).collect();
+    let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    let pieces = divide(&spans, &runs).into_iter();
+    pieces
+        .map(|piece| {
+            let time = piece.span.len();
+            match (piece.what, piece.call) {
+                (What::Sync, Some(call)) => {
+                    let instance = || job.outcome(Member { part: m.part, call }).map(|o| o.instance);
+                    let of_call = || instance().and_then(|i| origin(job, windows, i, 0));
+                    (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
                 }
-                out.push((*cause, *origin, hit.len()));
-                rest.extend(
-                    [Span::new(s.start, hit.start), Span::new(hit.end, s.end)].into_iter().filter(|x| !x.is_empty()),
-                );
+                (What::Transfer, _) => (Cause::EarlierTransfer, None, time),
+                // communication that is no call of a collective is unmatched as well
+                _ => (Cause::UnmatchedCommunication, None, time),
             }
-            left = rest;
-        }
-        // communication that is no call of a collective
-        out.extend(left.into_iter().map(|s| (Cause::UnmatchedCommunication, None, s.len())));
-    }
-    out
+        })
+        .collect()
 }
 
 /// Hops that a chain of waiting is followed.

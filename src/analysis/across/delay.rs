@@ -44,18 +44,14 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     let calls = &p.calls.calls;
     let mut out = vec![None; calls.len()];
     for lane in 0..p.lanes.len() {
-        let mut order: Vec<usize> = (0..calls.len()).filter(|&i| p.lane_of(i) == Some(lane)).collect();
-        order.sort_by_key(|&i| (calls[i].arrival(), i));
-        let mut ends: Vec<(Ns, usize)> =
-            order.iter().filter(|&&i| !p.runs_on[i]).map(|&i| (calls[i].released, i)).collect();
-        ends.sort_unstable();
+        let points = p.sync_points(lane);
         let mut before: Option<Ns> = None;
-        for i in order {
+        for i in p.calls_by_arrival(lane) {
             let t = calls[i].arrival();
-            let synced = ends.partition_point(|(e, _)| *e <= t).checked_sub(1).and_then(|k| ends.get(k));
+            let synced = points.before(t);
             let step = p.step_of(&calls[i]).map(|s| s.window.start);
             let (start, from) = match (synced, step.filter(|s| *s <= t)) {
-                (Some((e, k)), _) => (*e, From::Call(*k as u32)),
+                (Some((e, k)), _) => (e, From::Call(k as u32)),
                 (None, Some(s)) => (s, From::Step),
                 (None, None) => (p.capture.start.min(t), From::Capture),
             };

@@ -1,6 +1,7 @@
 //! All ranks as one job: what the stages found, for the analyses across ranks.
 
 use super::clock::{Clock, ClockMode, align};
+use super::exposed::Run;
 use super::matching::{Instance, Matched, Member, collectives, messages};
 use super::part::Part;
 use super::waits::{Arrivals, Outcome, Waits, root, split};
@@ -47,6 +48,12 @@ impl Job {
     /// What came of a call; `None` when nothing matched it.
     pub fn outcome(&self, m: Member) -> Option<Outcome> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+    }
+
+    /// A call as it divides exposed communication.
+    pub fn run(&self, m: Member) -> Run {
+        let span = self.call(m).span;
+        Run { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
     }
 
     /// Arrivals of an instance, by index.

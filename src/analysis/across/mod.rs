@@ -9,6 +9,7 @@
 pub mod cause;
 mod clock;
 pub mod delay;
+pub mod exposed;
 mod groups;
 mod hta_rows;
 mod infer;

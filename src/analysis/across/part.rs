@@ -74,6 +74,8 @@ pub struct Part {
     /// did not wait for it there.
     pub runs_on: Vec<bool>,
     pub lanes: Vec<Lane>,
+    /// Per lane, its calls by start.
+    order: Vec<Order>,
     pub origins: BTreeMap<StrId, Origin>,
     /// Names in `lanes` and `origins`.
     pub names: Interner,
@@ -122,6 +124,7 @@ impl Part {
             window: s.window,
             is_partial: s.is_partial,
         };
+        let order = orders(&calls, &lanes);
         let mut hta_names = Interner::default();
         let hta = (options.compat == Some(Compat::Hta)).then(|| hta_rows::rows(trace, &mut hta_names));
         Self {
@@ -135,6 +138,7 @@ impl Part {
             runs_on: runs_on(trace, &calls),
             calls,
             lanes,
+            order,
             origins,
             names,
             hta,
@@ -157,11 +161,74 @@ impl Part {
         self.steps.get(call.step? as usize)
     }
 
-    /// The lane on which a call runs.
-    pub fn lane_of(&self, call: usize) -> Option<usize> {
-        let c = self.calls.calls.get(call)?;
-        self.lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device))
+    /// Calls of a lane, in order of arrival.
+    pub fn calls_by_arrival(&self, lane: usize) -> Vec<usize> {
+        let calls = &self.calls.calls;
+        let mut out: Vec<usize> =
+            self.order.get(lane).map_or(Vec::new(), |o| o.calls.iter().map(|&i| i as usize).collect());
+        out.sort_by_key(|&i| (calls[i].arrival(), i));
+        out
     }
+
+    /// Calls of a lane that run at some instant of `span`, in order of start.
+    pub fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
+        let calls = &self.calls.calls;
+        let (order, reach) = self.order.get(lane).map_or((&[][..], &[][..]), |o| (&o.calls, &o.reach));
+        let first = reach.partition_point(|r| *r <= span.start);
+        let started = order[first..].iter().take_while(move |&&i| calls[i as usize].span.start < span.end);
+        started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
+    }
+
+    /// The call at whose end the rank last waited for others on a lane, at each instant.
+    pub fn sync_points(&self, lane: usize) -> SyncPoints {
+        let calls = &self.calls.calls;
+        let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
+        let waited = of_lane.iter().map(|&i| i as usize).filter(|&i| !self.runs_on[i]);
+        let mut ends: Vec<(Ns, usize)> = waited.map(|i| (calls[i].released, i)).collect();
+        ends.sort_unstable();
+        SyncPoints(ends)
+    }
+}
+
+/// Ends of calls at which a rank really waited, in order.
+pub struct SyncPoints(Vec<(Ns, usize)>);
+
+impl SyncPoints {
+    /// The last of them up to `t`, with its call.
+    pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
+        self.0.partition_point(|(e, _)| *e <= t).checked_sub(1).map(|k| self.0[k])
+    }
+}
+
+/// Calls of one lane by start.
+#[derive(Debug, Clone, Default)]
+struct Order {
+    calls: Vec<u32>,
+    /// Latest end of the calls up to here.
+    reach: Vec<Ns>,
+}
+
+fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<Order> {
+    let mut out: Vec<Order> = vec![Order::default(); lanes.len()];
+    for (i, c) in calls.calls.iter().enumerate() {
+        let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
+        if let Some(l) = lane {
+            out[l].calls.push(i as u32);
+        }
+    }
+    for o in &mut out {
+        o.calls.sort_by_key(|&i| (calls.calls[i as usize].span.start, i));
+        let mut latest = Ns::MIN;
+        o.reach = o
+            .calls
+            .iter()
+            .map(|&i| {
+                latest = latest.max(calls.calls[i as usize].span.end);
+                latest
+            })
+            .collect();
+    }
+    out
 }
 
 fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {

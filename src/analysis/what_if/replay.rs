@@ -326,19 +326,16 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
     let calls = &p.calls.calls;
     let on = |t: Ns| job.aligned(part, t);
     for lane in 0..p.lanes.len() {
-        let mut order: Vec<usize> = (0..calls.len()).filter(|&i| p.lane_of(i) == Some(lane)).collect();
-        order.sort_by_key(|&i| (calls[i].arrival(), i));
+        let order = p.calls_by_arrival(lane);
         let first = nodes.len() as u32;
         let node_of: HashMap<usize, u32> = order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
-        let mut released: Vec<(Ns, usize)> =
-            order.iter().filter(|&&i| !p.runs_on[i]).map(|&i| (calls[i].released, i)).collect();
-        released.sort_unstable();
+        let points = p.sync_points(lane);
         let mut on_stream: HashMap<Option<i64>, usize> = HashMap::new();
         let mut previous: Option<(Ns, usize)> = None;
         for i in order {
             let c = &calls[i];
             let t = c.arrival();
-            let waited = released.partition_point(|(e, _)| *e <= t).checked_sub(1).map(|k| released[k]);
+            let waited = points.before(t);
             let held = on_stream.get(&c.stream).copied().filter(|&q| {
                 let gap = t - calls[q].span.end;
                 !c.on_host && (0..=RIGHT_BEHIND).contains(&gap)

@@ -1,0 +1,149 @@
+//! What exposed communication is at each instant, by the calls that run then.
+//!
+//! ```text
+//!   exposed        |---------------------------|      |------|
+//!   matched call      [wait......|transfer]
+//!   unmatched call             [......................]
+//!   is             |?|sync....|?.|transfer |?..........|     |?....|      ?: unmatched
+//! ```
+//!
+//! Transfer comes before unmatched and unmatched before waiting, for whatever transfers is not waited for; where
+//! no call runs the communication belongs to none that is known, so it is unmatched too.
+
+use crate::units::{Ns, Span};
+use std::collections::BTreeSet;
+
+/// What an instant of exposed communication is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    Sync,
+    Unmatched,
+    Transfer,
+}
+
+/// One call, on the rank's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    pub call: u32,
+    pub span: Span,
+    /// End of its waiting; `None`: not matched.
+    pub until: Option<Ns>,
+}
+
+/// A stretch of exposed communication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub span: Span,
+    pub what: What,
+    /// The call that decides: of those that are `what`, the first that became so.
+    pub call: Option<u32>,
+}
+
+/// Divides exposed spans (sorted, disjoint) by what the calls do.
+pub fn divide(exposed: &[Span], runs: &[Run]) -> Vec<Piece> {
+    // (time, is a start, what, start of the part, call)
+    let mut edges: Vec<(Ns, bool, What, Ns, u32)> = Vec::with_capacity(runs.len() * 4);
+    let mut part = |span: Span, what: What, call: u32| {
+        if !span.is_empty() {
+            edges.push((span.start, true, what, span.start, call));
+            edges.push((span.end, false, what, span.start, call));
+        }
+    };
+    for r in runs {
+        match r.until {
+            None => part(r.span, What::Unmatched, r.call),
+            Some(until) => {
+                part(Span::new(r.span.start, until), What::Sync, r.call);
+                part(Span::new(until, r.span.end), What::Transfer, r.call);
+            }
+        }
+    }
+    edges.sort_unstable();
+    let mut running: [BTreeSet<(Ns, u32)>; 3] = Default::default();
+    let mut out: Vec<Piece> = Vec::new();
+    let mut edges = edges.into_iter().peekable();
+    for span in exposed {
+        let mut at = span.start;
+        while at < span.end {
+            while let Some((_, is_start, what, start, call)) = edges.next_if(|e| e.0 <= at) {
+                let of_kind = &mut running[what as usize];
+                if is_start {
+                    of_kind.insert((start, call));
+                } else {
+                    of_kind.remove(&(start, call));
+                }
+            }
+            let until = edges.peek().map_or(span.end, |e| e.0.min(span.end));
+            let first = |what: What| running[what as usize].first().map(|(_, call)| (what, Some(*call)));
+            let (what, call) = first(What::Transfer)
+                .or_else(|| first(What::Unmatched))
+                .or_else(|| first(What::Sync))
+                .unwrap_or((What::Unmatched, None));
+            out.push(Piece { span: Span::new(at, until), what, call });
+            at = until;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn transfer_comes_before_unmatched_and_unmatched_before_waiting() {
+        let runs = [
+            Run { call: 0, span: Span::new(3, 23), until: Some(14) },
+            Run { call: 1, span: Span::new(12, 35), until: None },
+        ];
+        let got = divide(&[Span::new(0, 30), Span::new(33, 40)], &runs);
+        let shown: Vec<_> = got.iter().map(|p| (p.span.start, p.span.end, p.what, p.call)).collect();
+        let want = [
+            (0, 3, What::Unmatched, None),
+            (3, 12, What::Sync, Some(0)),
+            (12, 14, What::Unmatched, Some(1)),
+            (14, 23, What::Transfer, Some(0)),
+            (23, 30, What::Unmatched, Some(1)),
+            (33, 35, What::Unmatched, Some(1)),
+            (35, 40, What::Unmatched, None),
+        ];
+        assert_eq!(shown, want);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_match_a_look_at_every_instant(
+            calls in prop::collection::vec((0i64..40, 0i64..20, prop::option::of(0i64..20)), 0..8),
+            gaps in prop::collection::vec((1i64..6, 1i64..8), 0..6),
+        ) {
+            let runs: Vec<Run> = calls.iter().enumerate().map(|(i, (start, len, wait))| Run {
+                call: i as u32,
+                span: Span::new(*start, start + len),
+                until: wait.map(|w| start + w.min(*len)),
+            }).collect();
+            let mut at = 0;
+            let exposed: Vec<Span> = gaps.iter().map(|(gap, len)| {
+                let s = Span::new(at + gap, at + gap + len);
+                at = s.end;
+                s
+            }).collect();
+            let got = divide(&exposed, &runs);
+            for t in 0..70 {
+                let piece = got.iter().find(|p| p.span.holds(t));
+                prop_assert_eq!(piece.is_some(), exposed.iter().any(|s| s.holds(t)));
+                let Some(p) = piece else { continue };
+                let state = |r: &Run| match r.until {
+                    None => What::Unmatched,
+                    Some(u) if t < u => What::Sync,
+                    Some(_) => What::Transfer,
+                };
+                let want = runs.iter().filter(|r| r.span.holds(t)).map(state).max().unwrap_or(What::Unmatched);
+                prop_assert_eq!(p.what, want, "at {}", t);
+                let decides = p.call.map(|c| (runs[c as usize].span.holds(t), state(&runs[c as usize])));
+                prop_assert!(decides.is_none_or(|d| d == (true, want)));
+                prop_assert_eq!(p.call.is_some(), runs.iter().any(|r| r.span.holds(t)));
+            }
+        }
+    }
+}
