@@ -3,7 +3,6 @@
 pub mod across;
 pub mod api;
 pub mod breakdown;
-mod collective_tables;
 pub mod collectives;
 pub mod compat;
 pub mod gaps;

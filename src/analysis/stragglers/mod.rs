@@ -56,10 +56,11 @@ impl Analysis for Stragglers {
         }
         let judged = judge(job, options);
         let why = explain(job, &judged);
+        let sums = tables::delay_sums(job, &judged);
         Output {
-            tables: tables::build(job, &judged, &why, options),
+            tables: tables::build(job, &judged, &sums, &why, options),
             findings: report::findings(job, &judged, &why),
-            views: report::views(job, &judged, partials, options),
+            views: report::views(job, &judged, &sums, partials, options),
             raw: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Stragglers in sentences, and the picture of delay by rank and step.
 
 use super::judge::{Judged, Pattern, Straggler};
-use super::tables::{Delay, Place, by_place, delay_sums, ranks_of, since, steps_text, totals};
+use super::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
 use super::why::{Explained, Reason, reasons};
 use crate::analysis::across::cause::Cause;
 use crate::analysis::across::delay::StepKey;
@@ -247,9 +247,8 @@ fn mark(ns: Ns, step: Ns) -> char {
 /// Steps in the picture.
 const STEPS_SHOWN: usize = 24;
 
-pub fn views(job: &Job, judged: &Judged, partials: &[Partial], options: &Options) -> Vec<View> {
-    let sums = delay_sums(job, judged);
-    let by_part = totals(&sums);
+pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], options: &Options) -> Vec<View> {
+    let by_part = totals(sums);
     let n = judged.steps.len().max(1) as i64;
     let mut view = View {
         title: "Who makes the others wait".to_string(),
@@ -294,7 +293,7 @@ pub fn views(job: &Job, judged: &Judged, partials: &[Partial], options: &Options
     }
     view.notes.extend(verdict(job, judged, options));
     view.notes.extend(clocks(job));
-    view.notes.extend(place(job, judged));
+    view.notes.extend(place(job, judged, sums));
     view.notes.extend(missing(partials));
     view.notes.extend(warnings(job));
     vec![view]
@@ -361,8 +360,8 @@ fn clocks(job: &Job) -> Vec<String> {
 }
 
 /// When several late ranks share a host or a device index, that is where to look.
-fn place(job: &Job, judged: &Judged) -> Option<String> {
-    let places = by_place(job, judged);
+fn place(job: &Job, judged: &Judged, sums: &ByPart) -> Option<String> {
+    let places = by_place(job, sums);
     let late: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let total: Ns = places.iter().filter(|p| p.level == "rank").map(|p| p.delay.gain).sum();
     if late.len() < 2 || total == 0 {

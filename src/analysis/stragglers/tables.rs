@@ -103,9 +103,9 @@ pub struct Delay {
     pub wait: Ns,
 }
 
-pub fn build(job: &Job, judged: &Judged, why: &[Explained], options: &Options) -> Vec<Batch> {
+pub fn build(job: &Job, judged: &Judged, sums: &ByPart, why: &[Explained], options: &Options) -> Vec<Batch> {
     let shown = Shown::new(job, options);
-    vec![findings(job, judged, why), delays(job, judged, &shown), causes(job, why, &shown), sums(job, judged)]
+    vec![findings(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
 }
 
 pub fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
@@ -169,43 +169,36 @@ pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), Delay>;
 pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
     let mut out: ByPart = BTreeMap::new();
     for c in &judged.chains {
-        let mut parts: Vec<u32> = c.arrivals.iter().map(|(p, _)| *p).collect();
-        parts.extend(c.gains.keys().chain(c.lates.keys()));
-        parts.sort_unstable();
-        parts.dedup();
-        for part in parts {
-            let own = own(job, judged, c, part);
-            for group in [Some(c.group), None] {
-                let d = out.entry((part, c.step, group)).or_default();
-                d.gain += if group.is_some() { c.gains.get(&part).copied().unwrap_or(0) } else { c.own_gain(part) };
-                d.excess += own.excess;
-                d.local += own.local;
-                d.last += own.last;
-                d.count += own.count;
-                d.imposed += own.imposed;
-                d.wait += own.wait;
-            }
+        for (part, d) in of_chain(job, judged, c) {
+            out.entry((part, c.step, Some(c.group))).or_default().add(&d);
+            out.entry((part, c.step, None)).or_default().add(&Delay { gain: c.own_gain(part), ..d });
         }
     }
     out
 }
 
-fn own(job: &Job, judged: &Judged, c: &Chain, part: u32) -> Delay {
-    let mut d = Delay {
-        excess: c.lates.get(&part).map_or(0, |l| l.excess),
-        last: c.lasts.get(&part).copied().unwrap_or(0),
-        imposed: c.imposed.get(&part).copied().unwrap_or(0),
-        ..Delay::default()
-    };
-    for id in &c.instances {
-        let Some(i) = job.instances().get(*id as usize) else { continue };
-        for m in job.members(i).iter().filter(|m| m.part == part) {
+/// A chain's delays, by part.
+fn of_chain(job: &Job, judged: &Judged, c: &Chain) -> BTreeMap<u32, Delay> {
+    let mut out: BTreeMap<u32, Delay> = c.arrivals.iter().map(|(part, _)| (*part, Delay::default())).collect();
+    for (part, gain) in &c.gains {
+        out.entry(*part).or_default().gain = *gain;
+    }
+    for (part, late) in &c.lates {
+        out.entry(*part).or_default().excess = late.excess;
+    }
+    for (part, d) in &mut out {
+        d.last = c.lasts.get(part).copied().unwrap_or(0);
+        d.imposed = c.imposed.get(part).copied().unwrap_or(0);
+    }
+    for i in c.instances.iter().filter_map(|id| job.instances().get(*id as usize)) {
+        for m in job.members(i) {
+            let Some(d) = out.get_mut(&m.part) else { continue };
             d.count += 1;
             d.wait += job.outcome(*m).map_or(0, |o| o.wait);
             d.local += judged.windows[m.part as usize][m.call as usize].map_or(0, |w| w.span.len());
         }
     }
-    d
+    out
 }
 
 fn split(step: Option<StepKey>) -> (Option<u32>, Option<i64>) {
@@ -216,9 +209,9 @@ fn split(step: Option<StepKey>) -> (Option<u32>, Option<i64>) {
     }
 }
 
-fn delays(job: &Job, judged: &Judged, shown: &Shown) -> Batch {
+fn delays(job: &Job, sums: &ByPart, shown: &Shown) -> Batch {
     let mut table = Delays::default();
-    for ((part, step, group), d) in delay_sums(job, judged) {
+    for (&(part, step, group), d) in sums {
         if !group.is_none_or(|g| shown.has(g)) {
             continue;
         }
@@ -308,9 +301,9 @@ pub struct Place {
 }
 
 /// Delay by rank, host and device index, the largest gain of each level first.
-pub fn by_place(job: &Job, judged: &Judged) -> Vec<Place> {
+pub fn by_place(job: &Job, sums: &ByPart) -> Vec<Place> {
     let mut places: BTreeMap<(usize, String), Place> = BTreeMap::new();
-    for (part, d) in totals(&delay_sums(job, judged)) {
+    for (part, d) in totals(sums) {
         let p = &job.parts[part as usize];
         let device = p.lanes.iter().find_map(|l| l.device).map(|d| d.to_string());
         let keys = [("rank", Some(p.rank.to_string())), ("host", p.host.clone()), ("device", device)];
@@ -330,10 +323,10 @@ pub fn by_place(job: &Job, judged: &Judged) -> Vec<Place> {
     out.into_iter().map(|(_, p)| p).collect()
 }
 
-fn sums(job: &Job, judged: &Judged) -> Batch {
+fn places(job: &Job, judged: &Judged, sums: &ByPart) -> Batch {
     let mut table = Sums::default();
     let steps = judged.steps.len().max(1) as i64;
-    for p in by_place(job, judged) {
+    for p in by_place(job, sums) {
         let d = p.delay;
         table.push(SumRow {
             level: p.level,

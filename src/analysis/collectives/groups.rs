@@ -1,0 +1,196 @@
+//! How much of each process group was matched, and what is wrong with the calls.
+
+use super::Shown;
+use super::tables::{ProcessGroupRow, ProcessGroups};
+use crate::analysis::across::{Instance, Job, Method};
+use crate::analysis::api::{Align, View};
+use crate::analysis::population::{plural, rank_list};
+use crate::model::schema::Batch;
+use crate::units::{fmt_count, fmt_pct};
+use std::collections::BTreeMap;
+
+/// How much of a group was matched.
+#[derive(Default)]
+pub struct Share {
+    calls: u64,
+    matched: u64,
+    instances: u64,
+    complete: u64,
+    disagree: u64,
+    impossible: u64,
+    methods: BTreeMap<Method, u64>,
+}
+
+pub fn shares(job: &Job) -> Vec<Share> {
+    let mut shares: Vec<Share> = Vec::new();
+    shares.resize_with(job.matched.groups.len(), Share::default);
+    for (id, i) in job.instances().iter().enumerate() {
+        let Some(s) = shares.get_mut(i.group as usize) else { continue };
+        s.calls += i.len() as u64;
+        s.instances += 1;
+        s.complete += u64::from(i.is_complete());
+        s.disagree += u64::from(i.disagrees);
+        s.impossible += u64::from(job.arrivals(id).is_impossible);
+        if i.len() > 1 {
+            s.matched += i.len() as u64;
+            *s.methods.entry(i.method).or_default() += i.len() as u64;
+        }
+    }
+    for (group, _, kinds) in &job.matched.conflicts {
+        if let Some(s) = shares.get_mut(*group as usize) {
+            s.disagree += kinds.len() as u64;
+        }
+    }
+    shares
+}
+
+fn methods(s: &Share) -> String {
+    s.methods.keys().map(|m| m.name()).collect::<Vec<_>>().join(", ")
+}
+
+pub fn group_table(job: &Job, shares: &[Share], shown: &Shown) -> Batch {
+    let mut table = ProcessGroups::default();
+    for (g, (group, s)) in job.matched.groups.iter().zip(shares).enumerate() {
+        if !shown.has(g as u32) {
+            continue;
+        }
+        let members = group.members.as_deref().map(rank_list);
+        table.push(ProcessGroupRow {
+            process_group: shown.name(g as u32),
+            name: group.name.as_deref(),
+            description: group.desc.as_deref(),
+            members: members.as_deref(),
+            member_count: group.expected() as u32,
+            present_count: group.uses.len() as u32,
+            is_inferred: group.is_inferred,
+            matched_by: &methods(s),
+            call_count: s.calls,
+            matched_count: s.matched,
+            matched_pct: (s.calls > 0).then(|| 100.0 * s.matched as f64 / s.calls as f64),
+            collective_count: s.instances,
+            complete_count: s.complete,
+            disagreement_count: s.disagree,
+            end_before_last_arrival_count: s.impossible,
+        });
+    }
+    table.finish()
+}
+
+pub fn group_view(job: &Job, shares: &[Share], shown: &Shown) -> View {
+    let mut view = View {
+        title: "How calls were matched across ranks".to_string(),
+        columns: vec![
+            ("group", Align::Left),
+            ("ranks", Align::Right),
+            ("by", Align::Left),
+            ("calls", Align::Right),
+            ("matched", Align::Right),
+            ("complete", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut order: Vec<usize> = (0..shares.len()).filter(|g| shown.has(*g as u32)).collect();
+    order.sort_by_key(|&g| (std::cmp::Reverse(shares[g].calls), g));
+    for &g in order.iter().take(GROUPS_SHOWN) {
+        let (s, group) = (&shares[g], &job.matched.groups[g]);
+        view.rows.push(vec![
+            shown.name(g as u32).to_string(),
+            format!("{} of {}", group.uses.len(), group.expected()),
+            methods(s),
+            fmt_count(s.calls),
+            fmt_pct((s.calls > 0).then(|| 100.0 * s.matched as f64 / s.calls as f64)),
+            format!("{} of {}", fmt_count(s.complete), fmt_count(s.instances)),
+        ]);
+    }
+    if order.len() > GROUPS_SHOWN {
+        view.notes.push(format!("{} more groups are in the table", order.len() - GROUPS_SHOWN));
+    }
+    view.notes.extend(warnings(job));
+    view
+}
+
+/// Groups that are printed.
+const GROUPS_SHOWN: usize = 12;
+
+/// What is wrong with the calls, or with the clocks.
+pub fn warnings(job: &Job) -> Vec<String> {
+    let mut out = Vec::new();
+    out.extend(incomplete(job));
+    let impossible = (0..job.instances().len()).filter(|i| job.arrivals(*i).is_impossible).count();
+    if impossible > 0 {
+        out.push(format!(
+            "{} ended on some rank before the last one arrived (collective_end_before_last_arrival): clocks differ, \
+             or a match is wrong; left out of bandwidth, and of the alignment while they are few",
+            plural(impossible, "collective")
+        ));
+    }
+    for i in job.instances().iter().filter(|i| i.disagrees).take(3) {
+        out.push(disagreement(job, i));
+    }
+    for (g, seq, kinds) in job.matched.conflicts.iter().take(3) {
+        let kinds: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
+        let group = job.matched.groups.get(*g as usize).map(|g| g.shown(&job.parts)).unwrap_or_default();
+        out.push(format!("group {group}: members disagree about number {seq}: {}", kinds.join(", ")));
+    }
+    let mut groupless: Vec<u32> = Vec::new();
+    let mut without_origin: Vec<u32> = Vec::new();
+    for (part, p) in job.parts.iter().enumerate() {
+        if !p.has_origin && !p.calls.calls.is_empty() {
+            without_origin.push(p.rank);
+        } else if p.calls.calls.iter().any(|c| job.matched.group_of(part as u32, c.group).is_none()) {
+            groupless.push(p.rank);
+        }
+    }
+    if !groupless.is_empty() {
+        out.push(format!(
+            "ranks {}: some calls name no group, and what the ranks did does not tell it: left unmatched",
+            rank_list(&groupless)
+        ));
+    }
+    if !without_origin.is_empty() {
+        out.push(format!(
+            "ranks {}: times without a known origin cannot be compared: left unmatched",
+            rank_list(&without_origin)
+        ));
+    }
+    out
+}
+
+fn disagreement(job: &Job, i: &Instance) -> String {
+    let sizes: Vec<String> = job
+        .members(i)
+        .iter()
+        .map(|m| {
+            let c = job.call(*m);
+            let dtype = job.parts[m.part as usize].calls.dtype(c).unwrap_or("-");
+            let size = c.bytes.map_or("-".to_string(), |b| format!("{b} bytes"));
+            format!("rank {} {size} {dtype}", job.parts[m.part as usize].rank)
+        })
+        .take(4)
+        .collect();
+    format!("members disagree about one {}: {}", i.kind.name(), sizes.join(", "))
+}
+
+/// Groups of which a rank is not in the set.
+fn incomplete(job: &Job) -> Option<String> {
+    let present: Vec<u32> = job.parts.iter().map(|p| p.rank).collect();
+    let mut absent: Vec<u32> = job
+        .matched
+        .groups
+        .iter()
+        .filter_map(|g| g.members.as_ref())
+        .flatten()
+        .copied()
+        .filter(|r| !present.contains(r))
+        .collect();
+    absent.sort_unstable();
+    absent.dedup();
+    (!absent.is_empty()).then(|| {
+        format!(
+            "traces of {}{} are missing: a wait for one of them looks like transfer, and it cannot be named",
+            if absent.len() == 1 { "rank " } else { "ranks " },
+            rank_list(&absent)
+        )
+    })
+}

@@ -1,0 +1,176 @@
+//! Collectives of the job: every call with its wait and transfer, bandwidth, and how much was matched.
+
+use super::across::Job;
+use super::api::{Analysis, Mapped, Options, Output, Partial};
+use crate::model::collective::Kind;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec};
+use crate::units::Ns;
+use groups::{group_table, group_view, shares};
+use std::collections::BTreeMap;
+use summary::{summaries, summary_table, summary_view};
+use tables::{CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, Collectives, ProcessGroups};
+
+mod groups;
+mod shown;
+mod summary;
+mod tables;
+
+pub use groups::warnings;
+pub use shown::Shown;
+
+pub struct CollectivesOf;
+
+impl Analysis for CollectivesOf {
+    fn stem(&self) -> &'static str {
+        "collectives"
+    }
+
+    fn title(&self) -> &'static str {
+        "collectives matched across ranks: wait, transfer, bandwidth, skew"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/collectives.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[CollectiveSummaries::SPEC, CollectiveRanks::SPEC, Collectives::SPEC, ProcessGroups::SPEC]
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
+        Mapped::joined_later(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        let shown = Shown::new(job, options);
+        let sums = summaries(job, &shown);
+        let mut tables = vec![summary_table(&sums, &shown), rank_table(job, &shown)];
+        tables.extend((0..job.parts.len()).map(|p| calls(job, &shown, p as u32)));
+        let shares = shares(job);
+        tables.push(group_table(job, &shares, &shown));
+        let mut views = vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
+        if !options.across.groups.is_empty() && !shown.has_any() {
+            let known: Vec<&str> = shown.names().take(8).collect();
+            let asked = options.across.groups.join(", ");
+            views[0].notes.push(format!("no process group is called {asked}: the set has {}", known.join("; ")));
+        }
+        views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
+        Output { tables, findings: Vec::new(), views, raw: None }
+    }
+}
+
+/// One row per call of a part, in order of start.
+fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
+    let p = &job.parts[part as usize];
+    let mut order: Vec<usize> = (0..p.calls.calls.len()).collect();
+    order.sort_by_key(|&i| (p.calls.calls[i].span.start, p.calls.calls[i].event));
+    let mut table = Collectives::default();
+    for i in order {
+        let c = &p.calls.calls[i];
+        let member = crate::analysis::across::Member { part, call: i as u32 };
+        let outcome = job.outcome(member);
+        let instance = outcome.and_then(|o| job.instances().get(o.instance as usize));
+        let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
+        if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
+            continue;
+        }
+        let arrivals = outcome.map(|o| job.arrivals(o.instance as usize));
+        let last = instance.zip(arrivals).and_then(|(i, a)| job.members(i).get(a.last_member as usize));
+        let step = p.step_of(c);
+        let dur = c.span.len();
+        table.push(CollectiveRow {
+            rank: p.rank,
+            event_id: c.event,
+            collective: outcome.map(|o| o.instance),
+            process_group: group.map(|g| shown.name(g)),
+            kind: c.kind.name(),
+            seq: c.seq,
+            size_bytes: c.bytes,
+            dtype: p.calls.dtype(c),
+            device: c.device,
+            stream: c.stream,
+            step: c.step,
+            step_label: step.and_then(|s| s.label),
+            submit_ns: job.aligned(part, c.submit),
+            ts_ns: job.aligned(part, c.span.start),
+            dur_ns: dur,
+            arrival_ns: job.aligned(part, c.arrival()),
+            last_arrival_ns: arrivals.map(|a| a.last),
+            last_rank: last.map(|m| job.parts[m.part as usize].rank),
+            wait_ns: outcome.map(|o| o.wait),
+            transfer_ns: outcome.map(|o| dur - o.wait),
+            ends_before_last_arrival: outcome.map(|o| o.is_impossible),
+            member_count: instance.map_or(1, |i| i.len() as u32),
+            expected_count: instance.map(|i| i.expected),
+            matched_by: instance.map(|i| i.method.name()),
+        });
+    }
+    table.finish()
+}
+
+fn rank_table(job: &Job, shown: &Shown) -> Batch {
+    #[derive(Default)]
+    struct Row {
+        calls: u64,
+        unmatched: u64,
+        bytes: i64,
+        unsized_calls: u64,
+        dur: Ns,
+        wait: Ns,
+        matched_dur: Ns,
+        last: u64,
+    }
+    let mut table = CollectiveRanks::default();
+    for (part, p) in job.parts.iter().enumerate() {
+        let part = part as u32;
+        let mut rows: BTreeMap<(Option<u32>, Kind), Row> = BTreeMap::new();
+        for (i, c) in p.calls.calls.iter().enumerate() {
+            let member = crate::analysis::across::Member { part, call: i as u32 };
+            let outcome = job.outcome(member);
+            let instance = outcome.and_then(|o| job.instances().get(o.instance as usize).zip(Some(o)));
+            let group = instance.map(|(i, _)| i.group).or_else(|| job.matched.group_of(part, c.group));
+            if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
+                continue;
+            }
+            let row = rows.entry((group, c.kind)).or_default();
+            row.calls += 1;
+            row.bytes += c.bytes.unwrap_or(0);
+            row.unsized_calls += u64::from(c.bytes.is_none());
+            row.dur += c.span.len();
+            match instance {
+                None => row.unmatched += 1,
+                Some((instance, o)) => {
+                    row.wait += o.wait;
+                    row.matched_dur += c.span.len();
+                    let a = job.arrivals(o.instance as usize);
+                    row.last += u64::from(job.members(instance).get(a.last_member as usize) == Some(&member));
+                }
+            }
+        }
+        for ((group, kind), r) in rows {
+            table.push(CollectiveRankRow {
+                rank: p.rank,
+                process_group: group.map(|g| shown.name(g)),
+                kind: kind.name(),
+                count: r.calls,
+                unmatched_count: r.unmatched,
+                size_sum_bytes: r.bytes,
+                unsized_count: r.unsized_calls,
+                dur_sum_ns: r.dur,
+                wait_sum_ns: r.wait,
+                transfer_sum_ns: r.matched_dur - r.wait,
+                unmatched_sum_ns: r.dur - r.matched_dur,
+                last_count: r.last,
+            });
+        }
+    }
+    table.finish()
+}

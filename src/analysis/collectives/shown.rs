@@ -1,0 +1,54 @@
+//! Process groups as they are shown, and those that are asked for.
+
+use crate::analysis::across::{Group, Job};
+use crate::analysis::api::Options;
+
+/// Groups by name, and which of them are asked for.
+pub struct Shown {
+    names: Vec<String>,
+    sizes: Vec<u32>,
+    asked: Vec<bool>,
+    is_narrowed: bool,
+}
+
+impl Shown {
+    pub fn new(job: &Job, options: &Options) -> Self {
+        let wanted = &options.across.groups;
+        let fits = |g: &Group, shown: &str| {
+            wanted.is_empty()
+                || wanted.iter().any(|w| Some(w) == g.name.as_ref() || Some(w) == g.desc.as_ref() || w == shown)
+        };
+        let names: Vec<String> = job.matched.groups.iter().map(|g| g.shown(&job.parts)).collect();
+        let asked = job.matched.groups.iter().zip(&names).map(|(g, n)| fits(g, n)).collect();
+        let sizes = job.matched.groups.iter().map(|g| g.expected() as u32).collect();
+        Self { names, sizes, asked, is_narrowed: !wanted.is_empty() }
+    }
+
+    /// Whether a group is asked for.
+    pub fn has(&self, group: u32) -> bool {
+        self.asked.get(group as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether any group is.
+    pub fn has_any(&self) -> bool {
+        self.asked.contains(&true)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether calls that belong to no known group are asked for.
+    pub fn has_groupless(&self) -> bool {
+        !self.is_narrowed
+    }
+
+    /// Members of a group.
+    pub fn sizes(&self, group: u32) -> u32 {
+        self.sizes.get(group as usize).copied().unwrap_or(0)
+    }
+
+    pub fn name(&self, group: u32) -> &str {
+        self.names.get(group as usize).map_or("", String::as_str)
+    }
+}
