@@ -1,7 +1,7 @@
 //! Makes the samples under `data/samples/` that are not recordings, and what is known about them.
 //!
 //! `cargo run --release --example make_samples [DIRECTORY]` writes `gpu_ddp8/rank_*.json.gz`,
-//! `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The same bytes come out every time. The answers are
+//! `gpu_single`, `gpu_counters`, `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The same bytes come out every time. The answers are
 //! computed here, from the spans that were planted and by brute force over instants, so that they
 //! share no code with the analyses they check. Times are ns.
 
@@ -17,6 +17,8 @@ mod job;
 mod manifest;
 #[path = "make_samples/rank.rs"]
 mod rank;
+#[path = "make_samples/single.rs"]
+mod single;
 #[path = "make_samples/work.rs"]
 mod work;
 
@@ -50,6 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for rank in &ranks {
         let packed = rank.trace.to_gz(&Format::default())?;
         fs::write(set.join(format!("rank_{}.json.gz", rank.number)), packed)?;
+    }
+    for (name, trace) in [("gpu_single", single::trace()), ("gpu_counters", single::counters())] {
+        fs::create_dir_all(directory.join(name))?;
+        fs::write(directory.join(name).join("rank_0.json.gz"), trace.to_gz(&Format::default())?)?;
     }
     fs::write(directory.join("KNOWN_ANSWERS.json"), answers::text(&ranks, &collectives))?;
     fs::write(directory.join("MANIFEST.tsv"), manifest::text(&directory)?)?;

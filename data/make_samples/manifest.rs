@@ -40,6 +40,10 @@ fn entries() -> Vec<(String, String, &'static str)> {
         let what = format!("rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic");
         entries.push((format!("gpu_ddp8/rank_{rank}.json.gz"), what, MADE));
     }
+    let single = "one GPU, 8 steps: short kernels launched one by one, a graph, pageable and small copies, a slow step; synthetic";
+    entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));
+    let counters = "replayed hardware counters of four kernels, as the range profiler writes them; synthetic";
+    entries.push(("gpu_counters/rank_0.json.gz".to_owned(), counters.to_owned(), MADE));
     entries
 }
 
