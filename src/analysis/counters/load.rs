@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Copies and sets are left out; communication kernels count. Blocks and occupancies are whole multiples of
-//! 2^-32 here, so that sums do not depend on the order of the file and parts add up exactly.
+//! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::model::args::Arg;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
@@ -17,7 +17,7 @@ use crate::model::timeline::Work;
 use crate::units::{Ns, Span};
 
 /// 1, in sums of blocks and occupancies.
-const ONE: i128 = 1 << 32;
+const ONE: i128 = 1 << 48;
 
 /// Sums over a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,9 +29,9 @@ pub struct Load {
     /// Of these, with known blocks per SM and with known occupancy.
     pub blocks_known: i128,
     pub occupancy_known: i128,
-    /// Integral of min(1, blocks per SM of what runs), in 2^-32 ns.
+    /// Integral of min(1, blocks per SM of what runs), in 2^-48 ns.
     sm: i128,
-    /// Integral of the occupancies of what runs, in 2^-32 % ns.
+    /// Integral of the occupancies of what runs, in 2^-48 % ns.
     occupancy: i128,
 }
 
