@@ -11,6 +11,9 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::overlap::Overlap,
     &super::idle::Idle,
     &super::kernels::Kernels,
+    &super::queue::QueueLength,
+    &super::copies::MemoryCopiesOf,
+    &super::counters::CountersOf,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

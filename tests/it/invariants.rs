@@ -44,6 +44,9 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     idle_time_is_explained(what, answer, &windows);
     streams_have_no_negative_gap(what, answer);
     steps_are_disjoint(what, answer);
+    crate::queue::check(what, answer);
+    crate::copies::check(what, answer);
+    crate::counters::check(what, answer);
     windows.len()
 }
 

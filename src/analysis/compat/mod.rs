@@ -1,6 +1,9 @@
 //! Answers in other tools' definitions, so that people can check hta against numbers they have.
 
 pub mod hta;
+pub mod hta_bandwidth;
+pub mod hta_queue;
+mod hta_statistics;
 pub mod hta_stragglers;
 pub mod tracelens;
 

@@ -1,0 +1,250 @@
+//! Copies and sets of memory: what is moved where and how fast, what of it no kernel covers, and which of
+//! it holds the host.
+
+pub mod bandwidth;
+pub mod copy;
+mod report;
+mod rules;
+
+use super::across::Job;
+use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::compat::hta_bandwidth;
+use crate::model::interval::Union;
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::schema::{TableSpec, Text};
+use crate::model::step::Step;
+use crate::model::timeline::Work;
+use crate::model::window::Scope;
+use crate::table;
+use crate::units::{Ns, Span};
+use bandwidth::bandwidth;
+use copy::{Api, Copy, copies};
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// Copies and sets by direction and kinds of memory; each belongs as a whole to the step of its launch.
+    pub struct MemoryCopies, MemoryCopyRow = "memory_copies" by "rank, device, scope, step, direction, source, target" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "span: all; step: launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step of the launch";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
+        source: Option<Text>, "", "kind of memory read: pageable, pinned, device, managed, host (AMD: not told apart)";
+        target: Option<Text>, "", "kind of memory written";
+        count: u64, "", "copies or sets";
+        sized_count: u64, "", "of these, those whose size is known";
+        size_bytes: Option<u64>, "bytes", "summed size; null where none is known";
+        mean_size_bytes: Option<f64>, "bytes", "of those whose size is known";
+        dur_sum_ns: i64, "ns", "summed durations";
+        sized_dur_ns: i64, "ns", "summed durations of those whose size is known";
+        busy_ns: i64, "ns", "some of them runs";
+        exposed_ns: i64, "ns", "some of them runs and no kernel";
+        bandwidth_gb_per_s: Option<f64>, "GB/s", "size_bytes / sized_dur_ns";
+        max_bandwidth_gb_per_s: Option<f64>, "GB/s", "of the fastest one";
+        async_count: u64, "", "asked for by an asynchronous call";
+        blocking_count: u64, "", "the call returns no earlier than the copy ends";
+        call_ns: i64, "ns", "summed lengths of their calls";
+    }
+}
+
+table! {
+    /// Bandwidth over time by direction: a row where a value changes, which holds until the next row of the direction.
+    pub struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
+        ts_ns: i64, "ns", "the values hold from here";
+        bandwidth_gb_per_s: Option<f64>, "GB/s", "sum over the running copies of size / duration; null while only copies of unknown size run";
+        copy_count: u32, "", "copies that run";
+        unsized_count: u32, "", "of these, those of unknown size";
+    }
+}
+
+table! {
+    /// What costs time by the way copies are made: one row per rule and window.
+    pub struct CopyRules, CopyRuleRow = "memory_copy_rules" by "rank, device, scope, step, rule" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        rule: Text, "", "pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy";
+        count: u64, "", "copies, sets or calls that start in the window";
+        size_bytes: u64, "bytes", "their size, where known";
+        busy_ns: i64, "ns", "some of the copies or sets runs";
+        call_ns: i64, "ns", "some of their calls is open";
+        no_kernel_ns: i64, "ns", "either, while no kernel runs";
+    }
+}
+
+/// The analysis.
+pub struct MemoryCopiesOf;
+
+impl Analysis for MemoryCopiesOf {
+    fn stem(&self) -> &'static str {
+        "copies"
+    }
+
+    fn title(&self) -> &'static str {
+        "copies and sets of memory: sizes, bandwidth, and which of them hold the host"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/copies.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_bandwidth::BandwidthSummary::SPEC, hta_bandwidth::BandwidthSeries::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        match options.compat {
+            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, options),
+            Some(Compat::TraceLens) => return Mapped::default(),
+            None => {}
+        }
+        let (mut table, mut series, mut found) =
+            (MemoryCopies::default(), MemoryBandwidth::default(), CopyRules::default());
+        let mut any = false;
+        let syncs = rules::synchronize_calls(trace);
+        for work in trace.devices.iter().filter(|w| w.is_gpu) {
+            let all = copies(trace, work);
+            any |= !all.is_empty();
+            push_copies(&mut table, trace, work, options, &all);
+            if options.wants(MemoryBandwidth::SPEC) {
+                push_bandwidth(&mut series, trace, work, &all);
+            }
+            rules::push(&mut found, trace, work, options, &all, &syncs);
+        }
+        let reason = match (trace.is_cpu_only(), any) {
+            (true, _) => Some("no GPU activity"),
+            (false, false) => Some("no copies or sets"),
+            (false, true) => None,
+        };
+        let rows = if options.wants(MemoryBandwidth::SPEC) { vec![series.finish()] } else { Vec::new() };
+        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![table.finish(), found.finish()], reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(Compat::Hta) => super::compat::concatenated(partials, &[hta_bandwidth::BandwidthSummary::SPEC]),
+            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            None => report::reduce(partials, options),
+        }
+    }
+}
+
+/// When a kernel runs: compute or communication.
+fn kernels_run(work: &DeviceWork) -> Union {
+    let runs = |s: &&crate::model::timeline::Segment| s.set.has(Work::Compute) || s.set.has(Work::Communication);
+    Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
+}
+
+/// What a row of `memory_copies` stands for.
+type Key = (&'static str, Option<&'static str>, Option<&'static str>);
+
+fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, options: &Options, all: &[Copy]) {
+    let kernels = kernels_run(work);
+    for w in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
+        let of_window = |c: &&Copy| {
+            let step = trace.activities[c.activity as usize].step;
+            match w.scope {
+                Scope::Step => step == w.step,
+                Scope::Outside => step.is_none(),
+                Scope::Span | Scope::Capture => true,
+            }
+        };
+        let mut groups: BTreeMap<Key, Vec<&Copy>> = BTreeMap::new();
+        for c in all.iter().filter(of_window) {
+            groups.entry((c.direction, c.source, c.target)).or_default().push(c);
+        }
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        let place = Place { rank: trace.rank, device: work.device, scope: w.scope, step, ts: w.start(), dur: w.len() };
+        for (key, members) in groups {
+            push_group(table, trace, &place, key, &members, &kernels);
+        }
+    }
+}
+
+/// The window of a row.
+struct Place<'a> {
+    rank: u32,
+    device: Option<i64>,
+    scope: Scope,
+    step: Option<&'a Step>,
+    ts: Ns,
+    dur: Ns,
+}
+
+fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: Key, of: &[&Copy], kernels: &Union) {
+    let busy = Union::new(of.iter().map(|c| c.span));
+    let count = |keep: &dyn Fn(&Copy) -> bool| of.iter().filter(|c| keep(c)).count() as u64;
+    let sized: Vec<(u64, Ns)> = of.iter().filter_map(|c| Some((c.bytes?, c.span.len()))).collect();
+    let bytes = sized.iter().fold(0u64, |sum, s| sum.saturating_add(s.0));
+    let sized_ns: Ns = sized.iter().map(|s| s.1).sum();
+    let rate = |bytes: u64, ns: Ns| bytes as f64 / ns as f64;
+    // one call may own several copies, of a graph
+    let calls: BTreeSet<u32> = of.iter().filter_map(|c| c.call).collect();
+    table.push(MemoryCopyRow {
+        rank: place.rank,
+        device: place.device,
+        scope: place.scope.name(),
+        step: place.step.map(|s| s.index),
+        step_label: place.step.and_then(|s| s.label),
+        is_partial: place.step.map(|s| s.is_partial),
+        ts_ns: place.ts,
+        dur_ns: place.dur,
+        direction: key.0,
+        source: key.1,
+        target: key.2,
+        count: of.len() as u64,
+        sized_count: sized.len() as u64,
+        size_bytes: (!sized.is_empty()).then_some(bytes),
+        mean_size_bytes: (!sized.is_empty()).then(|| bytes as f64 / sized.len() as f64),
+        dur_sum_ns: of.iter().map(|c| c.span.len()).sum(),
+        sized_dur_ns: sized_ns,
+        busy_ns: busy.len(),
+        exposed_ns: busy.minus(kernels).len(),
+        bandwidth_gb_per_s: (sized_ns > 0).then(|| rate(bytes, sized_ns)),
+        max_bandwidth_gb_per_s: sized.iter().filter(|s| s.1 > 0).map(|s| rate(s.0, s.1)).max_by(f64::total_cmp),
+        async_count: count(&|c| c.api == Api::Async),
+        blocking_count: count(&|c| c.blocks == Some(true)),
+        call_ns: calls.iter().map(|&r| trace.span(r).len()).sum(),
+    });
+}
+
+fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceWork, all: &[Copy]) {
+    let directions: BTreeSet<&'static str> = all.iter().map(|c| c.direction).collect();
+    for direction in directions {
+        for b in bandwidth(all.iter().filter(|c| c.direction == direction)) {
+            table.push(MemoryBandwidthRow {
+                rank: trace.rank,
+                device: work.device,
+                direction,
+                ts_ns: b.at,
+                bandwidth_gb_per_s: b.gb_per_s(),
+                copy_count: b.sized + b.unsized_,
+                unsized_count: b.unsized_,
+            });
+        }
+    }
+}
+
+/// Spans of rows of calls.
+fn spans<'a>(trace: &'a RankTrace, rows: impl Iterator<Item = u32> + 'a) -> impl Iterator<Item = Span> + 'a {
+    rows.map(|r| trace.span(r))
+}

@@ -1,0 +1,179 @@
+//! The copies of all ranks: the printed tables and the findings of `copies`.
+
+use super::rules::{Rule, SMALL_BYTES};
+use super::{CopyRules, MemoryCopies};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::breakdown::capital;
+use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Share of the window that a rule must cost to be told, percent.
+const TOLD_FROM_PCT: f64 = 1.0;
+
+/// The same for calls that synchronize: some waiting at the end of a step is as it should be.
+const SYNC_FROM_PCT: f64 = 5.0;
+
+/// From so many in a window small copies are many.
+const MANY: i64 = 100;
+
+/// Tables, views and findings of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    let devices = groups(partials, CopyRules::SPEC);
+    let several = several_devices(&devices);
+    let findings = Rule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
+    let tables = [MemoryCopies::SPEC, CopyRules::SPEC]
+        .iter()
+        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+        .collect();
+    Output { tables, findings, views: vec![view(partials, options)], raw: None }
+}
+
+/// Sums over all ranks of one direction and its kinds of memory.
+#[derive(Default)]
+struct Sums {
+    count: i64,
+    bytes: i64,
+    sized: i64,
+    dur: Ns,
+    exposed: Ns,
+    blocking: i64,
+    fastest: Option<f64>,
+    /// Summed duration of those whose size is known.
+    sized_dur: Ns,
+}
+
+fn view(partials: &[Partial], options: &Options) -> View {
+    let mut kinds: BTreeMap<(String, String), Sums> = BTreeMap::new();
+    for b in partials.iter().filter_map(|p| p.table(MemoryCopies::SPEC)) {
+        for row in (0..b.len()).filter(|&r| b.text("scope", r) == Some("span")) {
+            let text = |column: &str| b.text(column, row).unwrap_or("?");
+            let int = |column: &str| b.int(column, row).unwrap_or(0);
+            let memory = match (b.text("source", row), b.text("target", row)) {
+                (None, None) => "-".to_string(),
+                (None, Some(t)) => t.to_string(),
+                _ => format!("{} -> {}", text("source"), text("target")),
+            };
+            let s = kinds.entry((text("direction").to_string(), memory)).or_default();
+            s.count += int("count");
+            s.bytes = s.bytes.saturating_add(b.int("size_bytes", row).unwrap_or(0));
+            s.sized += int("sized_count");
+            s.dur += int("dur_sum_ns");
+            s.exposed += int("exposed_ns");
+            s.blocking += int("blocking_count");
+            s.sized_dur += int("sized_dur_ns");
+            let fastest = b.float("max_bandwidth_gb_per_s", row);
+            s.fastest = [s.fastest, fastest].into_iter().flatten().max_by(f64::total_cmp);
+        }
+    }
+    let mut order: Vec<((String, String), Sums)> = kinds.into_iter().collect();
+    order.sort_by(|a, b| (Reverse(a.1.dur), &a.0).cmp(&(Reverse(b.1.dur), &b.0)));
+    let mut notes = reasons(partials);
+    if order.len() > options.top {
+        notes.push(format!("{} more kinds are in the table", order.len() - options.top));
+        order.truncate(options.top);
+    }
+    if !order.is_empty() {
+        notes.push(
+            "exposed: while no kernel runs; blocking: the call returns no earlier than the copy ends".to_string(),
+        );
+    }
+    let rate =
+        |v: Option<f64>| v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") });
+    let cells = |((direction, memory), s): ((String, String), Sums)| {
+        let bytes = if s.sized > 0 { fmt_bytes(s.bytes as u64) } else { "-".to_string() };
+        let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);
+        vec![
+            direction,
+            memory,
+            fmt_count(s.count as u64),
+            bytes,
+            fmt_ns(s.dur),
+            fmt_ns(s.exposed),
+            rate(mean),
+            rate(s.fastest),
+            fmt_count(s.blocking as u64),
+        ]
+    };
+    View {
+        title: "Copies and sets, all ranks".to_string(),
+        columns: vec![
+            ("kind", Align::Left),
+            ("memory", Align::Left),
+            ("count", Align::Right),
+            ("size", Align::Right),
+            ("time", Align::Right),
+            ("exposed", Align::Right),
+            ("GB/s", Align::Right),
+            ("max", Align::Right),
+            ("blocking", Align::Right),
+        ],
+        rows: order.into_iter().map(cells).collect(),
+        notes,
+    }
+}
+
+/// What a rule costs the rank that it costs most.
+fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
+    let all: Vec<Group> = devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
+    let g = all.iter().max_by_key(|g| (g.mean("no_kernel_ns"), Reverse(g.rank)))?;
+    let least = if rule == Rule::Synchronize { SYNC_FROM_PCT } else { TOLD_FROM_PCT };
+    let share = g.percent("no_kernel_ns").filter(|s| *s >= least)?;
+    let windows = g.rows.len() as i64;
+    let count = g.sum("count");
+    if count == 0 || (rule == Rule::Small && count < MANY * windows) {
+        return None;
+    }
+    let per = if g.is_steps { "per step" } else { "in the recorded span" };
+    let number = match (count % windows, count / windows) {
+        (0, n) => fmt_count(n as u64),
+        (_, n) if n >= 10 => format!("about {}", fmt_count(n as u64)),
+        _ => format!("{:.1}", count as f64 / windows as f64),
+    };
+    let size = fmt_bytes((g.sum("size_bytes") / windows) as u64);
+    let who = capital(&g.who(several));
+    let call = fmt_ns(g.mean("call_ns"));
+    let cost =
+        format!("no kernel runs for {} {} ({}) of that", fmt_ns(g.mean("no_kernel_ns")), g.per(), fmt_pct(Some(share)));
+    let sentence = match rule {
+        Rule::Pageable => format!(
+            "{who} makes {number} asynchronous copies {per} from or to pageable memory ({size}); they are staged and \
+             hold the host ({call} in their calls), and {cost}. Pin the memory (DataLoader(pin_memory=True), \
+             tensor.pin_memory()) and pass non_blocking=True"
+        ),
+        Rule::SyncCopy => format!(
+            "{who} makes {number} synchronous copies {per} ({size}); the host spends {call} in their calls, and {cost}. \
+             Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and prints copy)"
+        ),
+        Rule::SyncSet => format!(
+            "{who} makes {number} synchronous memory sets {per}; the host spends {call} in their calls, and {cost}. \
+             Use the asynchronous call"
+        ),
+        Rule::Synchronize => format!(
+            "{who} synchronizes {number} times {per}: the host spends {call} in the calls, and {cost}. Remove \
+             torch.cuda.synchronize(), `.item()` and `.cpu()` from the step, or order streams by events instead"
+        ),
+        Rule::Small => format!(
+            "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, not their \
+             bytes, and {cost}. Join them into few large ones, or leave the data where it is",
+            fmt_bytes(SMALL_BYTES)
+        ),
+    };
+    Some(Finding {
+        analysis: "copies",
+        ranks: vec![g.rank],
+        steps: Vec::new(),
+        cost_ns_per_step: g.mean("no_kernel_ns"),
+        share_of_step: Some(share / 100.0),
+        certainty: if rule == Rule::Small { Certainty::Inferred } else { Certainty::Measured },
+        sentence,
+        table: CopyRules::SPEC.name,
+    })
+}
+
+/// The windows of a device in which a rule has a row.
+fn of_rule<'a>(g: &Group<'a>, rule: Rule) -> Group<'a> {
+    let is_of_rule = |r: &usize| g.batch.text("rule", *r) == Some(rule.name());
+    Group { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
+}

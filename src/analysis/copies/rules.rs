@@ -1,0 +1,150 @@
+//! Ways of copying and synchronizing that cost time: what each of them took in each window.
+//!
+//! ```text
+//!   kernels     [=====)                     [=====)
+//!   calls            |cudaMemcpy.......|
+//!   copy               ......[======)
+//!   no kernel         ------------------           a call or a copy of the rule, and no kernel
+//! ```
+//!
+//! The rules are those of the expert system of Nsight Systems (pageable memory in asynchronous copies,
+//! synchronous copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a
+//! small synchronous copy is under two rules.
+
+use super::copy::{Api, Copy};
+use super::{CopyRuleRow, CopyRules, kernels_run, spans};
+use crate::analysis::api::Options;
+use crate::model::category::Class;
+use crate::model::interval::Union;
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::units::{Ns, Span};
+
+/// A way to lose time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Copies from or to pageable memory that are not asked for by a synchronous call: they are staged, and
+    /// hold the calling thread although they are called asynchronous.
+    Pageable,
+    /// Copies by calls that return when they are done.
+    SyncCopy,
+    /// Sets by such calls.
+    SyncSet,
+    /// Calls that wait for a stream, an event or the device.
+    Synchronize,
+    /// Copies (not sets) below [`SMALL_BYTES`]: they cost their launch, not their bytes.
+    Small,
+}
+
+/// Below this size a copy takes about as long as it takes to start one, bytes.
+pub const SMALL_BYTES: u64 = 65_536;
+
+impl Rule {
+    pub const ALL: [Rule; 5] = [Rule::Pageable, Rule::SyncCopy, Rule::SyncSet, Rule::Synchronize, Rule::Small];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Pageable => "pageable_copy",
+            Rule::SyncCopy => "synchronous_copy",
+            Rule::SyncSet => "synchronous_set",
+            Rule::Synchronize => "synchronize_call",
+            Rule::Small => "small_copy",
+        }
+    }
+
+    fn holds(self, c: &Copy) -> bool {
+        let pageable = c.source == Some("pageable") || c.target == Some("pageable");
+        match self {
+            Rule::Pageable => pageable && c.direction != "set" && c.api != Api::SyncCopy,
+            Rule::SyncCopy => c.api == Api::SyncCopy && c.direction != "set",
+            Rule::SyncSet => c.api == Api::SyncSet || (c.api == Api::SyncCopy && c.direction == "set"),
+            Rule::Synchronize => false,
+            Rule::Small => c.direction != "set" && c.bytes.is_some_and(|b| b < SMALL_BYTES),
+        }
+    }
+}
+
+/// Rows of the calls that wait for the device.
+pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
+    let waits: Vec<bool> =
+        trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
+    let is_wait = |row: usize| {
+        trace.classes[row] == Class::Runtime && waits.get(trace.columns.name[row].0 as usize) == Some(&true)
+    };
+    (0..trace.columns.len()).filter(|&row| is_wait(row)).map(|row| row as u32).collect()
+}
+
+/// A row per rule that anything falls under, for every window.
+pub fn push(
+    table: &mut CopyRules,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    options: &Options,
+    all: &[Copy],
+    syncs: &[u32],
+) {
+    let kernels = kernels_run(work);
+    let windows = trace.windows(work, &options.model);
+    let mut found: Vec<(Rule, Found)> = Vec::new();
+    for rule in Rule::ALL {
+        let own: Vec<&Copy> = all.iter().filter(|c| rule.holds(c)).collect();
+        let syncs = if rule == Rule::Synchronize { syncs } else { &[] };
+        if !(own.is_empty() && syncs.is_empty()) {
+            found.push((rule, Found::new(trace, &own, syncs, &kernels)));
+        }
+    }
+    for w in &windows {
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        for (rule, f) in &found {
+            let (count, size_bytes) = f.starts_in(&w.parts);
+            let len_in = |u: &Union| w.parts.iter().map(|p| u.len_in(*p)).sum::<Ns>();
+            table.push(CopyRuleRow {
+                rank: trace.rank,
+                device: work.device,
+                scope: w.scope.name(),
+                step: w.step,
+                step_label: w.label,
+                is_partial: step.map(|s| s.is_partial),
+                ts_ns: w.start(),
+                dur_ns: w.len(),
+                rule: rule.name(),
+                count,
+                size_bytes,
+                busy_ns: len_in(&f.busy),
+                call_ns: len_in(&f.calls),
+                no_kernel_ns: len_in(&f.no_kernel),
+            });
+        }
+    }
+}
+
+/// What falls under one rule.
+struct Found {
+    /// Start and size, in order of start.
+    starts: Vec<(Ns, u64)>,
+    busy: Union,
+    calls: Union,
+    no_kernel: Union,
+}
+
+impl Found {
+    fn new(trace: &RankTrace, copies: &[&Copy], syncs: &[u32], kernels: &Union) -> Self {
+        let of_copies = copies.iter().map(|c| (c.span.start, c.bytes.unwrap_or(0)));
+        let mut starts: Vec<(Ns, u64)> = of_copies.chain(syncs.iter().map(|&r| (trace.span(r).start, 0))).collect();
+        starts.sort_unstable();
+        let busy = Union::new(copies.iter().map(|c| c.span));
+        // a graph's call does more than its copies
+        let calls = copies.iter().filter(|c| c.api != Api::Other).filter_map(|c| c.call);
+        let calls = Union::new(spans(trace, calls.chain(syncs.iter().copied())));
+        let either = Union::new(busy.spans().iter().chain(calls.spans()).copied());
+        Self { starts, busy, calls, no_kernel: either.minus(kernels) }
+    }
+
+    fn starts_in(&self, parts: &[Span]) -> (u64, u64) {
+        let at = |t: Ns| self.starts.partition_point(|s| s.0 < t);
+        parts.iter().fold((0, 0), |(count, bytes), p| {
+            let inside = &self.starts[at(p.start)..at(p.end.max(p.start))];
+            let size = inside.iter().fold(0u64, |sum, s| sum.saturating_add(s.1));
+            (count + inside.len() as u64, bytes + size)
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Counters of a device over time: queue length, memory bandwidth, and how busy kernels keep it.
+
+pub mod load;
+mod report;
+pub mod series;
+
+use super::across::Job;
+use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::settings::{Kind, Setting};
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::table;
+use crate::units::Span;
+use load::{KernelLoad, kernels};
+use series::{Counter, CounterSeries, Counters, series};
+
+table! {
+    /// Counters over time; a value holds for dur_ns.
+    pub struct CounterValues, CounterValueRow = "counters" by "rank, counter, device, stream, direction, ts_ns" {
+        rank: u32, "", "rank";
+        counter: Text, "", "queue_length, memory_bandwidth, gpu_utilization_ratio, sm_efficiency_ratio or est_occupancy_pct";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream of a queue, where recorded";
+        direction: Option<Text>, "", "of copies: HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
+        ts_ns: i64, "ns", "the value holds from here";
+        dur_ns: Option<i64>, "ns", "and for so long; null: nothing more is recorded";
+        value: Option<f64>, "", "in the row's unit; null where it is unknown, or no kernel runs to take a mean of";
+        unit: Text, "", "launches, GB/s, ratio or %";
+    }
+}
+
+table! {
+    /// The counters of kernels as one value per window.
+    pub struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        kernel_ns: i64, "ns", "a kernel runs; copies and sets do not count";
+        gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
+        sm_efficiency_ratio: Option<f64>, "", "mean over the window of min(1, blocks per SM of the running kernels)";
+        est_occupancy_pct: Option<f64>, "%", "mean of the recorded occupancies, weighted by duration";
+        blocks_known_pct: Option<f64>, "%", "of the kernels' summed duration in the window: blocks per SM are known";
+        occupancy_known_pct: Option<f64>, "%", "of the kernels' summed duration in the window: the occupancy is known";
+    }
+}
+
+const BUCKET: Setting = Setting {
+    stem: "counters",
+    flag: "--bucket-us",
+    value: "US",
+    help: "Width of a bucket; 0: a hundredth of the capture, rounded up to 1, 2 or 5 times a power of ten",
+    kind: Kind::Micros { default: 0 },
+};
+
+/// The analysis.
+pub struct CountersOf;
+
+impl Analysis for CountersOf {
+    fn stem(&self) -> &'static str {
+        "counters"
+    }
+
+    fn title(&self) -> &'static str {
+        "queue length, bandwidth, utilization, SM efficiency and occupancy over time"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/counters.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[CounterValues::SPEC, CounterMeans::SPEC]
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[BUCKET]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        if options.compat.is_some() {
+            return Mapped::default();
+        }
+        let bucket = Some(options.settings.ns(&BUCKET)).filter(|b| *b > 0);
+        let mut means = CounterMeans::default();
+        for work in trace.devices.iter().filter(|w| w.is_gpu) {
+            push_means(&mut means, trace, work, options);
+        }
+        let rows = match options.wants(CounterValues::SPEC) {
+            true => vec![values(trace, &series(trace, &Counter::ALL, bucket))],
+            false => Vec::new(),
+        };
+        let reason = trace.is_cpu_only().then_some("no GPU activity");
+        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![means.finish()], reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            None => report::reduce(partials, options),
+        }
+    }
+}
+
+/// Scope of the window from the first step's start to the last one's end.
+const STEPS: &str = "steps";
+
+fn push_means(table: &mut CounterMeans, trace: &RankTrace, work: &DeviceWork, options: &Options) {
+    let load = KernelLoad::new(&kernels(trace, work));
+    let windows = trace.windows(work, &options.model);
+    let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
+    let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);
+    let whole = all.into_iter().map(|parts| (STEPS, None, None, parts));
+    let each = windows.iter().map(|w| (w.scope.name(), w.step, w.label, w.parts.clone()));
+    for (scope, step, step_label, parts) in whole.chain(each) {
+        let l = load.in_parts(&parts);
+        let dur_ns = parts.iter().map(|p| p.len()).sum();
+        let is_partial = step.and_then(|i: u32| trace.steps.steps.get(i as usize)).map(|s| s.is_partial);
+        table.push(CounterMeanRow {
+            rank: trace.rank,
+            device: work.device,
+            scope,
+            step,
+            step_label,
+            is_partial,
+            ts_ns: parts.first().map_or(0, |p| p.start),
+            dur_ns,
+            kernel_ns: l.kernel,
+            gpu_utilization_ratio: l.utilization(dur_ns),
+            sm_efficiency_ratio: l.sm_efficiency(dur_ns),
+            est_occupancy_pct: l.occupancy_pct(),
+            blocks_known_pct: l.blocks_coverage_pct(),
+            occupancy_known_pct: l.occupancy_coverage_pct(),
+        });
+    }
+}
+
+fn values(trace: &RankTrace, counters: &Counters) -> Batch {
+    let mut table = CounterValues::default();
+    for s in &counters.series {
+        for i in 0..s.points.len() {
+            let (ts_ns, value) = s.points[i];
+            table.push(CounterValueRow {
+                rank: trace.rank,
+                counter: s.counter.name(),
+                device: s.device,
+                stream: s.stream,
+                direction: s.direction,
+                ts_ns,
+                dur_ns: until(s, i).map(|end| end - ts_ns),
+                value,
+                unit: s.counter.unit(),
+            });
+        }
+    }
+    table.finish()
+}
+
+/// When the value of a point ends.
+fn until(s: &CounterSeries, i: usize) -> Option<i64> {
+    s.points.get(i + 1).map(|p| p.0).or(s.end)
+}

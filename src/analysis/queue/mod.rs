@@ -1,0 +1,283 @@
+//! Queue length: how many launches wait on each stream, and whether the host or the device runs ahead.
+
+pub mod lengths;
+mod report;
+
+use super::across::Job;
+use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::compat::hta_queue;
+use super::settings::{Kind, Setting};
+use crate::model::interval::Union;
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::window::{Scope, Window};
+use crate::table;
+use crate::units::{Ns, Span};
+use lengths::{Entry, Queue, queues};
+
+table! {
+    /// The queue of a stream in a window; wait_ns is the integral of its length over time.
+    pub struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream, where recorded";
+        scope: Text, "", "span (first entry to last leave), capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        launch_count: u64, "", "launches that enter in the window";
+        empty_at_launch_count: u64, "", "of these, those that found no earlier launch waiting";
+        max_length: u32, "launches", "most launches that wait";
+        mean_length: Option<f64>, "launches", "mean over time";
+        p50_length: Option<u32>, "launches", "not exceeded for half of the time";
+        p95_length: Option<u32>, "launches", "not exceeded for 95 % of the time";
+        max_pending: u32, "activities", "most activities that wait; a graph counts each of its own";
+        wait_ns: i64, "ns", "what launches waited in the window, summed";
+        empty_ns: i64, "ns", "no launch waits";
+        full_ns: i64, "ns", "--max-queue launches or more wait";
+        blocked_call_ns: i64, "ns", "some launch call for the stream is open while it is full";
+    }
+}
+
+table! {
+    /// Length of each queue over time: a row where a value changes, which holds until the next row of the stream.
+    pub struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream, where recorded";
+        ts_ns: i64, "ns", "the values hold from here";
+        queue_length: u32, "launches", "launches that wait; a graph is one";
+        pending_activities: u32, "activities", "activities that wait";
+    }
+}
+
+table! {
+    /// All queues of a device in a window; what the findings stand on.
+    struct DeviceQueues, DeviceQueueRow = "queue_device" by "rank, device, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        launch_count: u64, "", "launches that enter";
+        empty_at_launch_count: u64, "", "those that found no earlier launch waiting";
+        blocked_call_ns: i64, "ns", "some launch call is open while its queue is full";
+        full_call_count: u64, "", "launches that find their queue full, or fill it";
+        full_call_ns: i64, "ns", "lengths of their calls, summed";
+        other_call_ns: i64, "ns", "lengths of the other calls, summed";
+        kernel_ns: i64, "ns", "a kernel runs";
+        idle_ns: i64, "ns", "nothing runs";
+    }
+}
+
+const MAX_QUEUE: Setting = Setting {
+    stem: "queue",
+    flag: "--max-queue",
+    value: "N",
+    help: "Launches from which a queue counts as full",
+    kind: Kind::Count { default: 1024, min: 1 },
+};
+
+/// The analysis.
+pub struct QueueLength;
+
+impl Analysis for QueueLength {
+    fn stem(&self) -> &'static str {
+        "queue"
+    }
+
+    fn title(&self) -> &'static str {
+        "how many launches wait on each stream, and when that blocks the host"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/queue.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[QueueStats::SPEC, QueueLengths::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_queue::QueueSummary::SPEC, hta_queue::QueueSeries::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[MAX_QUEUE]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        match options.compat {
+            Some(Compat::Hta) => return hta_queue::queue(trace, options),
+            Some(Compat::TraceLens) => return Mapped::default(),
+            None => {}
+        }
+        let full = options.settings.count(&MAX_QUEUE);
+        let queues = queues(trace);
+        let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
+        for work in trace.devices.iter().filter(|w| w.is_gpu) {
+            let own: Vec<Measured> =
+                queues.iter().filter(|q| q.device == work.device).map(|q| Measured::new(trace, q, full)).collect();
+            let windows = trace.windows(work, &options.model);
+            for m in &own {
+                windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));
+            }
+            if !own.is_empty() {
+                windows.iter().for_each(|w| push_device(&mut devices, trace, work, &own, w, full));
+            }
+        }
+        let rows = if options.wants(QueueLengths::SPEC) { vec![series(trace, &queues)] } else { Vec::new() };
+        let reason = match (trace.is_cpu_only(), queues.is_empty()) {
+            (true, _) => Some("no GPU activity"),
+            (false, true) => Some("no launches recorded"),
+            (false, false) => None,
+        };
+        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![stats.finish(), devices.finish()], reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(Compat::Hta) => super::compat::concatenated(partials, &[hta_queue::QueueSummary::SPEC]),
+            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            None => report::reduce(partials, options, options.settings.count(&MAX_QUEUE)),
+        }
+    }
+}
+
+/// A queue with when it is full and when that held launch calls.
+struct Measured<'a> {
+    queue: &'a Queue,
+    blocked: Union,
+    /// Of each entry, the length of its call.
+    calls: Vec<Ns>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(trace: &RankTrace, queue: &'a Queue, full: u64) -> Self {
+        let calls = Union::new(queue.entries.iter().map(|e| trace.span(e.call)));
+        Self {
+            queue,
+            blocked: calls.and(&queue.full(full)),
+            calls: queue.entries.iter().map(|e| trace.span(e.call).len()).collect(),
+        }
+    }
+
+    /// Parts of a window; the span is the queue's own.
+    fn parts(&self, w: &Window) -> Vec<Span> {
+        if w.scope == Scope::Span { vec![self.queue.span] } else { w.parts.clone() }
+    }
+
+    /// Launches that enter in a window, with the lengths of their calls.
+    fn entered(&self, w: &Window) -> impl Iterator<Item = (&Entry, Ns)> {
+        let entries = &self.queue.entries;
+        let whole = w.scope == Scope::Span;
+        let ranges: Vec<(usize, usize)> = match whole {
+            true => vec![(0, entries.len())],
+            false => {
+                let at = |t: Ns| entries.partition_point(|e| e.enter < t);
+                w.parts.iter().map(|p| (at(p.start), at(p.end.max(p.start)))).collect()
+            }
+        };
+        ranges.into_iter().flat_map(move |(a, b)| entries[a..b].iter().zip(self.calls[a..b].iter().copied()))
+    }
+
+    fn push(&self, table: &mut QueueStats, trace: &RankTrace, w: &Window, full: u64) {
+        let parts = self.parts(w);
+        let l = self.queue.in_parts(&parts, full);
+        let dur: Ns = parts.iter().map(|p| p.len()).sum();
+        let (mut launches, mut found_empty) = (0, 0);
+        for (e, _) in self.entered(w) {
+            launches += 1;
+            found_empty += u64::from(e.found == 0);
+        }
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        table.push(QueueStatRow {
+            rank: trace.rank,
+            device: self.queue.device,
+            stream: self.queue.stream,
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            is_partial: step.map(|s| s.is_partial),
+            ts_ns: parts.first().map_or(0, |p| p.start),
+            dur_ns: dur,
+            launch_count: launches,
+            empty_at_launch_count: found_empty,
+            max_length: l.max,
+            mean_length: (dur > 0).then(|| l.wait as f64 / dur as f64),
+            p50_length: l.p50,
+            p95_length: l.p95,
+            max_pending: l.max_pending,
+            wait_ns: Ns::try_from(l.wait).unwrap_or(Ns::MAX),
+            empty_ns: l.empty,
+            full_ns: l.full,
+            blocked_call_ns: parts.iter().map(|p| self.blocked.len_in(*p)).sum(),
+        });
+    }
+}
+
+fn push_device(
+    table: &mut DeviceQueues,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    own: &[Measured],
+    w: &Window,
+    full: u64,
+) {
+    let shares = work.timeline.shares_in_all(&w.parts);
+    let blocked = Union::new(own.iter().flat_map(|m| m.blocked.spans().iter().copied()));
+    let mut row = DeviceQueueRow {
+        rank: trace.rank,
+        device: work.device,
+        scope: w.scope.name(),
+        step: w.step,
+        step_label: w.label,
+        is_partial: w.step.and_then(|i| trace.steps.steps.get(i as usize)).map(|s| s.is_partial),
+        ts_ns: w.start(),
+        dur_ns: w.len(),
+        launch_count: 0,
+        empty_at_launch_count: 0,
+        blocked_call_ns: w.parts.iter().map(|p| blocked.len_in(*p)).sum(),
+        full_call_count: 0,
+        full_call_ns: 0,
+        other_call_ns: 0,
+        kernel_ns: shares.compute() + shares.exposed_communication(),
+        idle_ns: w.len() - shares.busy(),
+    };
+    for (e, call) in own.iter().flat_map(|m| m.entered(w)) {
+        row.launch_count += 1;
+        row.empty_at_launch_count += u64::from(e.found == 0);
+        if u64::from(e.found) + 1 >= full {
+            row.full_call_count += 1;
+            row.full_call_ns += call;
+        } else {
+            row.other_call_ns += call;
+        }
+    }
+    table.push(row);
+}
+
+fn series(trace: &RankTrace, queues: &[Queue]) -> Batch {
+    let mut table = QueueLengths::default();
+    for q in queues {
+        for c in &q.changes {
+            table.push(QueueLengthRow {
+                rank: trace.rank,
+                device: q.device,
+                stream: q.stream,
+                ts_ns: c.at,
+                queue_length: c.length,
+                pending_activities: c.pending,
+            });
+        }
+    }
+    table.finish()
+}

@@ -1,0 +1,167 @@
+//! The queues of all ranks: the printed table and the findings of `queue`.
+
+use super::{DeviceQueues, QueueStats};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::breakdown::capital;
+use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::model::schema::Batch;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::cmp::Reverse;
+
+/// Share of the window that blocked launch calls must take to be told, percent.
+const BLOCKED_FROM_PCT: f64 = 1.0;
+
+/// A full queue holds the host when calls that find it full take so many times as long as others.
+const BLOCKED_CALLS_LONGER: i128 = 2;
+
+/// Below this share of time with a kernel a device may be launch bound, percent.
+const KERNELS_BELOW_PCT: f64 = 50.0;
+
+/// From this share of launches that find an empty queue it is, percent.
+const EMPTY_FROM_PCT: f64 = 50.0;
+
+/// Tables, view and findings of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
+    let devices = groups(partials, DeviceQueues::SPEC);
+    let several = several_devices(&devices);
+    let mut findings = Vec::new();
+    let blocked = devices.iter().max_by_key(|g| (g.mean("blocked_call_ns"), Reverse(g.rank)));
+    findings.extend(blocked.and_then(|g| blocked_host(g, several, full)));
+    let bound = devices.iter().filter(|g| is_launch_bound(g));
+    let bound_count = bound.clone().count();
+    let worst = bound.max_by_key(|g| (g.mean("idle_ns"), Reverse(g.rank)));
+    findings.extend(worst.and_then(|g| launch_bound(g, several, bound_count, devices.len())));
+    Output {
+        tables: partials.iter().filter_map(|p| p.table(QueueStats::SPEC).cloned()).collect(),
+        findings,
+        views: vec![view(partials, options, several, full)],
+        raw: None,
+    }
+}
+
+fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> View {
+    let mut rows: Vec<(&Batch, usize)> = Vec::new();
+    for batch in partials.iter().filter_map(|p| p.table(QueueStats::SPEC)) {
+        rows.extend((0..batch.len()).filter(|&r| batch.text("scope", r) == Some("span")).map(|r| (batch, r)));
+    }
+    let int = |(b, r): (&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
+    let mut notes = reasons(partials);
+    if rows.len() > options.top {
+        rows.sort_by_key(|&row| Reverse((int(row, "blocked_call_ns"), int(row, "launch_count"))));
+        notes.push(format!("{} more streams, with fewer launches, are in the table", rows.len() - options.top));
+        rows.truncate(options.top);
+    }
+    if !rows.is_empty() {
+        notes.push(
+            "length: launches submitted and not started, from the first to the last of the stream; mean and p95 over time"
+                .to_string(),
+        );
+        notes.push(format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full)));
+    }
+    let cells = |row: (&Batch, usize)| {
+        let (b, r) = row;
+        let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
+        let opt = |column: &str| b.int(column, r).map_or("-".to_string(), |v| v.to_string());
+        vec![
+            format!("{}{device}", int(row, "rank")),
+            opt("stream"),
+            fmt_count(int(row, "launch_count") as u64),
+            b.float("mean_length", r).map_or("-".to_string(), |v| format!("{v:.1}")),
+            opt("p95_length"),
+            opt("max_length"),
+            fmt_pct(percent(int(row, "empty_ns"), int(row, "dur_ns"))),
+            fmt_ns(int(row, "full_ns")),
+            fmt_ns(int(row, "blocked_call_ns")),
+        ]
+    };
+    View {
+        title: "Launches that wait on each stream".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("stream", Align::Right),
+            ("launches", Align::Right),
+            ("mean", Align::Right),
+            ("p95", Align::Right),
+            ("max", Align::Right),
+            ("empty", Align::Right),
+            ("full", Align::Right),
+            ("blocked", Align::Right),
+        ],
+        rows: rows.into_iter().map(cells).collect(),
+        notes,
+    }
+}
+
+/// Mean length of calls, ns; `None` without any.
+fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
+    (count > 0).then(|| ns / count)
+}
+
+/// The host waited for room in a queue: calls that found it full took longer than others.
+fn blocked_host(g: &Group, several: bool, full: u64) -> Option<Finding> {
+    let cost = g.mean("blocked_call_ns");
+    let share = g.percent("blocked_call_ns").filter(|s| *s >= BLOCKED_FROM_PCT)?;
+    let (held_count, held_ns) = (g.sum("full_call_count"), g.sum("full_call_ns"));
+    let (other_count, other_ns) = (g.sum("launch_count") - held_count, g.sum("other_call_ns"));
+    let held = mean_call(held_ns, held_count)?;
+    let other = mean_call(other_ns, other_count)?;
+    if i128::from(held) < BLOCKED_CALLS_LONGER * i128::from(other) {
+        return None;
+    }
+    Some(Finding {
+        analysis: "queue",
+        ranks: vec![g.rank],
+        steps: Vec::new(),
+        cost_ns_per_step: cost,
+        share_of_step: Some(share / 100.0),
+        certainty: Certainty::Inferred,
+        sentence: format!(
+            "{}: the host spends {} {} ({}) in launch calls while {} or more launches wait; such a call takes {}, \
+             others take {}. The device has work; what the thread does besides launching (data, logging) comes late: \
+             launch less at once with CUDA graphs or fused kernels",
+            capital(&g.who(several)),
+            fmt_ns(cost),
+            g.per(),
+            fmt_pct(Some(share)),
+            fmt_count(full),
+            fmt_ns(held),
+            fmt_ns(other),
+        ),
+        table: QueueStats::SPEC.name,
+    })
+}
+
+fn is_launch_bound(g: &Group) -> bool {
+    let found_empty = percent(g.sum("empty_at_launch_count"), g.sum("launch_count"));
+    g.percent("kernel_ns").is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
+}
+
+/// The device waits for the next launch more than it runs.
+fn launch_bound(g: &Group, several: bool, bound: usize, of: usize) -> Option<Finding> {
+    let launches = g.sum("launch_count");
+    let idle = g.percent("idle_ns")?;
+    let also = match bound {
+        1 => String::new(),
+        n => format!(", the most idle of {n} such (of {of})"),
+    };
+    Some(Finding {
+        analysis: "queue",
+        ranks: vec![g.rank],
+        steps: Vec::new(),
+        cost_ns_per_step: g.mean("idle_ns"),
+        share_of_step: Some(idle / 100.0),
+        certainty: Certainty::Inferred,
+        sentence: format!(
+            "{} is launch bound{also}: {} of its {} launches found no other waiting on their stream, and kernels run \
+             {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more work per \
+             launch; first remove what else holds the host (`hta idle`)",
+            capital(&g.who(several)),
+            fmt_pct(percent(g.sum("empty_at_launch_count"), launches)),
+            fmt_count(launches as u64),
+            fmt_pct(g.percent("kernel_ns")),
+            fmt_ns(g.mean("idle_ns")),
+            g.per(),
+        ),
+        table: QueueStats::SPEC.name,
+    })
+}

@@ -1,0 +1,313 @@
+//! Counters: by eye, by brute force, and against the TensorBoard plugin.
+
+use crate::run::{Answer, Record, answer, device_windows, options, rank_trace};
+use crate::shared;
+use hta::analysis::api::Options;
+use hta::analysis::counters::load::{KernelLoad, kernels};
+use hta::analysis::counters::series::{Counter, bucket_width, series};
+use hta::model::builder::{Format, TraceBuilder, us};
+use hta::units::Span;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What holds on every trace: buckets tile the capture, and values times widths are the time with kernels.
+pub fn check(what: &str, answer: &Answer) {
+    let rows = answer.rows("counters");
+    let means = answer.rows("counter_means");
+    let mut buckets: BTreeMap<(i64, Option<i64>, String), (i64, i64, f64)> = BTreeMap::new();
+    for r in rows.iter().filter(|r| r.text("counter").ends_with("_ratio") || r.text("counter").ends_with("_pct")) {
+        let key = (r.int("rank"), r.opt_int("device"), r.text("counter").to_string());
+        let sum = buckets.entry(key).or_insert((r.int("ts_ns"), r.int("ts_ns"), 0.0));
+        assert_eq!(sum.1, r.int("ts_ns"), "{what}: a gap before {}", r.0);
+        sum.1 += r.int("dur_ns");
+        let most = if r.text("unit") == "%" { f64::INFINITY } else { 1.0 };
+        assert!(r.float("value").is_none_or(|v| (0.0..=most).contains(&v)), "{what}: {}", r.0);
+        sum.2 += r.float("value").unwrap_or(0.0) * r.int("dur_ns") as f64;
+    }
+    for r in means.iter().filter(|r| r.text("scope") == "capture") {
+        let of = |counter: &str| buckets.get(&(r.int("rank"), r.opt_int("device"), counter.to_string()));
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 + 1e-9 * b.abs();
+        match of("gpu_utilization_ratio") {
+            None => assert_eq!(r.int("kernel_ns"), 0, "{what}: {}", r.0),
+            Some((start, end, area)) => {
+                assert_eq!((*start, *end), (r.int("ts_ns"), r.int("ts_ns") + r.int("dur_ns")), "{what}: {}", r.0);
+                assert!(near(*area, r.int("kernel_ns") as f64), "{what}: {area} {}", r.0);
+            }
+        }
+        if let (Some((_, _, area)), Some(mean)) = (of("sm_efficiency_ratio"), r.float("sm_efficiency_ratio")) {
+            assert!(near(*area, mean * r.int("dur_ns") as f64), "{what}: {area} {}", r.0);
+        }
+    }
+    let windows: BTreeMap<_, &Record> =
+        means.iter().map(|r| ((r.int("rank"), r.opt_int("device"), r.text("scope"), r.opt_int("step")), r)).collect();
+    for b in answer.rows("temporal_breakdown").iter().filter(|b| b.text("basis") == "gpu") {
+        let key = (b.int("rank"), b.opt_int("device"), b.text("scope"), b.opt_int("step"));
+        let kernels = b.int("compute_ns") + b.int("exposed_communication_ns");
+        assert_eq!(windows[&key].int("kernel_ns"), kernels, "{what}: {}", b.0);
+    }
+    // what is counted twice is counted alike
+    let of = |table: &str, column: &str| -> f64 {
+        answer.rows(table).iter().filter_map(|r| r.float(column)).fold(0.0, f64::max)
+    };
+    let most = |counter: &str| {
+        rows.iter().filter(|r| r.text("counter") == counter).filter_map(|r| r.float("value")).fold(0.0, f64::max)
+    };
+    assert_eq!(most("queue_length"), of("queue_length", "queue_length"), "{what}");
+    assert_eq!(most("memory_bandwidth"), of("memory_bandwidth", "bandwidth_gb_per_s"), "{what}");
+}
+
+fn with_buckets(us: &str) -> Options {
+    let all = hta::analysis::registry::ANALYSES.iter().flat_map(|a| a.settings());
+    let setting = all.into_iter().find(|s| s.flag == "--bucket-us").expect("a declared option");
+    let mut options = options();
+    options.settings.set(setting, us).expect("a width");
+    options
+}
+
+fn write(t: &TraceBuilder) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
+    (folder, path)
+}
+
+fn values(answer: &Answer, counter: &str) -> Vec<Option<f64>> {
+    answer.rows_where("counters", |r| r.text("counter") == counter).iter().map(|r| r.float("value")).collect()
+}
+
+/// ```text
+/// us           0         10        20   25
+/// launches     |.........................|     the capture
+/// kernel a          [=========)                66 blocks on 132 SMs, occupancy 50
+/// kernel b               [====)                99 blocks, occupancy 20
+/// copy                        [=========)
+/// buckets      |.........|.........|....|
+/// ```
+#[test]
+fn buckets_hold_shares_of_their_own_width_and_the_last_one_is_shorter() {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    main.op("aten::all", us(0)..us(25));
+    main.launch(us(0)..us(1)).kernel("a", 7, us(5)..us(15)).grid([66, 1, 1]).arg("est. achieved occupancy %", 50);
+    main.launch(us(1)..us(2)).kernel("b", 8, us(10)..us(15)).grid([99, 1, 1]).arg("est. achieved occupancy %", 20);
+    main.launch(us(2)..us(3)).memcpy("DtoD (Device -> Device)", 7, 64, us(15)..us(25));
+    let (_folder, path) = write(&t);
+    let answer = answer(&[path], &with_buckets("10"));
+    check("by eye", &answer);
+    assert_eq!(values(&answer, "gpu_utilization_ratio"), [Some(0.5), Some(0.5), Some(0.0)]);
+    // half of the SMs for 5 us, then all of them: 0.5 + 0.75 is capped at 1
+    assert_eq!(values(&answer, "sm_efficiency_ratio"), [Some(0.25), Some(0.5), Some(0.0)]);
+    assert_eq!(values(&answer, "est_occupancy_pct"), [Some(50.0), Some(35.0), None]);
+    let widths: Vec<i64> = answer
+        .rows_where("counters", |r| r.text("counter") == "gpu_utilization_ratio")
+        .iter()
+        .map(|r| r.int("dur_ns"))
+        .collect();
+    assert_eq!(widths, [us(10), us(10), us(5)]);
+    let mean = answer.rows_where("counter_means", |r| r.text("scope") == "capture");
+    let got = ["gpu_utilization_ratio", "sm_efficiency_ratio", "est_occupancy_pct"].map(|c| mean[0].float(c));
+    assert_eq!(got, [Some(0.4), Some(0.3), Some(40.0)]);
+}
+
+#[test]
+fn blocks_per_sm_come_from_the_grid_where_the_argument_is_missing() {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    t.thread(1)
+        .launch(us(0)..us(1))
+        .kernel("k", 7, us(0)..us(10))
+        .grid([11, 3, 2])
+        .without("blocks per SM")
+        .without("est. achieved occupancy %");
+    let (_folder, path) = write(&t);
+    let answer = answer(&[path], &options());
+    let mean = answer.rows_where("counter_means", |r| r.text("scope") == "capture");
+    assert_eq!((mean[0].float("sm_efficiency_ratio"), mean[0].float("est_occupancy_pct")), (Some(0.5), None));
+    assert_eq!((mean[0].float("blocks_known_pct"), mean[0].float("occupancy_known_pct")), (Some(100.0), Some(0.0)));
+    let counters = answer.rows("counters");
+    assert!(counters.iter().all(|r| r.text("counter") != "est_occupancy_pct"));
+}
+
+#[test]
+fn a_counter_without_its_inputs_is_left_out_with_a_reason() {
+    let mut t = TraceBuilder::new().rank(0);
+    t.unlinked().kernel("k", 7, us(0)..us(10));
+    let (_folder, path) = write(&t);
+    let found = series(&rank_trace(&path, 0), &Counter::ALL, None);
+    let names: Vec<&str> = found.series.iter().map(|s| s.counter.name()).collect();
+    assert_eq!(names, ["gpu_utilization_ratio"]);
+    let missing: Vec<(&str, &str)> = found.missing.iter().map(|(c, why)| (c.name(), *why)).collect();
+    let want = [
+        ("queue_length", "no launches recorded"),
+        ("memory_bandwidth", "no copies with a size and a length"),
+        ("sm_efficiency_ratio", "kernels have neither blocks per SM nor a grid and the number of SMs"),
+        ("est_occupancy_pct", "kernels have no estimated occupancy"),
+    ];
+    assert_eq!(missing, want);
+    let mut t = TraceBuilder::new().rank(0);
+    t.thread(1).op("aten::mm", us(0)..us(9));
+    let (_folder, path) = write(&t);
+    let cpu_only = series(&rank_trace(&path, 0), &[Counter::SmEfficiency], None);
+    assert_eq!((cpu_only.series.len(), cpu_only.missing), (0, vec![(Counter::SmEfficiency, "no GPU activity")]));
+}
+
+#[test]
+fn a_bucket_is_a_hundredth_of_the_capture_rounded_up() {
+    let width = |ns| bucket_width(Span::new(7, 7 + ns), None);
+    assert_eq!(
+        [us(1), us(100), us(101), us(250), us(7_000), 123_456_789].map(width),
+        [us(1), us(1), us(2), us(5), us(100), us(2_000)]
+    );
+    // a million buckets are enough
+    assert_eq!(bucket_width(Span::new(0, us(3_000_000)), Some(us(1))), us(5));
+    assert_eq!(bucket_width(Span::new(0, us(3_000_000)), Some(us(3))), us(3));
+}
+
+const RESNET50: &str = "samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz";
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).expect("the reference is JSON")
+}
+
+fn near(a: Option<f64>, b: f64) -> bool {
+    a.is_some_and(|a| (a - b).abs() <= 1e-12 * b.abs())
+}
+
+#[test]
+fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
+    let Some(root) = shared::folder() else { return };
+    let reference = json(&root.join("reference/tensorboard/resnet50_num_workers_0.span1/overview.json"));
+    let file = root.join("traces/kineto_tb").join(RESNET50);
+    let answer = answer(&[file.clone()], &device_windows());
+    let row = &answer.rows_where("counter_means", |r| r.text("scope") == "steps")[0];
+    for (column, key) in [
+        ("gpu_utilization_ratio", "gpu_utilization"),
+        ("sm_efficiency_ratio", "sm_efficiency"),
+        ("est_occupancy_pct", "occupancy_pct"),
+    ] {
+        let want = reference[key]["0"].as_f64().expect("a number");
+        assert!(near(row.float(column), want), "{column}: plugin {want}, hta {}", row.0);
+    }
+    // its buckets of 100 ms from its own start; the last one takes what is left, here more than one width
+    let trace = rank_trace(&file, 0);
+    let load = KernelLoad::new(&kernels(&trace, &trace.devices[0]));
+    let buckets = reference["gpu_util_buckets"]["0"].as_array().expect("a list");
+    let at = |i: usize| buckets[i][0].as_i64().expect("a time") * 1000;
+    let mut compared = 0;
+    for (i, bucket) in buckets.iter().enumerate().take(buckets.len() - 1) {
+        let span = Span::new(at(i), at(i + 1));
+        let want = bucket[1].as_f64().expect("a share");
+        assert!(near(load.in_parts(&[span]).utilization(span.len()), want), "bucket {i}: {want}");
+        compared += 1;
+    }
+    assert_eq!(compared, 10);
+}
+
+/// Traces of the plugin's own tests that hta answers otherwise, and why: plugin, hta.
+const OTHERWISE: [(&str, f64, f64, &str); 5] = [
+    ("test_distributed_nccl.0", 0.5148936170212766, 0.933_643_771_827_706_6, NO_LAUNCHES),
+    ("test_distributed_nccl.1", 0.7787234042553192, 0.766_049_382_716_049_4, NO_LAUNCHES),
+    ("test_last_steps_no_kernel.0", 0.8181818181818182, 0.542_857_142_857_142_8, DROPPED),
+    ("test_memory_view.0", 0.0375, 0.015_789_473_684_210_527, DROPPED),
+    (
+        "test_multiple_profilersteps_with_overlap.0",
+        0.5405405405405406,
+        0.568_627_450_980_392_1,
+        "the plugin lets the first step begin when the kernel from before it has ended; hta where it is marked",
+    ),
+];
+
+const NO_LAUNCHES: &str = "neither steps nor launches: the plugin ends with the last host event, hta with the capture";
+const DROPPED: &str = "the plugin drops steps at the end that launch no kernel; hta does not";
+
+#[test]
+fn traces_of_the_plugins_own_tests_are_as_busy_as_it_says() {
+    let Some(root) = shared::folder() else { return };
+    let folder = root.join("reference/tensorboard/unit");
+    let (mut compared, mut otherwise) = (0, 0);
+    for file in shared::files_below(&folder) {
+        let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".expected.json"))
+        else {
+            continue;
+        };
+        let reference = json(&file);
+        let Some(want) = reference["gpu_utilization"][0].as_f64() else { continue };
+        let answer = answer(&[folder.join(format!("{name}.trace.json"))], &device_windows());
+        let device = reference["gpu_ids"][0].as_i64();
+        let wanted = |r: &Record| r.text("scope") == "steps" && r.opt_int("device") == device;
+        let row =
+            answer.rows_where("counter_means", wanted).into_iter().next().unwrap_or_else(|| panic!("{name}: no row"));
+        let got = row.float("gpu_utilization_ratio");
+        if let Some((_, theirs, ours, why)) = OTHERWISE.iter().find(|o| o.0 == name) {
+            assert!(near(Some(*theirs), want) && near(got, *ours) && why.len() > 20, "{name}: {want} {got:?}");
+            otherwise += 1;
+            continue;
+        }
+        assert!(near(got, want), "{name}: plugin {want}, hta {got:?}");
+        for (column, key) in [("sm_efficiency_ratio", "sm_eff"), ("est_occupancy_pct", "occupancy")] {
+            if let Some(want) = reference[key][0].as_f64() {
+                assert!(near(row.float(column), want), "{name} {column}: plugin {want}, hta {}", row.0);
+            }
+        }
+        compared += 1;
+    }
+    assert_eq!((compared, otherwise), (16, OTHERWISE.len()));
+}
+
+/// Start, length, blocks per SM and occupancy, in hundredths where recorded.
+type Kernel = (i64, i64, Option<u32>, Option<u32>);
+
+fn kernel() -> impl Strategy<Value = Kernel> {
+    let value = || prop::option::weighted(0.8, 0u32..150);
+    (0i64..9_000, prop_oneof![1 => Just(0i64), 6 => 1i64..4_000], value(), value())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn buckets_equal_a_count_of_every_nanosecond(all in prop::collection::vec(kernel(), 1..8), width in 1i64..5) {
+        let mut t = TraceBuilder::new().rank(0);
+        t.thread(1).op("aten::all", 0..12_345);
+        for (i, (start, dur, blocks, occupancy)) in all.iter().enumerate() {
+            let at = i as i64;
+            let mut main = t.thread(1);
+            let mut row = main.launch(at..at + 1).kernel("k", at, *start..*start + *dur);
+            if let Some(b) = blocks {
+                row = row.arg("blocks per SM", f64::from(*b) / 100.0);
+            }
+            if let Some(o) = occupancy {
+                row.arg("est. achieved occupancy %", f64::from(*o) / 100.0);
+            }
+        }
+        let (_folder, path) = write(&t);
+        let answer = answer(&[path], &with_buckets(&width.to_string()));
+        check("a random trace", &answer);
+        // no kernel ends after 13000
+        let end = all.iter().map(|k| k.0 + k.1).max().unwrap_or(0).max(12_345);
+        let cells = |from: i64| from..(from + us(width)).min(end);
+        let running = |t: i64| all.iter().filter(move |k| k.0 <= t && t < k.0 + k.1);
+        for (i, from) in (0..end).step_by(us(width) as usize).enumerate() {
+            let len = cells(from).count() as f64;
+            let busy = cells(from).filter(|t| running(*t).next().is_some()).count() as f64;
+            let utilization = values(&answer, "gpu_utilization_ratio");
+            if let Some(got) = utilization.get(i) {
+                prop_assert!(near(*got, busy / len), "bucket {}: {:?}", i, got);
+            }
+            let sm: f64 = cells(from).map(|t| running(t).filter_map(|k| k.2).sum::<u32>().min(100) as f64 / 100.0).sum();
+            let known = busy == 0.0 || cells(from).any(|t| running(t).any(|k| k.2.is_some()));
+            if let Some(got) = values(&answer, "sm_efficiency_ratio").get(i) {
+                prop_assert_eq!(got.is_some(), known);
+                prop_assert!(got.is_none_or(|g| (g - sm / len).abs() < 1e-9), "bucket {}: {:?} {}", i, got, sm / len);
+            }
+            let of = || cells(from).flat_map(running).filter_map(|k| k.3);
+            if let Some(got) = values(&answer, "est_occupancy_pct").get(i) {
+                let mean = of().map(f64::from).sum::<f64>() / 100.0 / of().count() as f64;
+                prop_assert_eq!(got.is_some(), of().next().is_some());
+                prop_assert!(got.is_none_or(|g| (g - mean).abs() < 1e-9), "bucket {}: {:?} {}", i, got, mean);
+            }
+        }
+    }
+}
