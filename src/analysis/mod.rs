@@ -6,6 +6,7 @@ pub mod breakdown;
 mod collective_tables;
 pub mod collectives;
 pub mod compat;
+pub mod critical_path;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;
