@@ -4,6 +4,7 @@
 mod broken;
 mod brute;
 mod cli;
+mod critical_path;
 mod csv;
 mod damage;
 mod determinism;

@@ -9,7 +9,7 @@
 //! It ends: time never grows, and at one instant activities come in falling order, a work edge goes back in
 //! time, and a blocking call is entered once.
 
-use super::nodes::{From, Gpu, Host, Syncs};
+use super::nodes::{From, Gpu, Host, Moment, Syncs};
 use super::segment::{Edge, PathClass, Place, Segment};
 use crate::model::rank_trace::RankTrace;
 use crate::model::timeline::Work;
@@ -41,7 +41,8 @@ enum At {
 
 impl<'a> Paths<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
-        Self { trace, gpu: Gpu::new(trace), host: Host::new(trace), syncs: Syncs::new(trace) }
+        let syncs = Syncs::new(trace);
+        Self { trace, gpu: Gpu::new(trace, &syncs), host: Host::new(trace), syncs }
     }
 
     /// The critical path of a window.
@@ -104,7 +105,7 @@ impl<'a> Paths<'a> {
     fn before_start(&self, i: u32, out: &mut Out) -> At {
         let row = Some(self.trace.activities[i as usize].row);
         let place = Place::Stream(i);
-        let Some(before) = self.gpu.before_start(i, &self.syncs) else {
+        let Some(before) = self.gpu.before_start(i) else {
             out.push(out.window.start, PathClass::Unexplained, Edge::Anchor, row, None, place);
             return At::Start(i);
         };
@@ -123,16 +124,12 @@ impl<'a> Paths<'a> {
 
     fn before_moment(&self, lane: u32, entered: &mut Vec<u32>, out: &mut Out) -> At {
         let (t, place) = (out.at, Place::Thread(lane));
-        for call in self.host.calls_over(lane, t, out.window.end) {
-            if entered.contains(&call) {
-                continue;
-            }
-            if let Some(j) = self.syncs.awaited(self.trace, &self.gpu, call, t) {
-                entered.push(call);
-                let source = self.trace.activities[j as usize].row;
-                out.push(self.gpu.end(j), PathClass::SyncReturn, Edge::Sync, Some(call), Some(source), place);
-                return At::End(j);
-            }
+        let moment = Moment { lane, t, until: out.window.end };
+        if let Some((call, j)) = self.syncs.awaited(self.trace, &self.gpu, moment, entered) {
+            entered.push(call);
+            let source = self.trace.activities[j as usize].row;
+            out.push(self.gpu.end(j), PathClass::SyncReturn, Edge::Sync, Some(call), Some(source), place);
+            return At::End(j);
         }
         if let Some(work) = self.host.work_before(lane, t) {
             out.push(work.span.start, work.class, Edge::Host, work.row, None, place);

@@ -45,6 +45,16 @@ struct Stream {
     by_end: Vec<u32>,
     /// Start of the launch call with the activity; unlinked ones first.
     by_launch: Vec<(Ns, u32)>,
+    /// In order of call.
+    waits: Vec<Awaited>,
+}
+
+/// A wait of a stream for the activity behind an event of another.
+struct Awaited {
+    call: Ns,
+    source: u32,
+    /// Latest end of this and all earlier waits' activities.
+    most: Ns,
 }
 
 /// The activities of a rank, ready to be asked.
@@ -56,7 +66,7 @@ pub struct Gpu<'a> {
 }
 
 impl<'a> Gpu<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub fn new(trace: &'a RankTrace, syncs: &Syncs) -> Self {
         let mut by_end: Vec<u32> = (0..trace.activities.len() as u32).collect();
         by_end.sort_unstable_by_key(|&i| {
             let a = &trace.activities[i as usize];
@@ -71,7 +81,20 @@ impl<'a> Gpu<'a> {
         }
         // stable: of one launch the latest end, of those the lowest row comes last
         streams.values_mut().for_each(|s| s.by_launch.sort_by_key(|l| l.0));
-        Self { trace, streams, by_end }
+        let mut me = Self { trace, streams, by_end };
+        for (key, waits) in syncs.waits() {
+            let mut most = Ns::MIN;
+            let resolved = waits.iter().filter(|w| w.on != *key).filter_map(|w| {
+                let source = me.last_launched(w.on, w.record)?;
+                most = most.max(me.end(source));
+                Some(Awaited { call: w.call, source, most })
+            });
+            let resolved: Vec<Awaited> = resolved.collect();
+            if let Some(stream) = me.streams.get_mut(key) {
+                stream.waits = resolved;
+            }
+        }
+        me
     }
 
     /// The activity that ends last before `until` (what runs on ends there), if any ends after `from`;
@@ -84,7 +107,7 @@ impl<'a> Gpu<'a> {
     }
 
     /// The edge that binds an activity's start.
-    pub fn before_start(&self, i: u32, syncs: &Syncs) -> Option<Before> {
+    pub fn before_start(&self, i: u32) -> Option<Before> {
         let a = &self.trace.activities[i as usize];
         let start = a.span.start;
         let mut found: Vec<(Before, u32)> = Vec::with_capacity(4);
@@ -101,7 +124,7 @@ impl<'a> Gpu<'a> {
             if at <= start {
                 found.push((Before { edge: Edge::Launch, from: From::Call(call), at }, call));
             }
-            found.extend(self.awaited(i, at, syncs).map(|j| ends(Edge::StreamWait, j)));
+            found.extend(self.awaited(i, at).map(|j| ends(Edge::StreamWait, j)));
         }
         if found.iter().all(|(b, _)| start.saturating_sub(b.at) > EXPLAINED_WITHIN) {
             let other = |j: u32| {
@@ -120,21 +143,22 @@ impl<'a> Gpu<'a> {
         found.into_iter().min_by_key(|(b, row)| (Reverse(b.at), order(b.edge), *row)).map(|f| f.0)
     }
 
-    /// Latest activity behind an event that the stream waited for just before `i` was launched.
-    fn awaited(&self, i: u32, launch: Ns, syncs: &Syncs) -> Option<u32> {
+    /// Latest activity behind an event that the stream was told to wait for before `i` was launched.
+    fn awaited(&self, i: u32, launch: Ns) -> Option<u32> {
         let a = &self.trace.activities[i as usize];
-        let key = (a.device, a.stream);
-        let stream = self.streams.get(&key)?;
-        let n = stream.by_launch.partition_point(|l| l.0 < launch);
-        // earlier waits hold up earlier activities of the stream, which come later than what they wait for
-        let since = n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map_or(Ns::MIN, |l| l.0);
-        syncs
-            .waits(key, since, launch)
-            .iter()
-            .filter(|w| w.on != key)
-            .filter_map(|w| self.last_launched(w.on, w.record))
-            .filter(|&j| j < i && self.end(j) <= a.span.start)
-            .max_by_key(|&j| (self.end(j), Reverse(self.trace.activities[j as usize].row)))
+        let waits = &self.streams.get(&(a.device, a.stream))?.waits;
+        let mut best: Option<u32> = None;
+        let end = |j: u32| (self.end(j), Reverse(self.trace.activities[j as usize].row));
+        // of sane waits the last one awaits the latest end, and the search stops there
+        for w in waits[..waits.partition_point(|w| w.call < launch)].iter().rev() {
+            if best.is_some_and(|b| w.most < self.end(b)) {
+                break;
+            }
+            if w.source < i && self.end(w.source) <= a.span.start && best.is_none_or(|b| end(w.source) > end(b)) {
+                best = Some(w.source);
+            }
+        }
+        best
     }
 
     /// The last activity launched on a stream before `before`.

@@ -126,14 +126,6 @@ impl<'a> Host<'a> {
         out
     }
 
-    /// Calls that are over at `t`, innermost first; a call that runs on is over at `until`.
-    pub fn calls_over(&self, lane: u32, t: Ns, until: Ns) -> impl Iterator<Item = u32> {
-        let over = move |row: &u32| self.trace.span(*row).end.min(until) == t;
-        let innermost = self.piece_before(lane, t).filter(|p| p.span.end >= t).map(|p| p.row).filter(over);
-        let parent = move |row: &u32| self.trace.stacks.parent[*row as usize].filter(over);
-        std::iter::successors(innermost, parent).filter(|r| self.trace.classes[*r as usize] == Class::Runtime)
-    }
-
     /// Whether any host event is open in the window.
     pub fn is_recorded(&self, window: Span) -> bool {
         self.trace.threads().values().any(|pieces| {

@@ -7,4 +7,4 @@ mod sync;
 
 pub use gpu::{From, Gpu};
 pub use host::Host;
-pub use sync::Syncs;
+pub use sync::{Moment, Syncs};

@@ -10,9 +10,10 @@ use super::gpu::Gpu;
 use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
+use crate::model::strings::StrId;
 use crate::units::Ns;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Device and stream.
 pub type StreamKey = (Option<i64>, Option<i64>);
@@ -34,6 +35,14 @@ pub struct Wait {
     pub record: Ns,
 }
 
+/// A moment of a thread, in a window that ends at `until`.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub lane: u32,
+    pub t: Ns,
+    pub until: Ns,
+}
+
 /// A synchronisation row.
 #[derive(Debug, Clone, Copy)]
 struct SyncRow {
@@ -46,6 +55,7 @@ struct SyncRow {
 }
 
 /// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blocks {
     Device,
     Stream,
@@ -53,9 +63,19 @@ enum Blocks {
     Copy,
 }
 
-/// The synchronisation rows of a rank.
+/// A call that may block.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    end: Ns,
+    row: u32,
+    blocks: Blocks,
+}
+
+/// The blocking calls and synchronisation rows of a rank.
 #[derive(Default)]
 pub struct Syncs {
+    /// By thread, in order of end.
+    calls: BTreeMap<u32, Vec<Call>>,
     /// By correlation.
     rows: Vec<SyncRow>,
     /// By waiting stream, in order of call.
@@ -65,9 +85,22 @@ pub struct Syncs {
 impl Syncs {
     pub fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Sync).collect();
+        let mut me = Self::default();
+        let mut rows: Vec<u32> = Vec::new();
+        let mut known: HashMap<StrId, Option<Blocks>> = HashMap::new();
+        for (row, class) in trace.classes.iter().enumerate() {
+            if *class == Class::Sync {
+                rows.push(row as u32);
+            } else if *class == Class::Runtime
+                && let Some(blocks) = *known.entry(c.name[row]).or_insert_with(|| blocks(trace.text(c.name[row])))
+            {
+                let row = row as u32;
+                me.calls.entry(c.lane[row as usize]).or_default().push(Call { end: trace.span(row).end, row, blocks });
+            }
+        }
+        me.calls.values_mut().for_each(|calls| calls.sort_by_key(|c| (c.end, c.row)));
         if rows.is_empty() {
-            return Self::default();
+            return me;
         }
         let int = |arg: Arg, row: u32| c.args.int(arg, row);
         let stream = |arg: Arg, row: u32| int(arg, row).filter(|s| *s >= 0 && *s != NO_STREAM);
@@ -75,7 +108,6 @@ impl Syncs {
         let own = |row: u32| c.args.uint(Arg::Correlation, row);
         let calls = calls(trace, rows.iter().flat_map(|&r| [own(r), record(r)]).flatten().collect());
         let start = |id: u64| calls.get(&id).map(|row| c.ts[*row as usize]);
-        let mut me = Self::default();
         for row in rows {
             let sync = SyncRow {
                 correlation: own(row).unwrap_or(u64::MAX),
@@ -99,35 +131,43 @@ impl Syncs {
         me
     }
 
-    /// Waits of a stream asked for between two launches on it.
-    pub fn waits(&self, key: StreamKey, after: Ns, before: Ns) -> &[Wait] {
-        let Some(all) = self.waits.get(&key) else { return &[] };
-        let from = all.partition_point(|w| w.call <= after);
-        let until = all.partition_point(|w| w.call < before);
-        all.get(from..until).unwrap_or(&[])
+    /// Waits by waiting stream, each stream's in order of call.
+    pub fn waits(&self) -> impl Iterator<Item = (&StreamKey, &[Wait])> {
+        self.waits.iter().map(|(key, waits)| (key, waits.as_slice()))
     }
 
-    /// The activity that a call waited for when it is over at `until`; `None` for a call that does not
-    /// block, or that found everything done.
-    pub fn awaited(&self, trace: &RankTrace, gpu: &Gpu, call: u32, until: Ns) -> Option<u32> {
-        let blocks = blocks(trace.name(call))?;
-        let start = trace.columns.ts[call as usize];
+    /// The blocking call on a thread that is over at `t` (what runs on is over at `until`), with the activity that it
+    /// waited for: of several calls the one whose activity ended last. Those of `but` are left out.
+    pub fn awaited(&self, trace: &RankTrace, gpu: &Gpu, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
+        let calls = self.calls.get(&at.lane)?;
+        let from = calls.partition_point(|c| c.end < at.t);
+        let start = |c: &Call| trace.columns.ts[c.row as usize];
+        let over = |c: &&Call| start(c) < at.t && !but.contains(&c.row);
+        let found = calls[from..].iter().take_while(|c| c.end == at.t || at.t == at.until).filter(over);
+        found
+            .filter_map(|c| Some((self.behind(trace, gpu, c, at.t)?, c)))
+            .max_by_key(|(j, c)| (gpu.end(*j), start(c), c.row))
+            .map(|(j, c)| (c.row, j))
+    }
+
+    /// The activity that a call waited for when it is over at `until`; `None` when it found everything done.
+    fn behind(&self, trace: &RankTrace, gpu: &Gpu, call: &Call, until: Ns) -> Option<u32> {
+        let start = trace.columns.ts[call.row as usize];
         let inside = |j: &u32| gpu.end(*j) > start && gpu.end(*j) <= until;
-        if matches!(blocks, Blocks::Copy) {
-            let own = trace.launches().of(call).iter().copied().filter(inside);
-            return own.max_by_key(|&j| (gpu.end(j), Reverse(trace.activities[j as usize].row)));
-        }
-        let row = self.of_call(trace, call);
-        let device = row.and_then(|r| r.device);
-        let of_device = || gpu.last_of_device(device, start, start, until);
-        match (blocks, row) {
-            (Blocks::Stream, Some(SyncRow { device: Some(_), stream: Some(_), .. })) => {
-                gpu.last_launched((device, row?.stream), start).filter(inside)
+        let sync = self.of_call(trace, call.row);
+        let device = sync.and_then(|s| s.device);
+        match (call.blocks, sync) {
+            (Blocks::Copy, _) => {
+                let own = trace.launches().of(call.row).iter().copied().filter(inside);
+                own.max_by_key(|&j| (gpu.end(j), Reverse(trace.activities[j as usize].row)))
             }
-            (Blocks::Event, Some(SyncRow { device: Some(_), on: Some(_), record: Some(record), .. })) => {
-                gpu.last_launched((device, row?.on), *record).filter(inside)
+            (Blocks::Stream, Some(SyncRow { device: Some(_), stream: stream @ Some(_), .. })) => {
+                gpu.last_launched((device, *stream), start).filter(inside)
             }
-            _ => of_device(),
+            (Blocks::Event, Some(SyncRow { device: Some(_), on: on @ Some(_), record: Some(record), .. })) => {
+                gpu.last_launched((device, *on), *record).filter(inside)
+            }
+            _ => gpu.last_of_device(device, start, start, until),
         }
     }
 
