@@ -47,6 +47,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     crate::queue::check(what, answer);
     crate::copies::check(what, answer);
     crate::counters::check(what, answer);
+    crate::critical_path::tiles(what, answer);
     windows.len()
 }
 

@@ -6,6 +6,7 @@ mod brute;
 mod cli;
 mod copies;
 mod counters;
+mod critical_path;
 mod csv;
 mod damage;
 mod determinism;

@@ -239,7 +239,9 @@ proptest! {
         let shuffled = Format { shuffle: Some(seed), ..Format::default() };
         let as_written = run(&plan, StepWindow::Device, ORIGIN, &Format::default());
         let other = run(&plan, StepWindow::Device, ORIGIN, &shuffled);
-        for (table, rows) in tables(&as_written, &IDS, 0) {
+        // times on a grid of 1 ns tie all the time, and ties of the path go by event id
+        let of_path = |(table, _): &(String, Vec<String>)| table.starts_with("critical_path");
+        for (table, rows) in tables(&as_written, &IDS, 0).into_iter().filter(|t| !of_path(t)) {
             prop_assert_eq!(&rows, &tables(&other, &IDS, 0)[&table], "{}", table);
         }
     }
