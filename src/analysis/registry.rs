@@ -10,6 +10,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::sync::Sync,
     &super::overlap::Overlap,
     &super::idle::Idle,
+    &super::launches::LaunchCalls,
     &super::kernels::Kernels,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,

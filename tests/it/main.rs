@@ -11,6 +11,8 @@ mod folders;
 mod invariants;
 mod known_answers;
 mod known_samples;
+mod launches;
+mod one_analysis;
 mod plan;
 mod planted;
 mod random;

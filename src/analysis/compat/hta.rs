@@ -81,18 +81,18 @@ table! {
 
 /// A row of HTA's loaded table, whole microseconds.
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    id: u32,
-    ts: i64,
-    dur: i64,
-    stream: i64,
+pub(super) struct Row {
+    pub(super) id: u32,
+    pub(super) ts: i64,
+    pub(super) dur: i64,
+    pub(super) stream: i64,
     kind: Kind,
     /// Start of the launch call, where there is one.
     partner_ts: Option<i64>,
 }
 
 impl Row {
-    fn end(&self) -> i64 {
+    pub(super) fn end(&self) -> i64 {
         self.ts + self.dur
     }
 }
@@ -121,8 +121,23 @@ fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// HTA's loader: the GPU rows that its analyses see, in the order of the file.
+/// A loaded row with what joins it to others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loaded {
+    pub(super) row: Row,
+    /// -1 without one.
+    pub(super) correlation: i64,
+    linked: bool,
+    name: StrId,
+}
+
+/// The GPU rows that HTA's analyses see, in the order of the file.
 fn load(trace: &RankTrace) -> Vec<Row> {
+    load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+}
+
+/// HTA's loader: all rows that its analyses see, in the order of the file.
+pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
     let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
@@ -133,12 +148,6 @@ fn load(trace: &RankTrace) -> Vec<Row> {
     let is_step: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
 
-    struct Loaded {
-        row: Row,
-        correlation: i64,
-        linked: bool,
-        name: StrId,
-    }
     let mut rows: Vec<Loaded> = Vec::new();
     for id in 0..c.len() {
         let row = id as u32;
@@ -200,12 +209,11 @@ fn load(trace: &RankTrace) -> Vec<Row> {
                 } else {
                     usize::from(r.row.ts < last)
                 };
-                std::iter::repeat_n((r.row, r.correlation, r.linked, r.name), times)
+                std::iter::repeat_n(r, times)
             })
-            .map(|(row, correlation, linked, name)| Loaded { row, correlation, linked, name })
             .collect();
     }
-    rows.into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+    rows
 }
 
 /// HTA's merge of rows: sorted by start, a new group where a row starts after all earlier ends. A row
