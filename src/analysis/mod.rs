@@ -1,6 +1,9 @@
 //! Analyses: one rank to a bounded partial (`map`), all partials to tables and findings (`reduce`). Pure.
 
 pub mod across;
+pub mod annotated;
+mod annotation_report;
+pub mod annotations;
 pub mod api;
 pub mod breakdown;
 mod collective_tables;

@@ -12,6 +12,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::idle::Idle,
     &super::launches::LaunchCalls,
     &super::kernels::Kernels,
+    &super::annotations::Annotations,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

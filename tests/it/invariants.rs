@@ -2,7 +2,7 @@
 
 use crate::run::{Answer, Record, device_windows, options, try_run};
 use crate::shared;
-use crate::launches;
+use crate::{annotations, launches};
 use hta::model::step::StepWindow;
 use hta::pipeline::RunError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     streams_have_no_negative_gap(what, answer);
     steps_are_disjoint(what, answer);
     launches::check(what, answer);
+    annotations::check(what, answer);
     windows.len()
 }
 

@@ -1,6 +1,7 @@
 //! Integration tests in one binary, so that Polars is linked once: hta against other tools, against
 //! answers computed apart from any tool, against damaged input, and against its own invariants.
 
+mod annotations;
 mod broken;
 mod brute;
 mod cli;

@@ -69,6 +69,7 @@ fn a_trace_of_the_profilers_own_rows_gives_no_rows_and_reasons() {
     let path = file(dir.path(), "rank_0.json", &t);
     let nothing = Some("no GPU activity and no operators");
     let expected = [
+        ("annotations", Some("no annotations")),
         ("breakdown", nothing),
         ("collectives", Some("no collectives recorded")),
         ("idle", nothing),
@@ -95,6 +96,7 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
     let dir = folder();
     let path = file(dir.path(), "rank_0.json", &cpu_only(0));
     let expected = [
+        ("annotations", None),
         ("breakdown", None),
         ("collectives", Some("no collectives recorded")),
         ("idle", None),
@@ -130,6 +132,7 @@ fn a_gpu_only_trace_has_idle_time_without_a_known_cause() {
     let path = file(dir.path(), "rank_0.json", &t);
     let silent: Vec<_> = reasons(&path).into_iter().filter_map(|(stem, r)| Some((stem, r?))).collect();
     let expected = [
+        ("annotations", "no annotations"),
         ("launches", "no launches recorded"),
     ];
     assert_eq!(silent, expected);
