@@ -9,6 +9,7 @@ pub mod breakdown;
 mod collective_tables;
 pub mod collectives;
 pub mod compat;
+pub mod cupti;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;

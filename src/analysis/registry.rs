@@ -13,6 +13,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::launches::LaunchCalls,
     &super::kernels::Kernels,
     &super::annotations::Annotations,
+    &super::cupti::Cupti,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

@@ -103,10 +103,10 @@ const CRASHES: [(&str, &str, &str); 13] = [
 const NO_GPU_ROW: &str = "HTA fails where no row has a stream; hta answers with no rows";
 
 /// One folder of the reference beside hta's answer for its traces.
-struct Case {
-    name: String,
-    reference: PathBuf,
-    answer: Answer,
+pub struct Case {
+    pub name: String,
+    pub reference: PathBuf,
+    pub answer: Answer,
 }
 
 impl Case {
@@ -117,13 +117,13 @@ impl Case {
         rows
     }
 
-    fn rows(&self, table: &str) -> Vec<Record> {
+    pub fn rows(&self, table: &str) -> Vec<Record> {
         self.answer.rows(table)
     }
 }
 
 /// All cases, analysed once for all tests.
-fn cases() -> Option<&'static [Case]> {
+pub fn cases() -> Option<&'static [Case]> {
     static CASES: OnceLock<Option<Vec<Case>>> = OnceLock::new();
     CASES.get_or_init(analysed).as_deref()
 }

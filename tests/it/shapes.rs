@@ -72,6 +72,7 @@ fn a_trace_of_the_profilers_own_rows_gives_no_rows_and_reasons() {
         ("annotations", Some("no annotations")),
         ("breakdown", nothing),
         ("collectives", Some("no collectives recorded")),
+        ("cupti", Some("no counter ranges recorded")),
         ("idle", nothing),
         ("kernels", Some("no GPU activity")),
         ("launches", Some("no launches recorded")),
@@ -99,6 +100,7 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
         ("annotations", None),
         ("breakdown", None),
         ("collectives", Some("no collectives recorded")),
+        ("cupti", Some("no counter ranges recorded")),
         ("idle", None),
         ("kernels", Some("no GPU activity")),
         ("launches", Some("no launches recorded")),
@@ -133,6 +135,7 @@ fn a_gpu_only_trace_has_idle_time_without_a_known_cause() {
     let silent: Vec<_> = reasons(&path).into_iter().filter_map(|(stem, r)| Some((stem, r?))).collect();
     let expected = [
         ("annotations", "no annotations"),
+        ("cupti", "no counter ranges recorded"),
         ("launches", "no launches recorded"),
     ];
     assert_eq!(silent, expected);

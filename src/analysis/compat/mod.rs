@@ -2,6 +2,7 @@
 
 pub mod hta;
 pub mod hta_annotations;
+pub mod hta_cupti;
 pub mod hta_launches;
 pub mod hta_stragglers;
 pub mod tracelens;
