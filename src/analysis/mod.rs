@@ -1,6 +1,9 @@
 //! Analyses: one rank to a bounded partial (`map`), all partials to tables and findings (`reduce`). Pure.
 
 pub mod across;
+pub mod annotated;
+mod annotation_report;
+pub mod annotations;
 pub mod api;
 pub mod breakdown;
 pub mod collectives;
@@ -8,18 +11,23 @@ pub mod compat;
 pub mod copies;
 pub mod counters;
 pub mod critical_path;
+pub mod cupti;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;
 mod idle_report;
 pub mod inventory;
 pub mod kernels;
+pub mod launch_calls;
+mod launch_report;
+pub mod launches;
 pub mod overlap;
 pub mod population;
 pub mod queue;
 pub mod registry;
 pub mod settings;
 pub mod shortest;
+pub mod step_scopes;
 pub mod stragglers;
 pub mod summary;
 pub mod sync;

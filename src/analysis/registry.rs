@@ -11,10 +11,13 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::overlap::Overlap,
     &super::critical_path::CriticalPath,
     &super::idle::Idle,
+    &super::launches::LaunchCalls,
     &super::kernels::Kernels,
     &super::queue::QueueLength,
     &super::copies::MemoryCopiesOf,
     &super::counters::CountersOf,
+    &super::annotations::Annotations,
+    &super::cupti::Cupti,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

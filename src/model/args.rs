@@ -207,7 +207,7 @@ pub struct ArgColumns {
     /// `stream` and `correlation` arguments that were numbers in quotes, with their rows in ascending
     /// order: other tools read those as absent.
     pub quoted_ids: Vec<(u32, Arg)>,
-    /// Arguments without a column, as one JSON object per event (with `--keep-args`).
+    /// Arguments without a column, as one JSON object per event: of counter ranges, and with `--keep-args` of all.
     pub rest: ArgColumn,
 }
 

@@ -120,6 +120,11 @@ fn is_legacy_annotation(name: &str) -> bool {
     name.starts_with("ProfilerStep") || name.starts_with("enumerate(") || name.starts_with("Optimizer.")
 }
 
+/// Category of counter ranges: their arguments are hardware counters under the profiler's own names.
+pub fn is_counter_range(cat: &[u8]) -> bool {
+    cat.eq_ignore_ascii_case(b"cuda_profiler_range")
+}
+
 /// Category of flow events that say nothing but `launch -> activity`; TraceLens starts from them.
 pub fn is_launch_flow(cat: &str) -> bool {
     cat == "ac2g"

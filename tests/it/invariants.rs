@@ -2,6 +2,7 @@
 
 use crate::run::{Answer, Record, device_windows, options, try_run};
 use crate::shared;
+use crate::{annotations, launches};
 use hta::model::step::StepWindow;
 use hta::pipeline::RunError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,8 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     crate::copies::check(what, answer);
     crate::counters::check(what, answer);
     crate::critical_path::tiles(what, answer);
+    launches::check(what, answer);
+    annotations::check(what, answer);
     windows.len()
 }
 

@@ -1,6 +1,7 @@
 //! Integration tests in one binary, so that Polars is linked once: hta against other tools, against
 //! answers computed apart from any tool, against damaged input, and against its own invariants.
 
+mod annotations;
 mod broken;
 mod brute;
 mod cli;
@@ -8,12 +9,15 @@ mod copies;
 mod counters;
 mod critical_path;
 mod csv;
+mod cupti;
 mod damage;
 mod determinism;
 mod folders;
 mod invariants;
 mod known_answers;
 mod known_samples;
+mod launches;
+mod one_analysis;
 mod plan;
 mod planted;
 mod queue;
@@ -21,6 +25,7 @@ mod random;
 mod reference_across;
 mod reference_hta;
 mod reference_hta_counters;
+mod reference_hta_calls;
 mod reference_tracelens;
 mod registry;
 mod run;

@@ -117,7 +117,7 @@ impl Case {
         rows
     }
 
-    fn rows(&self, table: &str) -> Vec<Record> {
+    pub fn rows(&self, table: &str) -> Vec<Record> {
         self.answer.rows(table)
     }
 }

@@ -4,6 +4,9 @@ pub mod hta;
 pub mod hta_bandwidth;
 pub mod hta_queue;
 mod hta_statistics;
+pub mod hta_annotations;
+pub mod hta_cupti;
+pub mod hta_launches;
 pub mod hta_stragglers;
 pub mod tracelens;
 

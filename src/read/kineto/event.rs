@@ -7,7 +7,7 @@ use super::cursor::{Cursor, Halt, Kind, Parse, Token};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use super::text::{Texts, compact, decode};
 use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
-use crate::model::category::{Class, is_launch_flow};
+use crate::model::category::{Class, is_counter_range, is_launch_flow};
 use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
 use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
@@ -235,6 +235,9 @@ impl EventReader {
         }
         self.scratch.seen_args = true;
         self.scratch.in_args = true;
+        // counters have names of their own; where the category is not known yet, the end of the event decides
+        let cat = self.scratch.cat;
+        let keep_rest = self.options.rest_args || cat.kind == Kind::Absent || is_counter_range(cat.bytes(c.buf));
         c.pos += 1;
         loop {
             match c.peek()? {
@@ -276,7 +279,7 @@ impl EventReader {
             if name == b"name" || name == b"labels" {
                 self.scratch.label = value;
             }
-            if self.options.rest_args {
+            if keep_rest {
                 self.scratch.rest.push(member(key.start - 1, value));
             }
         }
@@ -367,7 +370,7 @@ impl EventReader {
             }
             self.argument(row, arg, token, key, buf, at);
         }
-        if !self.scratch.rest.is_empty() {
+        if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
@@ -681,6 +684,22 @@ mod tests {
         assert_eq!(c.strings.get(c.args.text(Arg::Grid, 0).unwrap()), "[1,2,3]");
         assert_eq!(c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32)), r#"{"x":{"y":1}}"#);
         assert!(c.has_fraction);
+    }
+
+    #[test]
+    fn counters_of_a_range_are_kept_wherever_its_category_stands() {
+        let args = r#""args": {"smsp__x.sum": 5, "odd": inf}"#;
+        let rest = "\"ph\":\"X\",\"name\":\"k\",\"pid\":0,\"tid\":0,\"ts\":1,\"dur\":1";
+        let (cat, other) = (r#""cat":"cuda_profiler_range""#, r#""cat":"kernel""#);
+        let kept = |text: String| {
+            let r = read(LoadOptions::default(), &text);
+            r.columns.args.rest.get(0).map(|id| r.columns.strings.get(StrId(id as u32)).to_string())
+        };
+        let want = Some(r#"{"smsp__x.sum":5,"odd":inf}"#.to_string());
+        assert_eq!(kept(format!("{{{cat},{rest},{args}}}")), want);
+        assert_eq!(kept(format!("{{{args},{rest},{cat}}}")), want);
+        assert_eq!(kept(format!("{{{args},{rest},{other}}}")), None);
+        assert_eq!(kept(format!("{{{other},{rest},{args}}}")), None);
     }
 
     #[test]

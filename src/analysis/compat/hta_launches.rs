@@ -1,0 +1,85 @@
+//! `--compat hta` of the launches: `get_cuda_kernel_launch_stats` of HTA 0.5.0.
+//!
+//! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in [`NAMES`] only:
+//! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
+
+use super::hta::{Row, load_all};
+use crate::analysis::api::{Mapped, Options, Partial};
+use crate::model::rank_trace::RankTrace;
+use crate::table;
+use crate::units::Ns;
+use std::collections::{HashMap, HashSet};
+
+table! {
+    /// HTA's `get_cuda_kernel_launch_stats`: one row per launch and GPU row.
+    pub struct LaunchStats, LaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
+        rank: u32, "", "rank";
+        correlation: i64, "", "correlation id";
+        cpu_duration: i64, "us", "length of the call";
+        gpu_duration: i64, "us", "length of the GPU row";
+        launch_delay: i64, "us", "end of the call to the start of the GPU row, not below 0";
+    }
+}
+
+table! {
+    /// What HTA draws of them: launches in each of its three pictures.
+    pub struct LaunchOutliers, LaunchOutliersRow = "compat_hta_cuda_kernel_launch_outliers" by "rank" {
+        rank: u32, "", "rank";
+        launches: u64, "", "rows of compat_hta_cuda_kernel_launch_stats";
+        short_gpu_kernels: u64, "", "the GPU row is shorter than the call";
+        runtime_outliers: u64, "", "calls longer than --runtime-outlier-us";
+        launch_delay_outliers: u64, "", "delays above --delay-outlier-us";
+    }
+}
+
+const NAMES: [&str; 5] = [
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaMemcpyAsync",
+    "cudaMemsetAsync",
+    "runFunction - job_prep_and_submit_for_execution",
+];
+
+pub fn map(trace: &RankTrace, options: &Options, runtime_outlier: Ns, delay_outlier: Ns) -> Mapped {
+    let rows = load_all(trace);
+    let wanted = NAMES.map(|n| trace.columns.strings.lookup(n.as_bytes()));
+    let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name[id as usize]));
+    let ids: HashSet<i64> =
+        rows.iter().filter(|r| r.correlation != -1 && is_launch(r.row.id)).map(|r| r.correlation).collect();
+    let mut gpu: HashMap<i64, Vec<Row>> = HashMap::new();
+    for r in rows.iter().filter(|r| r.row.stream != -1 && ids.contains(&r.correlation)) {
+        gpu.entry(r.correlation).or_default().push(r.row);
+    }
+    let mut table = LaunchStats::default();
+    let mut counts = [0u64; 4];
+    let mut hosts: Vec<_> = rows.iter().filter(|r| r.row.stream == -1 && gpu.contains_key(&r.correlation)).collect();
+    hosts.sort_by_key(|r| r.correlation);
+    for host in hosts {
+        for row in gpu.get(&host.correlation).into_iter().flatten() {
+            let launch_delay = (row.ts - host.row.end()).max(0);
+            counts[0] += 1;
+            counts[1] += u64::from(row.dur < host.row.dur);
+            counts[2] += u64::from(host.row.dur > runtime_outlier / 1000);
+            counts[3] += u64::from(launch_delay > delay_outlier / 1000);
+            table.push(LaunchStatsRow {
+                rank: trace.rank,
+                correlation: host.correlation,
+                cpu_duration: host.row.dur,
+                gpu_duration: row.dur,
+                launch_delay,
+            });
+        }
+    }
+    let [launches, short_gpu_kernels, runtime_outliers, launch_delay_outliers] = counts;
+    let mut outliers = LaunchOutliers::default();
+    outliers.push(LaunchOutliersRow {
+        rank: trace.rank,
+        launches,
+        short_gpu_kernels,
+        runtime_outliers,
+        launch_delay_outliers,
+    });
+    let reason = (launches == 0).then_some("no launch that HTA knows");
+    let rows = if options.wants(LaunchStats::SPEC) { vec![table.finish()] } else { Vec::new() };
+    Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![outliers.finish()], reason } }
+}
