@@ -44,6 +44,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     idle_time_is_explained(what, answer, &windows);
     streams_have_no_negative_gap(what, answer);
     steps_are_disjoint(what, answer);
+    crate::steps::check(what, answer);
     windows.len()
 }
 

@@ -21,3 +21,4 @@ mod registry;
 mod run;
 mod shapes;
 mod shared;
+mod steps;

@@ -1,20 +1,21 @@
 //! What a slow step has more of than the median step.
 //!
 //! ```text
-//!   median step   |CCCCCC..KKK|                 12
-//!   slow step     |CCCCCC.......KKKKK|          18
-//!   difference     compute 0, idle +5 - 2 + ..., communication +2: sums to 6
+//!   median step   |CCCCCC..KKK|          6 + 2 + 3 = 11
+//!   slow step     |CCCCC.......KKKKK|    5 + 7 + 5 = 17
+//!   difference    compute -1, idle +5, communication +2: sums to +6
 //! ```
 //!
 //! Both are windows of one device that the same sweep divides, so differences of parts sum to the
 //! difference of the lengths.
 
-use super::tables::{SlowStepHost, SlowStepHostRow, SlowStepKernelRow, SlowStepKernels, SlowStepRow, SlowSteps};
+use super::tables::{SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps};
 use crate::analysis::api::Options;
 use crate::analysis::gaps::Sums;
 use crate::analysis::host_activity::HostNames;
-use crate::analysis::idle_split::{DeviceIdle, Split, use_name};
-use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::analysis::idle_split::{DeviceIdle, Split, UseKey, use_name};
+use crate::model::category::Class;
+use crate::model::rank_trace::{DeviceWork, RankTrace, is_host_communication};
 use crate::model::step::Step;
 use crate::model::strings::StrId;
 use crate::model::timeline::{Shares, Work};
@@ -22,13 +23,16 @@ use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kernel names of a step that have a row of their own.
+/// Names of a step that have a row of their own.
 const NAMES: usize = 20;
+
+/// Name of the annotation of a step: each has a name of its own, which would set them apart.
+const STEP: &str = "[step]";
 
 /// Name of the row of all others.
 const OTHER_NAMES: &str = "[other names]";
 
-/// Number and summed duration of activities, by class and name.
+/// Number and summed duration of work, by class and name.
 type ByName = BTreeMap<(Work, StrId), (u64, Ns)>;
 
 /// The tables that speak of slow steps.
@@ -36,7 +40,7 @@ type ByName = BTreeMap<(Work, StrId), (u64, Ns)>;
 pub struct Differences {
     pub steps: SlowSteps,
     pub host: SlowStepHost,
-    pub kernels: SlowStepKernels,
+    pub work: SlowStepWork,
 }
 
 /// One window of one device.
@@ -48,21 +52,22 @@ struct Side<'a> {
 }
 
 /// Compares slow steps with the median step, on every device.
-pub fn differences(trace: &RankTrace, options: &Options, median: &Step, slow: &[&Step]) -> Differences {
+pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step, slow: &[&'t Step]) -> Differences {
     let mut out = Differences::default();
     if slow.is_empty() {
         return out;
     }
     let wanted: BTreeSet<u32> = slow.iter().map(|s| s.index).chain([median.index]).collect();
     let windows: Vec<Span> = trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
+    let marks: BTreeSet<&str> = trace.steps.steps.iter().map(|s| trace.text(s.name)).collect();
     let hosts = HostNames::new(trace);
     for work in &trace.devices {
         let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, &hosts, &windows);
         let mut names = by_step(trace, work, &wanted);
-        let mut side = |step| Side {
+        let mut side = |step: &'t Step| Side {
             step,
             shares: work.timeline.shares_in(step.window),
-            idle: idle.split(&[step.window]),
+            idle: without_numbers(idle.split(&[step.window]), &marks),
             names: names.remove(&step.index).unwrap_or_default(),
         };
         let usual = side(median);
@@ -73,15 +78,48 @@ pub fn differences(trace: &RankTrace, options: &Options, median: &Step, slow: &[
     out
 }
 
+/// Puts what the host did under the annotations of steps together.
+fn without_numbers<'a>(mut split: Split<'a>, marks: &BTreeSet<&str>) -> Split<'a> {
+    let mut host: BTreeMap<UseKey<'a>, (Ns, u64)> = BTreeMap::new();
+    for ((activity, (name, caller)), (time, gaps)) in split.host {
+        let name = if activity == "annotation" && marks.contains(name) { STEP } else { name };
+        let sum = host.entry((activity, (name, caller))).or_default();
+        sum.0 += time;
+        sum.1 += gaps;
+    }
+    split.host = host;
+    split
+}
+
+/// Work of the wanted steps by name.
 fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTreeMap<u32, ByName> {
     let mut out: BTreeMap<u32, ByName> = wanted.iter().map(|s| (*s, ByName::new())).collect();
-    for &i in &work.activities {
-        let a = &trace.activities[i as usize];
-        if let Some(names) = a.step.and_then(|s| out.get_mut(&s)) {
-            let sum = names.entry((a.work, a.name)).or_default();
+    let mut add = |step: Option<u32>, class, name, ns| {
+        if let Some(names) = step.and_then(|s| out.get_mut(&s)) {
+            let sum = names.entry((class, name)).or_default();
             sum.0 += 1;
-            sum.1 += a.span.len();
+            sum.1 += ns;
         }
+    };
+    if work.is_gpu {
+        for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
+            add(a.step, a.work, a.name, a.span.len());
+        }
+        return out;
+    }
+    let c = &trace.columns;
+    for (row, class) in trace.classes.iter().enumerate() {
+        let class = match class {
+            Class::HostOp | Class::Annotation if is_host_communication(*class, trace.name(row as u32)) => {
+                Work::Communication
+            }
+            Class::Collective => Work::Communication,
+            Class::HostOp | Class::Runtime => Work::Compute,
+            _ => continue,
+        };
+        // operators hold others: without them, no time is counted twice on a thread
+        let own = trace.stacks.self_ns.get(row).copied().flatten().unwrap_or(c.dur[row]);
+        add(trace.steps.at(c.ts[row]), class, c.name[row], own);
     }
     out
 }
@@ -112,7 +150,7 @@ impl NameDiff<'_> {
 /// A kind of waiting in both steps.
 struct WaitDiff<'a> {
     wait: &'static str,
-    used: Option<(&'static str, (&'a str, &'a str))>,
+    used: Option<UseKey<'a>>,
     time: Ns,
     usual: Ns,
 }
@@ -214,9 +252,9 @@ impl<'a> Pair<'a, '_> {
             host_activity: host.and_then(|w| w.used).map(|u| u.0),
             host_name: host_name.as_deref(),
             host_diff_ns: host.map(WaitDiff::diff),
-            kernel_name: kernel.map(|n| n.name),
-            kernel_diff_ns: kernel.map(NameDiff::diff),
-            kernel_count_diff: kernel.map(|n| n.count as i64 - n.usual_count as i64),
+            work_name: kernel.map(|n| n.name),
+            work_diff_ns: kernel.map(NameDiff::diff),
+            work_count_diff: kernel.map(|n| n.count as i64 - n.usual_count as i64),
             joined_by: None,
             rank_count: None,
             slow_rank_count: None,
@@ -249,7 +287,7 @@ impl<'a> Pair<'a, '_> {
         let step = self.slow.step;
         let (own, rest) = names.split_at(names.len().min(NAMES));
         let mut push = |class, name, sums: [u64; 2], times: [Ns; 2]| {
-            out.kernels.push(SlowStepKernelRow {
+            out.work.push(SlowStepWorkRow {
                 rank: self.trace.rank,
                 device: self.device,
                 scope: "step",

@@ -20,7 +20,7 @@ use crate::model::step::Step;
 use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
 use judge::Judged;
-use tables::{SlowStepHost, SlowStepKernels, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 
 pub struct StepTimes;
 
@@ -38,7 +38,7 @@ impl Analysis for StepTimes {
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
-        &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepKernels::SPEC]
+        &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
     }
 
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
@@ -55,7 +55,7 @@ impl Analysis for StepTimes {
         let judged = Judged::new(&durations);
         let slow: Vec<&Step> =
             chosen.iter().copied().filter(|s| judged.is_slow(s.window.len()) == Some(true)).collect();
-        let Differences { steps: slow_steps, host, kernels } = match judged.median.and_then(|i| chosen.get(i)) {
+        let Differences { steps: slow_steps, host, work } = match judged.median.and_then(|i| chosen.get(i)) {
             Some(median) => differences(trace, options, median, &slow),
             None => Differences::default(),
         };
@@ -63,8 +63,8 @@ impl Analysis for StepTimes {
         if options.wants(SlowStepHost::SPEC) {
             rows.push(host.finish());
         }
-        if options.wants(SlowStepKernels::SPEC) {
-            rows.push(kernels.finish());
+        if options.wants(SlowStepWork::SPEC) {
+            rows.push(work.finish());
         }
         let tables = vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
         let reason = match (trace.steps.steps.is_empty(), chosen.is_empty()) {

@@ -75,14 +75,14 @@ table! {
         host_wait_diff_ns: i64, "ns", "of idle time before the host had submitted";
         kernel_wait_diff_ns: i64, "ns", "of idle time between launch and start";
         other_diff_ns: i64, "ns", "of other idle time: held, or launch unknown";
-        activity_count_diff: i64, "", "of the device's activities that belong to the step";
+        activity_count_diff: i64, "", "of activities of the device, by the step of their launch; CPU-only: of operators and calls";
         largest: Text, "", "the class that grew most: compute, exposed_communication, exposed_memory or idle";
         host_activity: Option<Text>, "", "what the host did longer while the device waited, the largest";
         host_name: Option<Text>, "", "its name";
         host_diff_ns: Option<i64>, "ns", "by how much";
-        kernel_name: Option<Text>, "", "activities of that class whose summed durations grew most; null for idle";
-        kernel_diff_ns: Option<i64>, "ns", "by how much";
-        kernel_count_diff: Option<i64>, "", "and how many more of them there are";
+        work_name: Option<Text>, "", "the name in that class whose sum in slow_step_work grew most; null for idle";
+        work_diff_ns: Option<i64>, "ns", "by how much";
+        work_count_diff: Option<i64>, "", "and how many more of them there are";
         joined_by: Option<Text>, "", "label or index: how steps of ranks were put side by side; null with one rank";
         rank_count: Option<u32>, "", "ranks that have this step";
         slow_rank_count: Option<u32>, "", "those on which it is slow";
@@ -103,7 +103,7 @@ table! {
         dur_ns: i64, "ns", "length of the step's window";
         wait: Text, "", "host_wait, kernel_wait, other (held) or unlinked (launch unknown)";
         activity: Option<Text>, "", "of host_wait: kind of the innermost open event, as in idle_host";
-        name: Option<Text>, "", "its name";
+        name: Option<Text>, "", "its name; `[step]`: the annotation of a step";
         time_ns: i64, "ns", "in the slow step";
         median_time_ns: i64, "ns", "in the median step";
         diff_ns: i64, "ns", "time - median_time";
@@ -111,10 +111,11 @@ table! {
 }
 
 table! {
-    /// Activities of a slow step and of the median step by name, largest difference first; the rest in one row, so
-    /// that rows of a step and device sum to the difference of all durations. By launch, and not cut by windows.
-    pub struct SlowStepKernels, SlowStepKernelRow =
-        "slow_step_kernels" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
+    /// Activities of a slow step and of the median step by name, the largest difference first, and the rest in one
+    /// row: rows of a step and device sum to the difference of all durations. By launch, and not cut by windows.
+    /// CPU-only: operators, calls and collectives of any thread, without what runs inside them.
+    pub struct SlowStepWork, SlowStepWorkRow =
+        "slow_step_work" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
         rank: u32, "", "rank";
         device: Option<i64>, "", "device index, where recorded";
         scope: Text, "", "step";
@@ -123,10 +124,10 @@ table! {
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
         class: Option<Text>, "", "compute, communication or memory; null: the rest";
-        name: Text, "", "full name, or `[other names]`";
-        count: u64, "", "activities in the slow step";
+        name: Text, "", "full name, or `[other names]`: all beyond the first twenty";
+        count: u64, "", "how many in the slow step";
         median_count: u64, "", "in the median step";
-        sum_ns: i64, "ns", "summed durations in the slow step";
+        sum_ns: i64, "ns", "summed durations in the slow step (CPU-only: without children)";
         median_sum_ns: i64, "ns", "in the median step";
         diff_ns: i64, "ns", "sum - median_sum";
     }

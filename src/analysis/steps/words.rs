@@ -26,15 +26,15 @@ pub fn cause(a: &At) -> (String, Certainty) {
     let class = a.text("largest").unwrap_or("idle");
     let time = a.int(&format!("{class}_diff_ns"));
     let kernel = || {
-        let (name, ns) = (a.text("kernel_name")?, a.int("kernel_diff_ns"));
+        let (name, ns) = (a.text("work_name")?, a.int("work_diff_ns"));
         // a small part explains nothing
         if ns * 4 < time {
             return None;
         }
-        let more = match a.int("kernel_count_diff") {
+        let more = match a.int("work_count_diff") {
             0 => String::new(),
-            n if n > 0 => format!(", {n} more of them"),
-            n => format!(", {} fewer of them", -n),
+            n if n > 0 => format!(", {n} more calls"),
+            n => format!(", {} fewer calls", -n),
         };
         Some(format!(", most in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
     };
@@ -52,6 +52,7 @@ fn idle_cause(a: &At, time: Ns) -> (String, Certainty) {
     let text = format!("{} more idle", fmt_ns(time));
     if parts[0] >= parts[1].max(parts[2]) {
         let used = match (a.text("host_activity"), a.text("host_name")) {
+            (Some("annotation"), Some("[step]")) => "the step, outside any operator".to_string(),
             (Some(activity), Some(name)) => format!("{} `{}`", activity.replace('_', " "), clip(name, 60)),
             (Some("untracked"), None) => "nothing that was recorded".to_string(),
             (Some(activity), None) => activity.replace('_', " "),
@@ -113,9 +114,9 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
     if let Some(s) = own.iter().find(|s| is_slowest(s, summary)) {
         let extent = match (s.ranks, s.slow.len()) {
             (0 | 1, _) => String::new(),
-            (n, k) if k == n as usize => format!(" and so on all {n} ranks"),
-            (_, 1) => " and only there".to_string(),
-            (n, k) => format!(" and so on {k} of {n} ranks"),
+            (n, k) if k == n as usize => format!(" (slow on all {n} ranks)"),
+            (_, 1) => " (slow on this rank only)".to_string(),
+            (n, k) => format!(" (slow on {k} of {n} ranks)"),
         };
         sentence.push_str(&extent);
         let (text, sure) = cause(&s.worst);
