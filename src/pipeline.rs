@@ -65,7 +65,7 @@ pub struct Refused {
 
 /// What a run found.
 pub struct Outcome {
-    /// Partials of the inventory (ranks, steps, health, kernel rules), in order of rank.
+    /// Partials of the inventory (ranks, health, kernel rules), in order of rank.
     pub inventory: Vec<Partial>,
     /// Per analysis, in the order asked for.
     pub outputs: Vec<(&'static dyn Analysis, Output)>,

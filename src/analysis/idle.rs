@@ -1,13 +1,13 @@
 //! Idle time: every gap of a device and of its streams, and what it waits for.
 //!
-//! Gaps of a device are classified once, over the whole capture, and then cut by the windows; so the
-//! parts of steps and of what lies outside them add up to the capture's.
+//! How a device's gaps are cut by the windows is in `idle_split`; a stream's gaps are not cut.
 
 use super::across::Job;
 use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
 use super::compat::hta;
-use super::gaps::{Classifier, Gap, Rest, Sums, busiest_launcher};
-use super::host_activity::{HostNames, HostUse};
+use super::gaps::{Classifier, Gap, Rest, Sums};
+use super::host_activity::HostNames;
+use super::idle_split::{DeviceIdle, Split, use_name};
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::schema::{Batch, TableSpec, Text};
@@ -167,42 +167,16 @@ impl Tables {
 }
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
-    let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
-    let classifier =
-        Classifier { trace, activities: &work.activities, kernel_wait_max: options.kernel_wait_max, default_thread };
-    let busy = work.timeline.busy();
-    let gaps: Vec<Gap> = busy.gaps_in(trace.capture).into_iter().map(|g| classifier.classify(g)).collect();
-    let uses: Vec<Vec<HostUse>> =
-        gaps.iter().map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until))).collect();
+    let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[trace.capture]);
     for w in trace.windows(work, &options.model) {
-        let mut sums = Sums::default();
-        let mut host: BTreeMap<UseKey, (Ns, u64)> = BTreeMap::new();
-        for part in &w.parts {
-            let first = gaps.partition_point(|g| g.span.end <= part.start);
-            for (gap, used) in gaps.iter().zip(&uses).skip(first).take_while(|(g, _)| g.span.start < part.end) {
-                gap.add_to(&mut sums, *part);
-                let mut here: BTreeMap<UseKey, Ns> = BTreeMap::new();
-                for u in used {
-                    let time = u.span.intersect(*part).len();
-                    if time > 0 {
-                        *here.entry((u.activity, names.texts(trace, u))).or_default() += time;
-                    }
-                }
-                for (key, time) in here {
-                    let total = host.entry(key).or_default();
-                    total.0 += time;
-                    total.1 += 1;
-                }
-            }
-        }
+        let Split { sums, host } = idle.split(&w.parts);
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         let is_partial = step.map(|s| s.is_partial);
         let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
         push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
         let mut host: Vec<_> = host.into_iter().collect();
         host.sort_by_key(|((activity, name), (time, _))| (std::cmp::Reverse(*time), *activity, *name));
-        for ((activity, (event, caller)), (time, gap_count)) in host {
-            let name = if caller.is_empty() { event.to_string() } else { format!("{event} in {caller}") };
+        for ((activity, name), (time, gap_count)) in host {
             out.host.push(IdleHostRow {
                 rank: trace.rank,
                 device: work.device,
@@ -213,18 +187,15 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
                 ts_ns: w.start(),
                 dur_ns: w.len(),
                 activity,
-                name: &name,
+                name: &use_name(name),
                 time_ns: time,
                 gap_count,
             });
         }
     }
-    out.gaps.extend(gaps.iter().map(|g| (work.device, None, *g, 0)));
-    streams(trace, work, options, &busy, default_thread, out);
+    out.gaps.extend(idle.gaps.iter().map(|g| (work.device, None, *g, 0)));
+    streams(trace, work, options, &idle.busy, idle.default_thread, out);
 }
-
-/// Kind of host activity, and names of its event and of the frame that called it.
-type UseKey<'a> = (&'static str, (&'a str, &'a str));
 
 type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
 

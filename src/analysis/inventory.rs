@@ -1,4 +1,4 @@
-//! The tables that every run leaves, whatever analyses it ran: ranks, steps, health, kernels.
+//! The tables that every run leaves, whatever analyses it ran: ranks, health, kernels. Steps are the analysis `steps`.
 
 use super::across::Clock;
 use super::api::{Mapped, Partial};
@@ -45,22 +45,6 @@ table! {
         clock_is_linear: Option<bool>, "", "the drift is beyond chance: the offset at t is clock_offset_ns + drift x (t - clock_at_ts_ns)";
         clock_at_ts_ns: Option<i64>, "ns", "time at which the offset holds";
         clock_instances: Option<u32>, "", "collectives used";
-    }
-}
-
-table! {
-    /// One row per step of a rank.
-    pub struct StepsTable, StepRow = "steps" by "rank, step" {
-        rank: u32, "", "rank";
-        step: u32, "", "index in time";
-        step_label: Option<i64>, "", "number in its name";
-        name: Text, "", "name of the annotation";
-        ts_ns: i64, "ns", "start of its window";
-        dur_ns: i64, "ns", "length of its window";
-        host_ts_ns: i64, "ns", "start of the annotation";
-        host_dur_ns: i64, "ns", "length of the annotation";
-        activity_count: u64, "", "activities launched in it";
-        is_partial: bool, "", "cut by the capture, or far less work than the others";
     }
 }
 
@@ -117,11 +101,10 @@ table! {
 }
 
 /// Every table of this module.
-pub const TABLES: &[&TableSpec] =
-    &[Ranks::SPEC, StepsTable::SPEC, HealthTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+pub const TABLES: &[&TableSpec] = &[Ranks::SPEC, HealthTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
 pub fn map(trace: &RankTrace, options: &ModelOptions) -> Mapped {
-    let tables = vec![rank(trace), steps(trace), health(trace), kernel_rules(trace, options)];
+    let tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
     Mapped { rows: vec![kernels(trace, options)], partial: Partial { rank: trace.rank, tables, reason: None } }
 }
 
@@ -190,25 +173,6 @@ pub fn set_clock(partial: &mut Partial, clock: &Clock) {
     for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name && t.len() == 1) {
         table.replace(&columns);
     }
-}
-
-fn steps(trace: &RankTrace) -> Batch {
-    let mut table = StepsTable::default();
-    for s in &trace.steps.steps {
-        table.push(StepRow {
-            rank: trace.rank,
-            step: s.index,
-            step_label: s.label,
-            name: trace.text(s.name),
-            ts_ns: s.window.start,
-            dur_ns: s.window.len(),
-            host_ts_ns: s.host.start,
-            host_dur_ns: s.host.len(),
-            activity_count: trace.activities.iter().filter(|a| a.step == Some(s.index)).count() as u64,
-            is_partial: s.is_partial,
-        });
-    }
-    table.finish()
 }
 
 fn health(trace: &RankTrace) -> Batch {

@@ -6,6 +6,7 @@ use super::api::Analysis;
 /// Every analysis, in the order of the report.
 pub const ANALYSES: &[&dyn Analysis] = &[
     &super::breakdown::Breakdown,
+    &super::steps::StepTimes,
     &super::stragglers::Stragglers,
     &super::sync::Sync,
     &super::overlap::Overlap,

@@ -51,6 +51,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     crate::critical_path::tiles(what, answer);
     launches::check(what, answer);
     annotations::check(what, answer);
+    crate::steps::check(what, answer);
     windows.len()
 }
 

@@ -31,3 +31,4 @@ mod registry;
 mod run;
 mod shapes;
 mod shared;
+mod steps;

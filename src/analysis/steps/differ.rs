@@ -1,0 +1,316 @@
+//! What a slow step has more of than the median step.
+//!
+//! ```text
+//!   median step   |CCCCCC..KKK|          6 + 2 + 3 = 11
+//!   slow step     |CCCCC.......KKKKK|    5 + 7 + 5 = 17
+//!   difference    compute -1, idle +5, communication +2: sums to +6
+//! ```
+//!
+//! Both are windows of one device that the same sweep divides, so differences of parts sum to the
+//! difference of the lengths.
+
+use super::tables::{SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps};
+use crate::analysis::api::Options;
+use crate::analysis::gaps::Sums;
+use crate::analysis::host_activity::HostNames;
+use crate::analysis::idle_split::{DeviceIdle, Split, UseKey, use_name};
+use crate::model::category::Class;
+use crate::model::rank_trace::{DeviceWork, RankTrace, is_host_communication};
+use crate::model::step::Step;
+use crate::model::strings::StrId;
+use crate::model::timeline::{Shares, Work};
+use crate::units::{Ns, Span};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names of a step that have a row of their own.
+const NAMES: usize = 20;
+
+/// Name of the annotation of a step: each has a name of its own, which would set them apart.
+const STEP: &str = "[step]";
+
+/// Name of the row of all others.
+const OTHER_NAMES: &str = "[other names]";
+
+/// Number and summed duration of work, by class and name.
+type ByName = BTreeMap<(Work, StrId), (u64, Ns)>;
+
+/// The tables that speak of slow steps.
+#[derive(Default)]
+pub struct Differences {
+    pub steps: SlowSteps,
+    pub host: SlowStepHost,
+    pub work: SlowStepWork,
+}
+
+/// One window of one device.
+struct Side<'a> {
+    step: &'a Step,
+    shares: Shares,
+    idle: Split<'a>,
+    names: ByName,
+}
+
+/// Compares slow steps with the median step, on every device.
+pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step, slow: &[&'t Step]) -> Differences {
+    let mut out = Differences::default();
+    if slow.is_empty() {
+        return out;
+    }
+    let wanted: BTreeSet<u32> = slow.iter().map(|s| s.index).chain([median.index]).collect();
+    let windows: Vec<Span> = trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
+    let marks: BTreeSet<&str> = trace.steps.steps.iter().map(|s| trace.text(s.name)).collect();
+    let hosts = HostNames::new(trace);
+    for work in &trace.devices {
+        let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, &hosts, &windows);
+        let mut names = by_step(trace, work, &wanted);
+        let mut side = |step: &'t Step| Side {
+            step,
+            shares: work.timeline.shares_in(step.window),
+            idle: without_numbers(idle.split(&[step.window]), &marks),
+            names: names.remove(&step.index).unwrap_or_default(),
+        };
+        let usual = side(median);
+        for step in slow {
+            Pair { trace, device: work.device, slow: side(step), usual: &usual }.push(&mut out);
+        }
+    }
+    out
+}
+
+/// Puts what the host did under the annotations of steps together.
+fn without_numbers<'a>(mut split: Split<'a>, marks: &BTreeSet<&str>) -> Split<'a> {
+    let mut host: BTreeMap<UseKey<'a>, (Ns, u64)> = BTreeMap::new();
+    for ((activity, (name, caller)), (time, gaps)) in split.host {
+        let name = if activity == "annotation" && marks.contains(name) { STEP } else { name };
+        let sum = host.entry((activity, (name, caller))).or_default();
+        sum.0 += time;
+        sum.1 += gaps;
+    }
+    split.host = host;
+    split
+}
+
+/// Work of the wanted steps by name.
+fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTreeMap<u32, ByName> {
+    let mut out: BTreeMap<u32, ByName> = wanted.iter().map(|s| (*s, ByName::new())).collect();
+    let mut add = |step: Option<u32>, class, name, ns| {
+        if let Some(names) = step.and_then(|s| out.get_mut(&s)) {
+            let sum = names.entry((class, name)).or_default();
+            sum.0 += 1;
+            sum.1 += ns;
+        }
+    };
+    if work.is_gpu {
+        for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
+            add(a.step, a.work, a.name, a.span.len());
+        }
+        return out;
+    }
+    let c = &trace.columns;
+    for (row, class) in trace.classes.iter().enumerate() {
+        let class = match class {
+            Class::HostOp | Class::Annotation if is_host_communication(*class, trace.name(row as u32)) => {
+                Work::Communication
+            }
+            Class::Collective => Work::Communication,
+            Class::HostOp | Class::Runtime => Work::Compute,
+            _ => continue,
+        };
+        // operators hold others: without them, no time is counted twice on a thread
+        let own = trace.stacks.self_ns.get(row).copied().flatten().unwrap_or(c.dur[row]);
+        add(trace.steps.at(c.ts[row]), class, c.name[row], own);
+    }
+    out
+}
+
+struct Pair<'a, 'b> {
+    trace: &'a RankTrace,
+    device: Option<i64>,
+    slow: Side<'a>,
+    usual: &'b Side<'a>,
+}
+
+/// A name's activities in both steps.
+struct NameDiff<'a> {
+    work: Work,
+    name: &'a str,
+    count: u64,
+    usual_count: u64,
+    sum: Ns,
+    usual_sum: Ns,
+}
+
+impl NameDiff<'_> {
+    fn diff(&self) -> Ns {
+        self.sum - self.usual_sum
+    }
+}
+
+/// A kind of waiting in both steps.
+struct WaitDiff<'a> {
+    wait: &'static str,
+    used: Option<UseKey<'a>>,
+    time: Ns,
+    usual: Ns,
+}
+
+impl WaitDiff<'_> {
+    fn diff(&self) -> Ns {
+        self.time - self.usual
+    }
+}
+
+impl<'a> Pair<'a, '_> {
+    fn push(&self, out: &mut Differences) {
+        let (names, waits) = (self.names(), self.waits());
+        self.push_step(out, &names, &waits);
+        self.push_waits(out, &waits);
+        self.push_names(out, &names);
+    }
+
+    /// Names of both steps, the largest difference first.
+    fn names(&self) -> Vec<NameDiff<'a>> {
+        let (slow, usual) = (&self.slow.names, &self.usual.names);
+        let keys: BTreeSet<(Work, StrId)> = slow.keys().chain(usual.keys()).copied().collect();
+        let of = |names: &ByName, key| names.get(key).copied().unwrap_or_default();
+        let mut all: Vec<NameDiff> = keys
+            .iter()
+            .map(|key| {
+                let ((count, sum), (usual_count, usual_sum)) = (of(slow, key), of(usual, key));
+                NameDiff { work: key.0, name: self.trace.text(key.1), count, usual_count, sum, usual_sum }
+            })
+            .collect();
+        // names by text: ids follow the order of the file
+        all.sort_by_key(|n| (Reverse(n.diff().abs()), n.work, n.name));
+        all
+    }
+
+    /// What the device waited for in either step, what grew most first.
+    fn waits(&self) -> Vec<WaitDiff<'a>> {
+        let (slow, usual) = (&self.slow.idle, &self.usual.idle);
+        let keys: BTreeSet<_> = slow.host.keys().chain(usual.host.keys()).copied().collect();
+        let time = |split: &Split, key| split.host.get(key).map_or(0, |(time, _)| *time);
+        let mut all: Vec<WaitDiff> = keys
+            .iter()
+            .map(|key| WaitDiff { wait: "host_wait", used: Some(*key), time: time(slow, key), usual: time(usual, key) })
+            .collect();
+        let rest = |s: &Sums| [s.kernel, s.other - s.unlinked, s.unlinked];
+        let both = rest(&slow.sums).into_iter().zip(rest(&usual.sums));
+        for (wait, (time, usual)) in ["kernel_wait", "other", "unlinked"].into_iter().zip(both) {
+            if time != 0 || usual != 0 {
+                all.push(WaitDiff { wait, used: None, time, usual });
+            }
+        }
+        all.sort_by_key(|w| (Reverse(w.diff()), w.wait, w.used));
+        all
+    }
+
+    fn push_step(&self, out: &mut Differences, names: &[NameDiff], waits: &[WaitDiff]) {
+        let (step, median) = (self.slow.step, self.usual.step);
+        let diff = |of: fn(&Shares) -> Ns| of(&self.slow.shares) - of(&self.usual.shares);
+        let wait = |of: fn(&Sums) -> Ns| of(&self.slow.idle.sums) - of(&self.usual.idle.sums);
+        let longer = step.window.len() - median.window.len();
+        let classes = [
+            ("compute", Some(Work::Compute), diff(Shares::compute)),
+            ("exposed_communication", Some(Work::Communication), diff(Shares::exposed_communication)),
+            ("exposed_memory", Some(Work::Memory), diff(Shares::exposed_memory)),
+            ("idle", None, longer - diff(Shares::busy)),
+        ];
+        // of equal ones the first; the list is not empty
+        let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
+        let host = waits.iter().find(|w| w.used.is_some() && w.diff() > 0);
+        let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1)).filter(|n| !n.is_empty());
+        let kernel = largest.1.and_then(|work| {
+            let grown = names.iter().filter(|n| n.work == work && n.diff() > 0);
+            // in order of their differences
+            grown.into_iter().next()
+        });
+        let count = |s: &Side| s.names.values().map(|(n, _)| *n as i64).sum::<i64>();
+        out.steps.push(SlowStepRow {
+            rank: self.trace.rank,
+            device: self.device,
+            scope: "step",
+            step: step.index,
+            step_label: step.label,
+            is_partial: step.is_partial,
+            ts_ns: step.window.start,
+            dur_ns: step.window.len(),
+            median_step: median.index,
+            median_step_label: median.label,
+            median_dur_ns: median.window.len(),
+            diff_ns: longer,
+            compute_diff_ns: classes[0].2,
+            exposed_communication_diff_ns: classes[1].2,
+            exposed_memory_diff_ns: classes[2].2,
+            idle_diff_ns: classes[3].2,
+            host_wait_diff_ns: wait(|s| s.host),
+            kernel_wait_diff_ns: wait(|s| s.kernel),
+            other_diff_ns: wait(|s| s.other),
+            activity_count_diff: count(&self.slow) - count(self.usual),
+            largest: largest.0,
+            host_activity: host.and_then(|w| w.used).map(|u| u.0),
+            host_name: host_name.as_deref(),
+            host_diff_ns: host.map(WaitDiff::diff),
+            work_name: kernel.map(|n| n.name),
+            work_diff_ns: kernel.map(NameDiff::diff),
+            work_count_diff: kernel.map(|n| n.count as i64 - n.usual_count as i64),
+            joined_by: None,
+            rank_count: None,
+            slow_rank_count: None,
+        });
+    }
+
+    fn push_waits(&self, out: &mut Differences, waits: &[WaitDiff]) {
+        let step = self.slow.step;
+        for w in waits {
+            let name = w.used.map(|u| use_name(u.1)).filter(|n| !n.is_empty());
+            out.host.push(SlowStepHostRow {
+                rank: self.trace.rank,
+                device: self.device,
+                scope: "step",
+                step: step.index,
+                step_label: step.label,
+                ts_ns: step.window.start,
+                dur_ns: step.window.len(),
+                wait: w.wait,
+                activity: w.used.map(|u| u.0),
+                name: name.as_deref(),
+                time_ns: w.time,
+                median_time_ns: w.usual,
+                diff_ns: w.diff(),
+            });
+        }
+    }
+
+    fn push_names(&self, out: &mut Differences, names: &[NameDiff]) {
+        let step = self.slow.step;
+        let (own, rest) = names.split_at(names.len().min(NAMES));
+        let mut push = |class, name, sums: [u64; 2], times: [Ns; 2]| {
+            out.work.push(SlowStepWorkRow {
+                rank: self.trace.rank,
+                device: self.device,
+                scope: "step",
+                step: step.index,
+                step_label: step.label,
+                ts_ns: step.window.start,
+                dur_ns: step.window.len(),
+                class,
+                name,
+                count: sums[0],
+                median_count: sums[1],
+                sum_ns: times[0],
+                median_sum_ns: times[1],
+                diff_ns: times[0] - times[1],
+            });
+        };
+        for n in own {
+            push(Some(n.work.name()), n.name, [n.count, n.usual_count], [n.sum, n.usual_sum]);
+        }
+        if !rest.is_empty() {
+            let counts = [rest.iter().map(|n| n.count).sum(), rest.iter().map(|n| n.usual_count).sum()];
+            let times = [rest.iter().map(|n| n.sum).sum(), rest.iter().map(|n| n.usual_sum).sum()];
+            push(None, OTHER_NAMES, counts, times);
+        }
+    }
+}

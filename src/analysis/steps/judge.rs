@@ -1,0 +1,109 @@
+//! Which steps of a rank are slow: one rule, from the rank's own durations.
+//!
+//! ```text
+//!   durations     | |||||                  |            |
+//!                 median ....... limit                  slow
+//!   limit = median + the larger of 5 % of the median and three standard deviations, which are
+//!           estimated as 3 x 1.4826 x median distance from the median: an outlier does not move it
+//! ```
+//!
+//! Medians are durations that occur: of an even number of values, the lower of the two in the middle.
+
+use crate::analysis::summary::{Summary, nearest_rank};
+use crate::units::Ns;
+
+/// Full steps that it takes to call one slow.
+const FEWEST: usize = 3;
+
+/// Smallest margin over the median, in ten-thousandths of it.
+const LEAST_MARGIN: i128 = 500;
+
+/// Three standard deviations of a normal distribution, in ten-thousandths of the median distance from
+/// its median.
+const THREE_DEVIATIONS: i128 = 44_478;
+
+/// What a rule over the rank's own steps says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Statistics of the full steps; of all when none is full.
+    pub summary: Summary,
+    /// Steps that the statistics stand on.
+    pub counted: usize,
+    /// Whether no step is full.
+    pub all_partial: bool,
+    /// Median distance from the median, ns.
+    pub mad: Ns,
+    /// A step that takes longer is slow, ns; `None` with too few steps.
+    pub limit: Option<Ns>,
+    /// Position of the first of the counted steps whose duration is the median.
+    pub median: Option<usize>,
+}
+
+impl Judged {
+    /// Judges steps by duration and whether they are partial.
+    pub fn new(steps: &[(Ns, bool)]) -> Self {
+        let all_partial = steps.iter().all(|(_, partial)| *partial);
+        let counted = || steps.iter().enumerate().filter(|(_, (_, partial))| all_partial || !partial);
+        let summary = Summary::new(counted().map(|(_, (dur, _))| *dur).collect());
+        let middle = summary.p50;
+        let mut distances: Vec<Ns> = counted().map(|(_, (dur, _))| (dur - middle).abs()).collect();
+        distances.sort_unstable();
+        let mad = nearest_rank(&distances, 50);
+        let margin = (i128::from(middle) * LEAST_MARGIN).max(i128::from(mad) * THREE_DEVIATIONS) / 10_000;
+        let margin = Ns::try_from(margin).unwrap_or(Ns::MAX);
+        Self {
+            counted: distances.len(),
+            all_partial: all_partial && !steps.is_empty(),
+            mad,
+            limit: (distances.len() >= FEWEST).then(|| middle.saturating_add(margin)),
+            median: counted().find(|(_, (dur, _))| *dur == middle).map(|(i, _)| i),
+            summary,
+        }
+    }
+
+    /// Whether a duration is slow; `None` with too few steps to say.
+    pub fn is_slow(&self, dur: Ns) -> Option<bool> {
+        self.limit.map(|l| dur > l)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full(durations: &[Ns]) -> Judged {
+        Judged::new(&durations.iter().map(|d| (*d, false)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_step_is_slow_beyond_a_twentieth_of_the_median() {
+        let j = full(&[100, 100, 106, 100, 105]);
+        assert_eq!((j.summary.p50, j.mad, j.limit, j.median), (100, 0, Some(105), Some(0)));
+        assert_eq!((j.is_slow(105), j.is_slow(106)), (Some(false), Some(true)));
+    }
+
+    #[test]
+    fn steps_that_vary_must_be_slower_to_be_called_slow() {
+        // distances from 100: 0 10 10 10 20, the middle one 10; 3 x 1.4826 x 10 = 44.478
+        let j = full(&[90, 100, 110, 110, 120]);
+        assert_eq!((j.summary.p50, j.mad), (110, 10));
+        assert_eq!((j.limit, j.is_slow(154), j.is_slow(155)), (Some(154), Some(false), Some(true)));
+    }
+
+    #[test]
+    fn the_lower_of_two_middle_steps_is_the_median() {
+        let j = full(&[40, 10, 30, 20]);
+        assert_eq!((j.summary.p50, j.median, j.mad), (20, Some(3), 10));
+    }
+
+    #[test]
+    fn two_steps_are_too_few_and_partial_ones_do_not_count() {
+        assert_eq!(full(&[10, 90]).limit, None);
+        let j = Judged::new(&[(1, true), (10, false), (10, false), (10, false)]);
+        assert_eq!((j.counted, j.summary.min, j.median, j.is_slow(1)), (3, 10, Some(1), Some(false)));
+        let j = Judged::new(&[(10, true), (11, true), (12, true)]);
+        assert_eq!((j.counted, j.all_partial, j.summary.p50), (3, true, 11));
+        let j = Judged::new(&[]);
+        assert_eq!((j.counted, j.all_partial, j.median, j.limit), (0, false, None, None));
+    }
+}

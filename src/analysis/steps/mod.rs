@@ -1,0 +1,177 @@
+//! Steps: how long each is, how much they vary, which are slow, and what the slow ones have more of.
+//!
+//! `tables` declares, `judge` says what slow is, `differ` takes a slow step apart, `join` puts
+//! ranks side by side, `words` and `report` say it. Where steps come from, and what their windows are, is `model::step`.
+//!
+//! With `--steps` the answer is as if the other steps were not there: medians too.
+
+mod differ;
+mod join;
+mod judge;
+mod report;
+mod tables;
+mod words;
+
+use super::across::Job;
+use super::api::{Analysis, Mapped, Options, Output, Partial};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec};
+use crate::model::step::Step;
+use crate::units::{Ns, ratio};
+use differ::{Differences, differences};
+use judge::Judged;
+use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+
+pub struct StepTimes;
+
+impl Analysis for StepTimes {
+    fn stem(&self) -> &'static str {
+        "steps"
+    }
+
+    fn title(&self) -> &'static str {
+        "how long steps take, which are slow, and what they have more of"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/steps.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        if options.compat.is_some() {
+            return Mapped::default();
+        }
+        let chosen: Vec<&Step> = trace
+            .steps
+            .steps
+            .iter()
+            .filter(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label)))
+            .collect();
+        let durations: Vec<(Ns, bool)> = chosen.iter().map(|s| (s.window.len(), s.is_partial)).collect();
+        let judged = Judged::new(&durations);
+        let slow: Vec<&Step> =
+            chosen.iter().copied().filter(|s| judged.is_slow(s.window.len()) == Some(true)).collect();
+        let Differences { steps: slow_steps, host, work } = match judged.median.and_then(|i| chosen.get(i)) {
+            Some(median) => differences(trace, options, median, &slow),
+            None => Differences::default(),
+        };
+        let mut rows = Vec::new();
+        if options.wants(SlowStepHost::SPEC) {
+            rows.push(host.finish());
+        }
+        if options.wants(SlowStepWork::SPEC) {
+            rows.push(work.finish());
+        }
+        let tables = vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
+        let reason = match (trace.steps.steps.is_empty(), chosen.is_empty()) {
+            (true, _) => Some("no steps"),
+            (false, true) => Some("none of the steps asked for"),
+            (false, false) => None,
+        };
+        Mapped { rows, partial: Partial { rank: trace.rank, tables, reason } }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        report::reduce(partials, options)
+    }
+}
+
+/// What activities make of a step.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    activities: u64,
+    launched: u64,
+    last_end: Option<Ns>,
+}
+
+/// By index of the step.
+fn work(trace: &RankTrace) -> Vec<Work> {
+    let mut out = vec![Work::default(); trace.steps.steps.len()];
+    // a trace without any launch record is counted by starts
+    let has_launches = trace.activities.iter().any(|a| a.launch.is_some());
+    for a in &trace.activities {
+        let Some(of) = a.step.and_then(|s| out.get_mut(s as usize)) else { continue };
+        of.activities += 1;
+        if a.launch.is_some() || !has_launches {
+            of.launched += 1;
+            of.last_end = of.last_end.max(Some(a.span.end));
+        }
+    }
+    out
+}
+
+fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
+    let work = work(trace);
+    // devices are never pooled: with several, the classes stand in `temporal_breakdown` only
+    let device = match trace.devices.as_slice() {
+        [one] => Some(one),
+        _ => None,
+    };
+    let mut table = StepsTable::default();
+    for s in chosen {
+        let own = work.get(s.index as usize).copied().unwrap_or_default();
+        let dur = s.window.len();
+        let shares = device.map(|d| d.timeline.shares_in(s.window));
+        table.push(StepRow {
+            rank: trace.rank,
+            step: s.index,
+            step_label: s.label,
+            name: trace.text(s.name),
+            ts_ns: s.window.start,
+            dur_ns: dur,
+            host_ts_ns: s.host.start,
+            host_dur_ns: s.host.len(),
+            activity_count: own.activities,
+            launched_count: own.launched,
+            gpu_lag_ns: own.last_end.map(|end| end - s.host.end),
+            is_partial: s.is_partial,
+            ratio_to_median: ratio(dur, judged.summary.p50),
+            is_slow: judged.is_slow(dur),
+            compute_ns: shares.map(|x| x.compute()),
+            exposed_communication_ns: shares.map(|x| x.exposed_communication()),
+            exposed_memory_ns: shares.map(|x| x.exposed_memory()),
+            idle_ns: shares.map(|x| dur - x.busy()),
+        });
+    }
+    table.finish()
+}
+
+fn summary(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
+    let mut table = StepSummary::default();
+    // of equally long steps the first
+    if let Some(slowest) = chosen.iter().rev().max_by_key(|s| s.window.len()) {
+        let s = &judged.summary;
+        let slow = || chosen.iter().filter(|s| judged.is_slow(s.window.len()) == Some(true));
+        // slow partial steps are no part of the statistics, but of what slow steps cost
+        let beside: Ns = slow().filter(|s| s.is_partial && !judged.all_partial).map(|s| s.window.len()).sum();
+        table.push(StepSummaryRow {
+            rank: trace.rank,
+            step_rule: trace.steps.rule.name(),
+            step_count: chosen.len() as u32,
+            full_count: if judged.all_partial { 0 } else { judged.counted as u32 },
+            slow_count: slow().count() as u32,
+            dur_ns: s.sum + beside,
+            min_ns: s.min,
+            median_ns: s.p50,
+            mean_ns: s.mean,
+            p95_ns: s.p95,
+            max_ns: s.max,
+            std_ns: s.std,
+            mad_ns: judged.mad,
+            variation_ratio: s.std.filter(|_| s.mean > 0.0).map(|x| x / s.mean),
+            slow_above_ns: judged.limit,
+            slow_ns: slow().map(|x| x.window.len() - s.p50).sum(),
+            slowest_step: slowest.index,
+            slowest_label: slowest.label,
+            slowest_ns: slowest.window.len(),
+        });
+    }
+    table.finish()
+}

@@ -1,0 +1,174 @@
+//! Steps of all ranks in print: how long they are and vary, and what the slow ones have more of.
+
+use super::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
+use super::tables::{SlowSteps, StepSummary, StepsTable};
+use super::words::{cause, finding, signed};
+use crate::analysis::api::{Align, Options, Output, Partial, View};
+use crate::analysis::population::{rank_list, reasons};
+use crate::model::schema::Batch;
+use crate::model::step::StepRule;
+use crate::units::{fmt_ns, fmt_pct};
+use std::cmp::Reverse;
+
+/// Steps in a picture.
+const STEPS_SHOWN: usize = 24;
+
+/// Slow steps that are put into words below their table.
+const SENTENCES: usize = 3;
+
+/// Tables, views and the finding of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    let by_label = labels_are_unique(partials);
+    let comparable = rules(partials).len() == 1 && partials.len() > 1;
+    let found = slow_steps(partials, if by_label { "label" } else { "index" }, comparable);
+    let mut tables = Vec::new();
+    for spec in [StepsTable::SPEC, StepSummary::SPEC] {
+        tables.extend(partials.iter().filter_map(|p| p.table(spec).cloned()));
+    }
+    for partial in partials {
+        let Some(batch) = partial.table(SlowSteps::SPEC) else { continue };
+        let mut batch = batch.clone();
+        if comparable {
+            join(&mut batch, &found, by_label);
+        }
+        tables.push(batch);
+    }
+    let mut views = vec![overview(partials, options)];
+    let several_devices = found.iter().any(|s| s.several_devices);
+    views.extend((!found.is_empty()).then(|| slow_view(&found, options, comparable, several_devices)));
+    Output { tables, findings: finding(partials, &found).into_iter().collect(), views, raw: None }
+}
+
+fn overview(partials: &[Partial], options: &Options) -> View {
+    let mut view = View {
+        title: "How long steps take".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("full steps", Align::Right),
+            ("median", Align::Right),
+            ("longest", Align::Right),
+            ("vary by", Align::Right),
+            ("slow", Align::Right),
+            ("over the median", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: reasons(partials),
+    };
+    let marked: Vec<(&Partial, &Batch)> = partials
+        .iter()
+        .filter_map(|p| Some((p, p.table(StepSummary::SPEC)?)))
+        .filter(|(_, b)| !b.is_empty() && b.text("step_rule", 0) != Some(StepRule::Capture.name()))
+        .collect();
+    let unmarked: Vec<u32> = partials
+        .iter()
+        .filter(|p| p.table(StepSummary::SPEC).and_then(|b| b.text("step_rule", 0)) == Some(StepRule::Capture.name()))
+        .map(|p| p.rank)
+        .collect();
+    if !unmarked.is_empty() {
+        let ranks = rank_list(&unmarked);
+        view.notes.push(format!("rank {ranks}: no step marks, the whole capture counts as one step"));
+    }
+    let mut order: Vec<&(&Partial, &Batch)> = marked.iter().collect();
+    let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
+    if order.len() > options.top {
+        order.sort_by_key(|(p, b)| (Reverse(int(b, "slow_ns")), p.rank));
+        view.notes.push(format!("{} more ranks, with less slow steps, are in the table", order.len() - options.top));
+    }
+    let (mut shown, mut total) = (0, 0);
+    for (p, b) in order.into_iter().take(options.top) {
+        let variation = b.float("variation_ratio", 0).map(|v| 100.0 * v);
+        let steps = p.table(StepsTable::SPEC);
+        total = total.max(int(b, "step_count"));
+        shown += 1;
+        view.rows.push(vec![
+            p.rank.to_string(),
+            format!("{} of {}", int(b, "full_count"), int(b, "step_count")),
+            fmt_ns(int(b, "median_ns")),
+            fmt_ns(int(b, "slowest_ns")),
+            fmt_pct(variation),
+            if b.int("slow_above_ns", 0).is_some() { int(b, "slow_count").to_string() } else { "-".to_string() },
+            steps.map(picture).unwrap_or_default(),
+        ]);
+    }
+    if shown > 0 {
+        view.notes.push(
+            "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is not slow"
+                .to_string(),
+        );
+        view.notes.push("median, variation (standard deviation by mean): over full steps".to_string());
+    }
+    if total > STEPS_SHOWN as i64 {
+        view.notes.push(format!("with more than {STEPS_SHOWN} steps a mark is the longest of several"));
+    }
+    let all_partial: Vec<u32> = marked.iter().filter(|(_, b)| int(b, "full_count") == 0).map(|(p, _)| p.rank).collect();
+    if !all_partial.is_empty() {
+        view.notes.push(format!("rank {}: no step is full, all count", rank_list(&all_partial)));
+    }
+    view
+}
+
+/// A mark per step, or per run of steps where there are many: how far the longest is over the median.
+fn picture(steps: &Batch) -> String {
+    let n = steps.len();
+    let cells = n.min(STEPS_SHOWN);
+    let mark = |row: usize| {
+        let over = steps.float("ratio_to_median", row).unwrap_or(1.0) - 1.0;
+        let is_slow = steps.int("is_slow", row) == Some(1);
+        match over {
+            _ if !is_slow && steps.int("is_partial", row) == Some(1) => (0, '_'),
+            x if x >= 1.0 => (5, '@'),
+            x if x >= 0.25 => (4, '#'),
+            x if x >= 0.1 => (3, '+'),
+            x if x >= 0.05 => (2, '-'),
+            _ => (1, '.'),
+        }
+    };
+    (0..cells).filter_map(|c| (c * n / cells..(c + 1) * n / cells).map(mark).max()).map(|m| m.1).collect()
+}
+
+/// Slow steps, those that lose most first.
+fn ranked<'a, 'b>(found: &'b [SlowStep<'a>]) -> Vec<&'b SlowStep<'a>> {
+    let mut order: Vec<&SlowStep> = found.iter().collect();
+    order.sort_by_key(|s| (Reverse(s.worst.int("diff_ns")), s.worst.rank, s.key));
+    order
+}
+
+fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_devices: bool) -> View {
+    let right = |name| (name, Align::Right);
+    let mut columns = vec![("step", Align::Left), ("rank", Align::Left)];
+    columns.extend(comparable.then_some(("slow on", Align::Left)));
+    columns.extend(["longer by", "compute", "exp. comm", "exp. mem", "idle"].map(right));
+    let mut view =
+        View { title: "What slow steps have more of".to_string(), columns, rows: Vec::new(), notes: Vec::new() };
+    let order = ranked(found);
+    for s in order.iter().take(options.top) {
+        let a = s.worst;
+        let mut row = vec![a.name(), who(&a, several_devices)];
+        row.extend(comparable.then(|| format!("{} of {}", s.slow.len(), s.ranks)));
+        for column in
+            ["diff_ns", "compute_diff_ns", "exposed_communication_diff_ns", "exposed_memory_diff_ns", "idle_diff_ns"]
+        {
+            row.push(signed(a.int(column)));
+        }
+        view.rows.push(row);
+    }
+    for s in order.iter().take(SENTENCES) {
+        let who = if s.ranks > 1 { format!("rank {}, ", s.worst.rank) } else { String::new() };
+        view.notes.push(format!("step {}: {who}{}", s.worst.name(), cause(&s.worst).0));
+    }
+    if order.len() > options.top {
+        view.notes.push(format!("{} more slow steps are in the table", order.len() - options.top));
+    }
+    view.notes.push("against the rank's own median step; parts sum to the difference".to_string());
+    if comparable && found.iter().any(|s| s.slow.len() > 1) {
+        view.notes.push("of several slow ranks: the one with most that is not communication".to_string());
+    }
+    view
+}
+
+fn who(a: &At, several_devices: bool) -> String {
+    match a.batch.int("device", a.row) {
+        Some(d) if several_devices => format!("{} device {d}", a.rank),
+        _ => a.rank.to_string(),
+    }
+}

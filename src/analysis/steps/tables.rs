@@ -1,0 +1,134 @@
+//! The tables of `steps`.
+
+use crate::model::schema::Text;
+use crate::table;
+
+table! {
+    /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.
+    pub struct StepsTable, StepRow = "steps" by "rank, step" {
+        rank: u32, "", "rank";
+        step: u32, "", "index in time";
+        step_label: Option<i64>, "", "number in its name";
+        name: Text, "", "name of the annotation";
+        ts_ns: i64, "ns", "start of its window";
+        dur_ns: i64, "ns", "length of its window";
+        host_ts_ns: i64, "ns", "start of the annotation";
+        host_dur_ns: i64, "ns", "length of the annotation";
+        activity_count: u64, "", "activities launched in it, and those without a launch record that started in it";
+        launched_count: u64, "", "activities launched in it (in a trace without any launch record: started in it)";
+        gpu_lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the annotation; null: launched nothing";
+        is_partial: bool, "", "cut by the capture, or far less work than the others";
+        ratio_to_median: Option<f64>, "", "dur / median of the rank's full steps";
+        is_slow: Option<bool>, "", "beyond slow_above_ns of step_summary; null with fewer than three full steps";
+        compute_ns: Option<i64>, "ns", "as in temporal_breakdown; null where the rank has no device, or several";
+        exposed_communication_ns: Option<i64>, "ns", "as in temporal_breakdown";
+        exposed_memory_ns: Option<i64>, "ns", "as in temporal_breakdown";
+        idle_ns: Option<i64>, "ns", "as in temporal_breakdown";
+    }
+}
+
+table! {
+    /// How long the steps of a rank are, and how much they vary; over full steps, over all when none is full.
+    pub struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
+        rank: u32, "", "rank";
+        step_rule: Text, "", "how steps were found";
+        step_count: u32, "", "steps";
+        full_count: u32, "", "steps that are not partial";
+        slow_count: u32, "", "slow steps, partial ones too";
+        dur_ns: i64, "ns", "summed length of the full steps (all when none is full) and the slow ones";
+        min_ns: i64, "ns", "shortest";
+        median_ns: i64, "ns", "median; of an even number, the lower one in the middle";
+        mean_ns: f64, "ns", "mean";
+        p95_ns: i64, "ns", "95th percentile, nearest rank";
+        max_ns: i64, "ns", "longest";
+        std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
+        mad_ns: i64, "ns", "median distance from the median";
+        variation_ratio: Option<f64>, "", "std / mean";
+        slow_above_ns: Option<i64>, "ns", "a longer step is slow; null with fewer than three full steps";
+        slow_ns: i64, "ns", "what slow steps took beyond the median, summed";
+        slowest_step: u32, "", "index of the longest step, partial ones too";
+        slowest_label: Option<i64>, "", "number in its name";
+        slowest_ns: i64, "ns", "its length";
+    }
+}
+
+table! {
+    /// What a slow step has more of than the rank's median step, per device: the four classes sum to diff_ns, and
+    /// host_wait + kernel_wait + other to idle_diff_ns. Negative: less.
+    pub struct SlowSteps, SlowStepRow = "slow_steps" by "rank, device, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
+        scope: Text, "", "step";
+        step: u32, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: bool, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the step's window";
+        dur_ns: i64, "ns", "length of the step's window";
+        median_step: u32, "", "index of the median step: the first full step of median length";
+        median_step_label: Option<i64>, "", "number in its name";
+        median_dur_ns: i64, "ns", "its length";
+        diff_ns: i64, "ns", "dur - median_dur";
+        compute_diff_ns: i64, "ns", "difference of compute";
+        exposed_communication_diff_ns: i64, "ns", "of communication without compute";
+        exposed_memory_diff_ns: i64, "ns", "of copies and sets without either";
+        idle_diff_ns: i64, "ns", "of idle time";
+        host_wait_diff_ns: i64, "ns", "of idle time before the host had submitted";
+        kernel_wait_diff_ns: i64, "ns", "of idle time between launch and start";
+        other_diff_ns: i64, "ns", "of other idle time: held, or launch unknown";
+        activity_count_diff: i64, "", "of activities of the device, by the step of their launch; CPU-only: of operators and calls";
+        largest: Text, "", "the class that grew most: compute, exposed_communication, exposed_memory or idle";
+        host_activity: Option<Text>, "", "what the host did longer while the device waited, the largest";
+        host_name: Option<Text>, "", "its name";
+        host_diff_ns: Option<i64>, "ns", "by how much";
+        work_name: Option<Text>, "", "the name in that class whose sum in slow_step_work grew most; null for idle";
+        work_diff_ns: Option<i64>, "ns", "by how much";
+        work_count_diff: Option<i64>, "", "and how many more of them there are";
+        joined_by: Option<Text>, "", "label or index: how steps of ranks were put side by side; null with one rank";
+        rank_count: Option<u32>, "", "ranks that have this step";
+        slow_rank_count: Option<u32>, "", "those on which it is slow";
+    }
+}
+
+table! {
+    /// The idle time of a slow step and of the median step by what the device waited for; diff_ns of a step and
+    /// device sum to idle_diff_ns of `slow_steps`.
+    pub struct SlowStepHost, SlowStepHostRow =
+        "slow_step_host" by "rank, device, step, diff_ns descending, wait, activity, name" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "step";
+        step: u32, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        ts_ns: i64, "ns", "start of the step's window";
+        dur_ns: i64, "ns", "length of the step's window";
+        wait: Text, "", "host_wait, kernel_wait, other (held) or unlinked (launch unknown)";
+        activity: Option<Text>, "", "of host_wait: kind of the innermost open event, as in idle_host";
+        name: Option<Text>, "", "its name; `[step]`: the annotation of a step";
+        time_ns: i64, "ns", "in the slow step";
+        median_time_ns: i64, "ns", "in the median step";
+        diff_ns: i64, "ns", "time - median_time";
+    }
+}
+
+table! {
+    /// Activities of a slow step and of the median step by name, the largest difference first, and the rest in one
+    /// row: rows of a step and device sum to the difference of all durations. By launch, and not cut by windows.
+    /// CPU-only: operators, calls and collectives of any thread, without what runs inside them.
+    pub struct SlowStepWork, SlowStepWorkRow =
+        "slow_step_work" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "step";
+        step: u32, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        ts_ns: i64, "ns", "start of the step's window";
+        dur_ns: i64, "ns", "length of the step's window";
+        class: Option<Text>, "", "compute, communication or memory; null: the rest";
+        name: Text, "", "full name, or `[other names]`: all beyond the first twenty";
+        count: u64, "", "how many in the slow step";
+        median_count: u64, "", "in the median step";
+        sum_ns: i64, "ns", "summed durations in the slow step (CPU-only: without children)";
+        median_sum_ns: i64, "ns", "in the median step";
+        diff_ns: i64, "ns", "sum - median_sum";
+    }
+}

@@ -1,0 +1,160 @@
+//! Slow steps in words: what each has most more of, and what they cost together.
+
+use super::join::{At, SlowStep, step_name};
+use super::tables::{SlowSteps, StepSummary, StepsTable};
+use crate::analysis::api::{Certainty, Finding, Partial};
+use crate::analysis::breakdown::capital;
+use crate::analysis::kernels::{clip, short_name};
+use crate::analysis::population::plural;
+use crate::model::schema::Batch;
+use crate::units::{Ns, fmt_ns, percent};
+use std::cmp::Reverse;
+
+/// Below this share of the steps' time, slow steps are no finding.
+const LEAST_PCT: f64 = 0.5;
+
+/// Steps that a sentence lists.
+const LISTED: usize = 6;
+
+/// `+1.20 ms`, `-300 us`, `0 ns`.
+pub fn signed(ns: Ns) -> String {
+    if ns > 0 { format!("+{}", fmt_ns(ns)) } else { fmt_ns(ns) }
+}
+
+/// What a slow step has most more of, in words, and how sure that is.
+pub fn cause(a: &At) -> (String, Certainty) {
+    let class = a.text("largest").unwrap_or("idle");
+    let time = a.int(&format!("{class}_diff_ns"));
+    let kernel = || {
+        let (name, ns) = (a.text("work_name")?, a.int("work_diff_ns"));
+        // a small part explains nothing
+        if ns * 4 < time {
+            return None;
+        }
+        let more = match a.int("work_count_diff") {
+            0 => String::new(),
+            n if n > 0 => format!(", {n} more calls"),
+            n => format!(", {} fewer calls", -n),
+        };
+        Some(format!(", most in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
+    };
+    let with_kernel = |text: String| (text + &kernel().unwrap_or_default(), Certainty::Measured);
+    match class {
+        "compute" => with_kernel(format!("{} more compute", fmt_ns(time))),
+        "exposed_communication" => with_kernel(format!("{} more communication that nothing covers", fmt_ns(time))),
+        "exposed_memory" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
+        _ => idle_cause(a, time),
+    }
+}
+
+fn idle_cause(a: &At, time: Ns) -> (String, Certainty) {
+    let parts = ["host_wait_diff_ns", "kernel_wait_diff_ns", "other_diff_ns"].map(|c| a.int(c));
+    let text = format!("{} more idle", fmt_ns(time));
+    if parts[0] >= parts[1].max(parts[2]) {
+        let used = match (a.text("host_activity"), a.text("host_name")) {
+            (Some("annotation"), Some("[step]")) => "the step, outside any operator".to_string(),
+            (Some(activity), Some(name)) => format!("{} `{}`", activity.replace('_', " "), clip(name, 60)),
+            (Some("untracked"), None) => "nothing that was recorded".to_string(),
+            (Some(activity), None) => activity.replace('_', " "),
+            (None, _) => return (text, Certainty::Measured),
+        };
+        let spends = format!(", waiting for the host, which spends {} more in {used}", fmt_ns(a.int("host_diff_ns")));
+        return (text + &spends, Certainty::Inferred);
+    }
+    let why = if parts[2] >= parts[1] {
+        ": work was submitted but held, or its launch is unknown"
+    } else {
+        ", between launches and starts"
+    };
+    (text + why, Certainty::Measured)
+}
+
+/// What slow steps cost the rank that loses most in them.
+pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
+    let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
+    let summaries = partials.iter().filter_map(|p| Some((p.rank, p.table(StepSummary::SPEC)?)));
+    let (rank, summary) =
+        summaries.filter(|(_, b)| !b.is_empty()).max_by_key(|(rank, b)| (int(b, "slow_ns"), Reverse(*rank)))?;
+    let (lost, total) = (int(summary, "slow_ns"), int(summary, "dur_ns"));
+    let share = percent(lost, total);
+    if lost == 0 || share.is_none_or(|s| s < LEAST_PCT) {
+        return None;
+    }
+    let own: Vec<&SlowStep> = found.iter().filter(|s| s.slow.contains(&rank)).collect();
+    let steps = partials.iter().find(|p| p.rank == rank)?.table(StepsTable::SPEC)?;
+    let slow: Vec<String> =
+        (0..steps.len()).filter(|&r| steps.int("is_slow", r) == Some(1)).map(|r| step_name(steps, r)).collect();
+    let counted = (0..steps.len())
+        .filter(|&r| {
+            let is_full = steps.int("is_partial", r) != Some(1) || int(summary, "full_count") == 0;
+            is_full || steps.int("is_slow", r) == Some(1)
+        })
+        .count() as i64;
+    let median = int(summary, "median_ns");
+    let mut sentence = match slow.len() {
+        1 => format!("Step {}{} takes {}", slow[0], of_rank(partials, rank), fmt_ns(int(summary, "slowest_ns"))),
+        n => format!(
+            "{} of {}{} are slow ({}), by {} together; the slowest, {}, takes {}",
+            n,
+            plural(counted as usize, "step"),
+            of_rank(partials, rank),
+            listed(&slow),
+            fmt_ns(lost),
+            name_of(summary),
+            fmt_ns(int(summary, "slowest_ns")),
+        ),
+    };
+    sentence.push_str(&format!(
+        ", {} longer than the median of {}",
+        fmt_ns(int(summary, "slowest_ns") - median),
+        fmt_ns(median)
+    ));
+    let mut certainty = Certainty::Measured;
+    // the slowest step of the rank, and who is slow by itself in it
+    if let Some(s) = own.iter().find(|s| is_slowest(s, summary)) {
+        let extent = match (s.ranks, s.slow.len()) {
+            (0 | 1, _) => String::new(),
+            (n, k) if k == n as usize => format!(" (slow on all {n} ranks)"),
+            (_, 1) => " (slow on this rank only)".to_string(),
+            (n, k) => format!(" (slow on {k} of {n} ranks)"),
+        };
+        sentence.push_str(&extent);
+        let (text, sure) = cause(&s.worst);
+        let speaker = if s.worst.rank == rank { String::new() } else { format!("rank {} has ", s.worst.rank) };
+        sentence.push_str(&format!(": {speaker}{text}"));
+        certainty = sure;
+    }
+    Some(Finding {
+        analysis: "steps",
+        ranks: vec![rank],
+        steps: slow,
+        cost_ns_per_step: lost / counted.max(1),
+        share_of_step: share.map(|s| s / 100.0),
+        certainty,
+        sentence: capital(&sentence),
+        table: SlowSteps::SPEC.name,
+    })
+}
+
+/// Whether it is the longest step of the summary's rank.
+fn is_slowest(s: &SlowStep, summary: &Batch) -> bool {
+    let column = if s.joined_by == "label" { "slowest_label" } else { "slowest_step" };
+    summary.int(column, 0) == Some(s.key)
+}
+
+fn of_rank(partials: &[Partial], rank: u32) -> String {
+    if partials.len() > 1 { format!(" of rank {rank}") } else { String::new() }
+}
+
+fn name_of(summary: &Batch) -> String {
+    match summary.int("slowest_label", 0) {
+        Some(label) => label.to_string(),
+        None => format!("@{}", summary.int("slowest_step", 0).unwrap_or(0)),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    let shown = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
