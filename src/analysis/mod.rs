@@ -13,6 +13,7 @@ mod idle_report;
 pub mod inventory;
 pub mod kernels;
 pub mod overlap;
+pub mod patterns;
 pub mod population;
 pub mod registry;
 pub mod settings;

@@ -1,4 +1,5 @@
-//! `--compat hta`: Meta's Holistic Trace Analysis 0.5.0, its loader and four of its analyses.
+//! `--compat hta`: Meta's Holistic Trace Analysis 0.5.0, its loader and four of its analyses
+//! (a fifth is in `hta_sequences`).
 //!
 //! Reproduced on purpose, because its figures exist only with them: whole microseconds (starts rounded
 //! up, ends down, so that a length can become -1), classes by name, every row with a stream as GPU work,
@@ -81,25 +82,27 @@ table! {
 
 /// A row of HTA's loaded table, whole microseconds.
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    id: u32,
-    ts: i64,
-    dur: i64,
-    stream: i64,
+pub(super) struct Row {
+    pub id: u32,
+    pub ts: i64,
+    pub dur: i64,
+    pub stream: i64,
     kind: Kind,
     /// Start of the launch call, where there is one.
     partner_ts: Option<i64>,
+    /// The launch call, where there is one.
+    pub partner: Option<u32>,
 }
 
 impl Row {
-    fn end(&self) -> i64 {
+    pub fn end(&self) -> i64 {
         self.ts + self.dur
     }
 }
 
 /// Class by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Computation,
     Communication,
     Memory,
@@ -123,6 +126,20 @@ fn kind_of(name: &str) -> Kind {
 
 /// HTA's loader: the GPU rows that its analyses see, in the order of the file.
 fn load(trace: &RankTrace) -> Vec<Row> {
+    load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+}
+
+/// A row with what decides whether it is kept.
+pub(super) struct Loaded {
+    pub row: Row,
+    pub correlation: i64,
+    /// It is the GPU side of a correlation.
+    pub linked: bool,
+    pub name: StrId,
+}
+
+/// HTA's loader: all rows that it keeps, in the order of the file.
+pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
     let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
@@ -133,12 +150,6 @@ fn load(trace: &RankTrace) -> Vec<Row> {
     let is_step: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
 
-    struct Loaded {
-        row: Row,
-        correlation: i64,
-        linked: bool,
-        name: StrId,
-    }
     let mut rows: Vec<Loaded> = Vec::new();
     for id in 0..c.len() {
         let row = id as u32;
@@ -165,7 +176,7 @@ fn load(trace: &RankTrace) -> Vec<Row> {
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
         let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
         rows.push(Loaded {
-            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None },
+            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
             correlation,
             linked,
             name,
@@ -173,12 +184,12 @@ fn load(trace: &RankTrace) -> Vec<Row> {
     }
 
     // the other side of a correlation; the last one in the file wins
-    let mut hosts: HashMap<i64, i64> = HashMap::new();
+    let mut hosts: HashMap<i64, (i64, u32)> = HashMap::new();
     for r in rows.iter().filter(|r| !r.linked && r.correlation != -1) {
-        hosts.insert(r.correlation, r.row.ts);
+        hosts.insert(r.correlation, (r.row.ts, r.row.id));
     }
     for r in rows.iter_mut().filter(|r| r.linked && r.correlation != -1) {
-        r.row.partner_ts = hosts.get(&r.correlation).copied();
+        (r.row.partner_ts, r.row.partner) = hosts.get(&r.correlation).copied().unzip();
     }
 
     // with two steps or more, what starts with the last one or later is dropped, and what it launched
@@ -205,7 +216,7 @@ fn load(trace: &RankTrace) -> Vec<Row> {
             .map(|(row, correlation, linked, name)| Loaded { row, correlation, linked, name })
             .collect();
     }
-    rows.into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+    rows
 }
 
 /// HTA's merge of rows: sorted by start, a new group where a row starts after all earlier ends. A row
@@ -421,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_row_of_length_minus_one_subtracts() {
-        let row = |ts, dur| Row { id: 0, ts, dur, stream: 7, kind: Kind::Computation, partner_ts: None };
+        let row = |ts, dur| Row { id: 0, ts, dur, stream: 7, kind: Kind::Computation, partner_ts: None, partner: None };
         let groups = merge([row(0, 10), row(20, -1), row(5, 10)].into_iter());
         assert_eq!(groups, [(0, 15), (20, 19)]);
         assert_eq!(length(&groups), 14);
