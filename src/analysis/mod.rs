@@ -23,6 +23,7 @@ pub mod launch_calls;
 mod launch_report;
 pub mod launches;
 pub mod overlap;
+pub mod patterns;
 pub mod population;
 pub mod queue;
 pub mod registry;

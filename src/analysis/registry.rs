@@ -19,6 +19,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::counters::CountersOf,
     &super::annotations::Annotations,
     &super::cupti::Cupti,
+    &super::patterns::Patterns,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

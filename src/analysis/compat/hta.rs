@@ -1,4 +1,5 @@
-//! `--compat hta`: Meta's Holistic Trace Analysis 0.5.0, its loader and four of its analyses.
+//! `--compat hta`: Meta's Holistic Trace Analysis 0.5.0, its loader and four of its analyses
+//! (a fifth is in `hta_sequences`).
 //!
 //! Reproduced on purpose, because its figures exist only with them: whole microseconds (starts rounded
 //! up, ends down, so that a length can become -1), classes by name, every row with a stream as GPU work,
@@ -89,6 +90,8 @@ pub(super) struct Row {
     pub kind: Kind,
     /// Start of the launch call, where there is one.
     pub partner_ts: Option<i64>,
+    /// The launch call, where there is one.
+    pub partner: Option<u32>,
 }
 
 impl Row {
@@ -175,7 +178,7 @@ pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
         let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
         rows.push(Loaded {
-            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None },
+            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
             correlation,
             linked,
             name,
@@ -183,12 +186,12 @@ pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     }
 
     // the other side of a correlation; the last one in the file wins
-    let mut hosts: HashMap<i64, i64> = HashMap::new();
+    let mut hosts: HashMap<i64, (i64, u32)> = HashMap::new();
     for r in rows.iter().filter(|r| !r.linked && r.correlation != -1) {
-        hosts.insert(r.correlation, r.row.ts);
+        hosts.insert(r.correlation, (r.row.ts, r.row.id));
     }
     for r in rows.iter_mut().filter(|r| r.linked && r.correlation != -1) {
-        r.row.partner_ts = hosts.get(&r.correlation).copied();
+        (r.row.partner_ts, r.row.partner) = hosts.get(&r.correlation).copied().unzip();
     }
 
     // with two steps or more, what starts with the last one or later is dropped, and what it launched
@@ -430,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_row_of_length_minus_one_subtracts() {
-        let row = |ts, dur| Row { id: 0, ts, dur, stream: 7, kind: Kind::Computation, partner_ts: None };
+        let row = |ts, dur| Row { id: 0, ts, dur, stream: 7, kind: Kind::Computation, partner_ts: None, partner: None };
         let groups = merge([row(0, 10), row(20, -1), row(5, 10)].into_iter());
         assert_eq!(groups, [(0, 15), (20, 19)]);
         assert_eq!(length(&groups), 14);

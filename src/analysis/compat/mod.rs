@@ -7,6 +7,7 @@ mod hta_statistics;
 pub mod hta_annotations;
 pub mod hta_cupti;
 pub mod hta_launches;
+pub mod hta_sequences;
 pub mod hta_stragglers;
 pub mod tracelens;
 

@@ -1,0 +1,124 @@
+//! Patterns: kernel sequences that repeat, on a stream and under operators, and what could be fused or
+//! captured as a CUDA graph.
+
+mod names;
+mod operators;
+pub mod repeat;
+mod report;
+mod stream;
+mod tables;
+
+use super::across::Job;
+use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::compat::hta_sequences;
+use super::settings::{Kind, Setting};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::TableSpec;
+use tables::{OperatorSequences, Repeats};
+
+pub(in crate::analysis) const OP: Setting = Setting {
+    stem: "patterns",
+    flag: "--op",
+    value: "NAME",
+    help: "Operator of operator_sequences, by its exact name; without one, those that no other contains",
+    kind: Kind::Text,
+};
+
+const OP_GLOB: Setting = Setting {
+    stem: "patterns",
+    flag: "--op-glob",
+    value: "GLOB",
+    help: "Operators of operator_sequences; * stands for any text, ? for any character",
+    kind: Kind::Text,
+};
+
+pub(in crate::analysis) const MIN_LENGTH: Setting = Setting {
+    stem: "patterns",
+    flag: "--min-length",
+    value: "N",
+    help: "Least kernels in a pattern; operator_sequences has all unless it is given",
+    kind: Kind::Count { default: 3, min: 1 },
+};
+
+const MIN_COUNT: Setting = Setting {
+    stem: "patterns",
+    flag: "--min-count",
+    value: "N",
+    help: "Least occurrences of a repeat",
+    kind: Kind::Count { default: 3, min: 2 },
+};
+
+const RANK_BY: Setting = Setting {
+    stem: "patterns",
+    flag: "--rank-by",
+    value: "KEY",
+    help: "Order of repeats: by GPU time, or by gaps inside (what fusing or a graph can save)",
+    kind: Kind::Choice(&["gpu", "gaps"]),
+};
+
+const BY: Setting = Setting {
+    stem: "patterns",
+    flag: "--by",
+    value: "KEYS",
+    help: "What makes kernels different beside their names: shape (grid and block)",
+    kind: Kind::Choices(&["shape"]),
+};
+
+pub struct Patterns;
+
+impl Analysis for Patterns {
+    fn stem(&self) -> &'static str {
+        "patterns"
+    }
+
+    fn title(&self) -> &'static str {
+        "kernel sequences that repeat, and their gaps and launches"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/patterns.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Repeats::SPEC, OperatorSequences::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_sequences::FrequentSequences::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        match options.compat {
+            Some(Compat::Hta) => return hta_sequences::sequences(trace, options),
+            Some(Compat::TraceLens) => return Mapped::default(),
+            None => {}
+        }
+        let repeats = tables::repeats(trace, options);
+        let sequences = operators::sequences(trace, options);
+        let reason = if trace.is_cpu_only() {
+            Some("no GPU activity")
+        } else if repeats.rows.is_empty() && sequences.rows.is_empty() {
+            Some("nothing repeats, and no launch lies under the operators asked for")
+        } else {
+            None
+        };
+        Mapped {
+            rows: vec![repeats.rows, sequences.rows],
+            partial: Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason },
+        }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            None => report::reduce(partials, options),
+        }
+    }
+}

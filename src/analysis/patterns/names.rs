@@ -1,0 +1,111 @@
+//! Names of kernels and operators as one text, and the operators that are asked for.
+
+use crate::analysis::kernels::clip;
+
+/// Names of a sequence that are written; a longer one shows its first and last.
+pub const SHOWN: usize = 64;
+
+/// Names joined by `|`. Of more than [`SHOWN`], those in the middle are counted: `...(1430 more)`.
+pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let n = names.len();
+    let hidden = if n > SHOWN { SHOWN / 2..n - SHOWN / 2 } else { 0..0 };
+    let mut out = String::new();
+    for (i, name) in names.enumerate() {
+        if hidden.contains(&i) && i > hidden.start {
+            continue;
+        }
+        if i > 0 {
+            out.push('|');
+        }
+        if hidden.contains(&i) {
+            out.push_str(&format!("...({} more)", hidden.len()));
+        } else {
+            out.push_str(name);
+        }
+    }
+    out
+}
+
+/// Few short names for a line of text.
+pub fn brief<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const NAMES: usize = 2;
+    let more = names.len().saturating_sub(NAMES);
+    let last_part = |name: &str| {
+        let short = crate::analysis::kernels::short_name(name);
+        clip(short.rsplit("::").next().unwrap_or(&short), 28)
+    };
+    let mut parts: Vec<String> = names.take(NAMES).map(last_part).collect();
+    if more > 0 {
+        parts.push("...".to_string());
+    }
+    parts.join(", ")
+}
+
+/// Which operators are asked for.
+pub enum Asked<'a> {
+    /// Those that no other operator contains.
+    Outermost,
+    Exact(&'a str),
+    Glob(&'a str),
+}
+
+impl Asked<'_> {
+    /// Whether an operator is asked for by its name.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Asked::Outermost => true,
+            Asked::Exact(text) => *text == name,
+            Asked::Glob(pattern) => glob(pattern, name),
+        }
+    }
+}
+
+/// Whether `text` is as `pattern` says: `*` is any text, `?` any character, the rest itself.
+fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // where to go on when what follows the last star does not fit: it takes one character more
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match retry {
+                Some((star, from)) => {
+                    retry = Some((star, from + 1));
+                    (p, t) = (star + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_fits_whole_names() {
+        assert!(glob("aten::*", "aten::mm") && glob("*mm", "aten::addmm") && glob("a*::?m", "aten::mm"));
+        assert!(!glob("aten::m", "aten::mm") && !glob("*add", "aten::addmm") && !glob("?", ""));
+        assert!(glob("*", "") && glob("**", "x") && glob("", ""));
+        assert!(!glob("", "x"));
+    }
+
+    #[test]
+    fn long_sequences_show_their_ends() {
+        let names: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
+        let text = joined(names.iter().map(String::as_str));
+        assert!(text.starts_with("k0|k1|") && text.ends_with("|k98|k99"));
+        assert!(text.contains("|k31|...(36 more)|k68|"));
+        assert_eq!(joined(names[..3].iter().map(String::as_str)), "k0|k1|k2");
+    }
+}

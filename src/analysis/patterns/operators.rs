@@ -1,0 +1,150 @@
+//! The table `operator_sequences`: what operators launched, by sequence.
+//!
+//! ```text
+//!   aten::linear    |.....................|           the instance: no operator asked for around it
+//!     aten::addmm     |..............|                inside it, also when asked for
+//!       launch           |=|  |=|
+//!   sequence             gemm, bias                   by start, on whatever stream
+//! ```
+
+use super::names::{Asked, brief, joined};
+use super::tables::{Made, OperatorSequenceRow, OperatorSequences};
+use super::{MIN_LENGTH, OP, OP_GLOB};
+use crate::analysis::api::Options;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::Text;
+use crate::model::strings::StrId;
+use crate::table;
+use crate::units::Ns;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+table! {
+    /// The sequences of a rank that the report prints.
+    pub struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
+        operator: Text, "", "operator";
+        names: Text, "", "first names, short";
+        length: u32, "", "activities";
+        count: u64, "", "instances";
+        op_dur_sum_ns: i64, "ns", "operators";
+        gpu_dur_sum_ns: i64, "ns", "activities";
+        first_latency_mean_ns: f64, "ns", "to the first";
+        hidden: u64, "", "sequences of the rank without a row here";
+    }
+}
+
+/// Instances of one operator with one sequence.
+#[derive(Default)]
+struct Group {
+    count: u64,
+    op_ns: Ns,
+    gpu_ns: Ns,
+    latency_ns: Ns,
+    steps: Vec<u32>,
+    /// First start and event of an instance.
+    first: Option<(Ns, u32)>,
+}
+
+pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
+    let s = &options.settings;
+    let asked = match (s.text(&OP), s.text(&OP_GLOB)) {
+        (Some(name), _) => Asked::Exact(name),
+        (None, Some(pattern)) => Asked::Glob(pattern),
+        (None, None) => Asked::Outermost,
+    };
+    let least = if s.is_given(&MIN_LENGTH) { s.count(&MIN_LENGTH) } else { 1 };
+    let mut groups: BTreeMap<(StrId, Vec<StrId>), Group> = BTreeMap::new();
+    for (op, own) in instances(trace, &asked) {
+        if (own.len() as u64) < least {
+            continue;
+        }
+        let of = || own.iter().map(|&i| &trace.activities[i as usize]);
+        let key = (trace.columns.name[op as usize], of().map(|a| a.name).collect());
+        let g = groups.entry(key).or_default();
+        let span = trace.span(op);
+        g.count += 1;
+        g.op_ns += span.len();
+        g.gpu_ns += of().map(|a| a.span.len()).sum::<Ns>();
+        let latency = of().next().and_then(|a| Some(a.span.start - trace.span(a.launch?).start));
+        g.latency_ns += latency.unwrap_or(0).max(0);
+        g.steps.extend(of().filter_map(|a| a.step));
+        g.steps.sort_unstable();
+        g.steps.dedup();
+        let first = (span.start, op);
+        g.first = Some(g.first.map_or(first, |f| f.min(first)));
+    }
+    let mut rows: Vec<((StrId, Vec<StrId>), Group)> = groups.into_iter().collect();
+    rows.sort_by_key(|((op, _), g)| (Reverse(g.gpu_ns), trace.text(*op), g.first));
+    let wanted = options.wants(OperatorSequences::SPEC);
+    let (mut table, mut top) = (OperatorSequences::default(), TopSequences::default());
+    let total = rows.len();
+    for (place, ((op, names), g)) in rows.into_iter().enumerate() {
+        let names = || names.iter().map(|n| trace.text(*n));
+        let (first_ts_ns, first_event_id) = g.first.unwrap_or_default();
+        let (operator, length) = (trace.text(op), names().len() as u32);
+        let first_latency_mean_ns = g.latency_ns as f64 / g.count as f64;
+        let shown = options.top.min(total);
+        if place < shown {
+            top.push(TopSequenceRow {
+                operator,
+                names: &brief(names()),
+                length,
+                count: g.count,
+                op_dur_sum_ns: g.op_ns,
+                gpu_dur_sum_ns: g.gpu_ns,
+                first_latency_mean_ns,
+                hidden: (total - shown) as u64,
+            });
+        }
+        if wanted {
+            table.push(OperatorSequenceRow {
+                rank: trace.rank,
+                operator,
+                sequence: &joined(names()),
+                length,
+                count: g.count,
+                op_dur_sum_ns: g.op_ns,
+                gpu_dur_sum_ns: g.gpu_ns,
+                first_latency_mean_ns,
+                steps: g.steps.len() as u32,
+                first_ts_ns,
+                first_event_id,
+            });
+        }
+    }
+    Made { rows: table.finish(), top: top.finish() }
+}
+
+/// The outermost operators asked for that launched something, with the activities launched below them,
+/// by (start, event).
+fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
+    let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
+    let is_asked = |row: u32| {
+        trace.classes[row as usize] == crate::model::category::Class::HostOp
+            && matches.get(trace.columns.name[row as usize].0 as usize) == Some(&true)
+    };
+    // the outermost asked-for operator at or around an event, for all events met so far
+    let mut known: HashMap<u32, Option<u32>> = HashMap::new();
+    let mut path: Vec<u32> = Vec::new();
+    let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (i, a) in trace.activities.iter().enumerate() {
+        let mut at = a.op;
+        let mut outermost = None;
+        while let Some(row) = at {
+            if let Some(&answer) = known.get(&row) {
+                outermost = answer;
+                break;
+            }
+            path.push(row);
+            at = trace.stacks.parent[row as usize];
+        }
+        while let Some(row) = path.pop() {
+            outermost = outermost.or(is_asked(row).then_some(row));
+            known.insert(row, outermost);
+        }
+        if let Some(op) = outermost {
+            found.entry(op).or_default().push(i as u32);
+        }
+    }
+    found
+}

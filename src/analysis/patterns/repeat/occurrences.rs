@@ -1,0 +1,177 @@
+//! Where patterns occur: positions from left to right, each taken that starts after the end of the last.
+//!
+//! ```text
+//!   text    a b a b a x a b a        positions of aba: 0, 2, 6
+//!   taken   [...]     . [...]        0 and 6
+//! ```
+//!
+//! The text is walked once for all candidates: at each position those that begin there, a chain of
+//! prefixes, each with the end of its last taken occurrence. So nothing is sorted.
+//!
+//! A string that is no loop overlaps itself by less than half, so its places are at most 2 n / length, and
+//! texts of every kind met so far have places of the order of n log n in all. A text can be built with
+//! more (many copies of a block, each changed elsewhere); so the places visited are bounded by a
+//! multiple of the text's length, and strings that cover little are left out first, and counted.
+
+use super::Least;
+use super::candidates::Candidate;
+use super::lcp::Sorted;
+use super::prefixes::Prefixes;
+use super::rotation::one_of_rotations;
+use std::cmp::Reverse;
+
+/// Places that may be visited, per position of the text and at least.
+const PLACES_PER_POSITION: u64 = 64;
+const PLACES: u64 = 1 << 22;
+
+/// One pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pattern {
+    pub(super) at: Candidate,
+    /// Start of the first occurrence.
+    pub first: u32,
+    /// Occurrences that do not overlap.
+    pub count: u32,
+    /// Sum of the weights of all symbols in them.
+    pub weight: i64,
+    /// Where its starts are in `Repeats::positions`.
+    from: u32,
+}
+
+impl Pattern {
+    /// Symbols.
+    pub fn length(&self) -> u32 {
+        self.at.length
+    }
+}
+
+/// The patterns of a text.
+pub struct Repeats {
+    pub patterns: Vec<Pattern>,
+    /// Starts of taken occurrences, pattern by pattern.
+    positions: Vec<u32>,
+    pub(super) sorted: Sorted,
+    /// Strings that were not looked up because of the bound on work; 0 but for texts made for it.
+    pub left_out: usize,
+}
+
+impl Repeats {
+    /// Starts of the pattern's taken occurrences, in order.
+    pub fn taken(&self, pattern: &Pattern) -> &[u32] {
+        &self.positions[pattern.from as usize..][..pattern.count as usize]
+    }
+}
+
+pub fn occurrences(
+    text: &[u32],
+    weights: &[i64],
+    sorted: Sorted,
+    mut candidates: Vec<Candidate>,
+    least: Least,
+) -> Repeats {
+    let left_out = keep_within_bound(text.len(), &mut candidates);
+    let mut before = Vec::with_capacity(weights.len() + 1);
+    let mut sum = 0i64;
+    before.push(0);
+    for w in weights {
+        sum += w;
+        before.push(sum);
+    }
+    let mut patterns: Vec<Pattern> =
+        candidates.iter().map(|&at| Pattern { at, first: 0, count: 0, weight: 0, from: 0 }).collect();
+    let walked = walk(&sorted, &candidates, |w: &mut Found, length, i| {
+        if w.count == 0 {
+            w.first = i;
+        }
+        w.count += 1;
+        w.weight += before[(i + length) as usize] - before[i as usize];
+    });
+    for (p, w) in patterns.iter_mut().zip(walked) {
+        (p.first, p.count, p.weight) = (w.first, w.count, w.weight);
+    }
+    patterns.retain(|p| p.count >= least.count);
+    one_of_rotations(text, &mut patterns);
+
+    let kept: Vec<Candidate> = patterns.iter().map(|p| p.at).collect();
+    let mut room = 0;
+    for p in &mut patterns {
+        p.from = room;
+        room += p.count;
+    }
+    let mut positions = vec![0; room as usize];
+    let mut next = patterns.iter().map(|p| p.from);
+    walk_from(
+        &sorted,
+        &kept,
+        || next.next().unwrap_or(0),
+        |slot: &mut u32, _, i| {
+            positions[*slot as usize] = i;
+            *slot += 1;
+        },
+    );
+    Repeats { patterns, positions, sorted, left_out }
+}
+
+/// What the first walk finds of a candidate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    first: u32,
+    count: u32,
+    weight: i64,
+}
+
+fn walk<T: Default>(sorted: &Sorted, candidates: &[Candidate], take: impl FnMut(&mut T, u32, u32)) -> Vec<T> {
+    walk_from(sorted, candidates, T::default, take)
+}
+
+/// Calls `take(state, length, i)` for each occurrence of a candidate that is taken, in order of position;
+/// the candidates' states, which `state` makes, come back in their order.
+fn walk_from<T>(
+    sorted: &Sorted,
+    candidates: &[Candidate],
+    mut state: impl FnMut() -> T,
+    mut take: impl FnMut(&mut T, u32, u32),
+) -> Vec<T> {
+    /// All that one step needs, side by side.
+    struct Open<T> {
+        shorter: u32,
+        length: u32,
+        free: u32,
+        state: T,
+    }
+    let prefixes = Prefixes::new(sorted, candidates);
+    let open = candidates.iter().zip(prefixes.shorter());
+    let mut open: Vec<Open<T>> =
+        open.map(|(c, shorter)| Open { shorter, length: c.length, free: 0, state: state() }).collect();
+    for (i, &rank) in sorted.rank.iter().enumerate() {
+        let i = i as u32;
+        let mut k = prefixes.longest(rank);
+        while let Some(o) = open.get_mut(k as usize) {
+            if i >= o.free {
+                o.free = i + o.length;
+                take(&mut o.state, o.length, i);
+            }
+            k = o.shorter;
+        }
+    }
+    open.into_iter().map(|o| o.state).collect()
+}
+
+/// Drops the candidates beyond the bound on places, those that can cover least first; says how many.
+fn keep_within_bound(n: usize, candidates: &mut Vec<Candidate>) -> usize {
+    let bound = (n as u64 * PLACES_PER_POSITION).max(PLACES);
+    if candidates.iter().map(|c| u64::from(c.places())).sum::<u64>() <= bound {
+        return 0;
+    }
+    let covers = |c: &Candidate| (u64::from(c.places()) * u64::from(c.length)).min(n as u64);
+    candidates.sort_unstable_by_key(|c| (Reverse((covers(c), c.length)), *c));
+    let mut visited = 0;
+    let within = |c: &&Candidate| {
+        visited += u64::from(c.places());
+        visited <= bound
+    };
+    let kept = candidates.iter().take_while(within).count();
+    let left_out = candidates.len() - kept;
+    candidates.truncate(kept);
+    left_out
+}

@@ -1,0 +1,86 @@
+//! All runs of a text: maximal stretches that repeat with a period, two rounds or more.
+//!
+//! ```text
+//!   text   x a b a b a b y          run [1, 7) with period 2
+//! ```
+//!
+//! By the runs theorem (Bannai et al.) there are fewer runs than positions, and each holds a position
+//! whose longest Lyndon word, under the order of symbols or its reverse, is one period long. The longest
+//! Lyndon word at a position ends where the next smaller suffix begins, which the ranks say. So one pair
+//! of suffixes per position and order is compared, to the right and to the left.
+
+use super::lcp::Sorted;
+
+/// A run, by the rank of the suffix at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    pub rank: u32,
+    pub length: u32,
+    /// The smallest period, at most half the length.
+    pub period: u32,
+}
+
+/// Runs of at least `least` symbols, in order of rank; some twice.
+pub fn runs(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Run> {
+    let mut all = Vec::new();
+    next_where(&sorted.rank, |next, own| next < own, |i, j| all.extend(run(text, sorted, i, j)));
+    next_where(&sorted.rank, |next, own| next > own, |i, j| all.extend(run(text, sorted, i, j)));
+    all.retain(|r| r.length >= least);
+    all.sort_unstable();
+    all
+}
+
+/// Calls `found(i, j)` with the first `j` after each `i` whose rank is so to that of `i`, where there is one.
+fn next_where(rank: &[u32], so: impl Fn(u32, u32) -> bool, mut found: impl FnMut(usize, usize)) {
+    let mut open: Vec<u32> = Vec::new();
+    for (j, &own) in rank.iter().enumerate() {
+        while let Some(&i) = open.last().filter(|i| so(own, rank[**i as usize])) {
+            open.pop();
+            found(i as usize, j);
+        }
+        open.push(j as u32);
+    }
+}
+
+/// The run with the Lyndon word `[i, j)` as its first root, if there is one.
+fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
+    if text[i] != text[j] {
+        return None;
+    }
+    let period = j - i;
+    let right = sorted.agree(text, i, j);
+    let left = agree_before(text, sorted, i, j);
+    // with a whole round before it, this is not the first root of the run
+    (left < period && left + right >= period).then(|| Run {
+        rank: sorted.rank[i - left],
+        length: (left + period + right) as u32,
+        period: period as u32,
+    })
+}
+
+/// Symbols before `i` and before `j` that are equal, from the right; exact below `j - i`, else at least that.
+fn agree_before(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> usize {
+    const DIRECT: usize = 16;
+    let most = i.min(j - i);
+    let direct = (1..=most.min(DIRECT)).take_while(|k| text[i - k] == text[j - k]).count();
+    if direct < most.min(DIRECT) {
+        return direct;
+    }
+    // a stretch of k before both is equal when k positions earlier at least k symbols agree
+    let equal = |k: usize| sorted.agree(text, i - k, j - k) >= k;
+    let (mut known, mut step) = (direct, DIRECT);
+    while known < most {
+        let k = (known + step).min(most);
+        if !equal(k) {
+            let (mut low, mut high) = (known, k);
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if equal(middle) { low = middle } else { high = middle }
+            }
+            return low;
+        }
+        known = k;
+        step *= 2;
+    }
+    known
+}

@@ -1,0 +1,183 @@
+//! Against a search that follows the definitions word by word.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// String, taken positions and parent string of every pattern, the slow way.
+type Found = BTreeMap<Vec<u32>, (Vec<u32>, Option<Vec<u32>>)>;
+
+fn places(text: &[u32], w: &[u32]) -> Vec<u32> {
+    (0..text.len()).filter(|&i| text[i..].starts_with(w)).map(|i| i as u32).collect()
+}
+
+fn taken(text: &[u32], w: &[u32]) -> Vec<u32> {
+    let mut free = 0;
+    let take = |i: &u32| {
+        let free_now = *i >= free;
+        free = if free_now { i + w.len() as u32 } else { free };
+        free_now
+    };
+    places(text, w).into_iter().filter(take).collect()
+}
+
+fn is_maximal_repeat(text: &[u32], w: &[u32]) -> bool {
+    let count = places(text, w).len();
+    let symbols: BTreeSet<u32> = text.iter().copied().collect();
+    count >= 2
+        && symbols.iter().all(|&s| {
+            let (left, right) = ([&[s], w].concat(), [w, &[s]].concat());
+            places(text, &left).len() < count && places(text, &right).len() < count
+        })
+}
+
+fn root(w: &[u32]) -> &[u32] {
+    let is_period = |p: &usize| w[*p..] == w[..w.len() - p];
+    let p = (1..=w.len() / 2).find(is_period).unwrap_or(w.len());
+    &w[..p]
+}
+
+fn rank(text: &[u32], weights: &[i64], w: &[u32]) -> (i64, usize, u32) {
+    let at = taken(text, w);
+    let weight: i64 = at.iter().flat_map(|&i| &weights[i as usize..i as usize + w.len()]).sum();
+    (-weight, w.len(), at[0])
+}
+
+fn slow(text: &[u32], weights: &[i64], least: Least) -> Found {
+    let n = text.len();
+    let all: BTreeSet<&[u32]> =
+        (0..n).flat_map(|i| (i + 1..=n).map(move |j| (i, j))).map(|(i, j)| &text[i..j]).collect();
+    let repeats = all.into_iter().filter(|w| is_maximal_repeat(text, w));
+    let roots: BTreeSet<&[u32]> = repeats.map(root).collect();
+    let kept =
+        roots.into_iter().filter(|w| w.len() >= least.length as usize && taken(text, w).len() >= least.count as usize);
+    let mut best: BTreeMap<Vec<u32>, &[u32]> = BTreeMap::new();
+    for w in kept {
+        let turned = (0..w.len()).map(|k| [&w[k..], &w[..k]].concat()).min().unwrap_or_default();
+        let slot = best.entry(turned).or_insert(w);
+        if rank(text, weights, w) < rank(text, weights, slot) {
+            *slot = w;
+        }
+    }
+    let mut ranked: Vec<&[u32]> = best.into_values().collect();
+    ranked.sort_by_key(|w| rank(text, weights, w));
+    let parent = |w: &[u32]| {
+        let holds = |p: &&&[u32]| **p != w && p.windows(w.len()).any(|x| x == w);
+        ranked.iter().find(holds).map(|p| p.to_vec())
+    };
+    ranked.iter().map(|w| (w.to_vec(), (taken(text, w), parent(w)))).collect()
+}
+
+fn fast(text: &[u32], weights: &[i64], least: Least) -> Found {
+    let all = repeats(text, weights, least);
+    let word = |p: &Pattern| text[p.first as usize..][..p.length() as usize].to_vec();
+    let mut ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
+    ranking.sort_by_key(|&k| {
+        let p = &all.patterns[k as usize];
+        (-p.weight, p.length(), p.first)
+    });
+    let parents = parents(&all, &ranking);
+    let found: Vec<_> = all
+        .patterns
+        .iter()
+        .zip(parents)
+        .map(|(p, up)| (word(p), (all.taken(p).to_vec(), up.map(|k| word(&all.patterns[k as usize])))))
+        .collect();
+    assert_eq!(all.left_out, 0);
+    let count = found.len();
+    let map: Found = found.into_iter().collect();
+    assert_eq!(map.len(), count, "a pattern twice in {text:?}");
+    map
+}
+
+fn words(text: &str) -> Vec<u32> {
+    text.bytes().map(u32::from).collect()
+}
+
+fn names(text: &str, length: u32, count: u32) -> Vec<(String, Vec<u32>)> {
+    let text = words(text);
+    let show = |w: Vec<u32>| w.into_iter().filter_map(char::from_u32).collect();
+    fast(&text, &vec![1; text.len()], Least { length, count }).into_iter().map(|(w, (at, _))| (show(w), at)).collect()
+}
+
+#[test]
+fn what_occurs_three_times_is_found_where_it_occurs() {
+    assert_eq!(names("abcxabcyabcz", 3, 3), [("abc".to_string(), vec![0, 4, 8])]);
+}
+
+#[test]
+fn a_loop_is_reported_as_its_body() {
+    assert_eq!(names("abcabcabcabc", 3, 3), [("abc".to_string(), vec![0, 3, 6, 9])]);
+    // three rounds and a part of the fourth: the body is still the longest loop's period
+    assert_eq!(names("xabcabcabcaby", 3, 3), [("abc".to_string(), vec![1, 4, 7])]);
+    assert_eq!(names("aaaaaaaa", 1, 3), [("a".to_string(), (0..8).collect())]);
+}
+
+#[test]
+fn a_body_that_is_too_short_is_not_reported_in_multiples() {
+    assert_eq!(names("abababababab", 3, 2), []);
+}
+
+#[test]
+fn rotations_are_one_pattern() {
+    // two loops of one body, begun at different places
+    assert_eq!(names("abcabcabcabcxbcabcabcay", 3, 3), [("abc".to_string(), vec![0, 3, 6, 9, 15, 18])]);
+}
+
+#[test]
+fn a_text_without_repeats_gives_none() {
+    assert_eq!(names("abcdefgh", 1, 2), []);
+    assert_eq!(names("", 1, 1), []);
+    assert_eq!(names("a", 1, 1), []);
+}
+
+#[test]
+fn a_part_names_the_first_ranked_pattern_that_contains_it() {
+    let text = words("abcdXabcdYabcdZbcPbcQ");
+    let found = fast(&text, &vec![1; text.len()], Least { length: 2, count: 3 });
+    let parents: Vec<_> = found.iter().map(|(w, (_, up))| (w.clone(), up.clone())).collect();
+    assert_eq!(parents, [(words("abcd"), None), (words("bc"), Some(words("abcd")))]);
+}
+
+fn text() -> impl Strategy<Value = Vec<u32>> {
+    let plain = prop::collection::vec(0u32..4, 0..28);
+    let two = prop::collection::vec(0u32..2, 0..28);
+    // words in a row, so that loops and nested repeats are frequent
+    let made = (prop::collection::vec(0u32..3, 1..6), prop::collection::vec((0usize..3, 0u32..3), 0..12)).prop_map(
+        |(word, parts)| {
+            let mut out = Vec::new();
+            for (kind, symbol) in parts {
+                match kind {
+                    0 => out.push(symbol),
+                    1 => out.extend_from_slice(&word),
+                    _ => out.extend(word.iter().skip(symbol as usize)),
+                }
+            }
+            out.truncate(40);
+            out
+        },
+    );
+    prop_oneof![plain, two, made]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn patterns_are_those_of_a_quadratic_search(
+        text in text(),
+        weights in prop::collection::vec(0i64..5, 40),
+        length in 1u32..4,
+        count in 1u32..4,
+    ) {
+        let least = Least { length, count };
+        let weights = &weights[..text.len()];
+        prop_assert_eq!(fast(&text, weights, least), slow(&text, weights, least));
+    }
+
+    #[test]
+    fn suffixes_are_sorted(text in prop::collection::vec(0u32..3, 0..60)) {
+        let mut want: Vec<u32> = (0..text.len() as u32).collect();
+        want.sort_by_key(|&i| &text[i as usize..]);
+        prop_assert_eq!(suffix_array::suffix_array(&text), want);
+    }
+}

@@ -1,0 +1,338 @@
+//! The table `repeats`: every repeated pattern of every stream, measured.
+
+use super::names::{brief, joined};
+use super::repeat::{self, Least};
+use super::stream::{Launched, Stream, streams};
+use super::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
+use crate::analysis::api::Options;
+use crate::model::args::Arg;
+use crate::model::interval::Union;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, Text};
+use crate::table;
+use crate::units::{Ns, Span, percent};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+table! {
+    /// A sequence of kernels, copies and sets that one stream ran several times; a loop is its body.
+    pub struct Repeats, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream, where recorded";
+        pattern_id: u32, "", "place in this order, from 0";
+        length: u32, "", "activities in one occurrence";
+        count: u64, "", "occurrences that do not overlap";
+        names: Text, "", "names joined by |; of more than 64 the first and last 32";
+        gpu_ns: i64, "ns", "sum of durations in all occurrences";
+        covered_pct: Option<f64>, "%", "of the sum of durations on the stream";
+        extent_ns: i64, "ns", "sum of last end - first start";
+        busy_ns: i64, "ns", "part of it in which the stream ran something";
+        gap_ns: i64, "ns", "part of it in which the stream ran nothing";
+        idle_ns: i64, "ns", "part of gap_ns in which no stream of the device ran anything";
+        launch_count: Option<f64>, "", "launch calls per occurrence; null where none is recorded";
+        launch_cpu_ns: Option<f64>, "ns", "time in these calls per occurrence";
+        unlinked_count: u64, "", "activities without a launch record, in all occurrences";
+        graph_pct: Option<f64>, "%", "occurrences that lie in one graph launch";
+        steps: u32, "", "steps that launched any of it";
+        first_ts_ns: i64, "ns", "start of the first occurrence";
+        first_event_id: u32, "", "event that begins it, as in `events`";
+        parent: Option<u32>, "", "first pattern in this order that contains this one";
+    }
+}
+
+table! {
+    /// A sequence of activities launched under an operator, with how often it was so.
+    pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, first_event_id" {
+        rank: u32, "", "rank";
+        operator: Text, "", "operator";
+        sequence: Text, "", "names of the activities by start, joined by |; of more than 64 the first and last 32";
+        length: u32, "", "activities";
+        count: u64, "", "instances of the operator with this sequence";
+        op_dur_sum_ns: i64, "ns", "sum of the operators' durations";
+        gpu_dur_sum_ns: i64, "ns", "sum of the activities' durations";
+        first_latency_mean_ns: f64, "ns", "mean time from the call to the start of the first activity, not below 0";
+        steps: u32, "", "steps that launched any of it";
+        first_ts_ns: i64, "ns", "start of the first instance";
+        first_event_id: u32, "", "event of the first instance, as in `events`";
+    }
+}
+
+table! {
+    /// The patterns of a rank that the report may print.
+    pub struct TopRepeats, TopRepeatRow = "patterns_top_repeats" by "pattern_id" {
+        pattern_id: u32, "", "place in order";
+        device: Option<i64>, "", "device";
+        stream: Option<i64>, "", "stream";
+        length: u32, "", "activities";
+        count: u64, "", "occurrences";
+        names: Text, "", "first names, short";
+        gpu_ns: i64, "ns", "sum of durations";
+        covered_pct: Option<f64>, "%", "of the stream";
+        gap_ns: i64, "ns", "gaps";
+        idle_ns: i64, "ns", "gaps of the device";
+        launch_count: Option<f64>, "", "per occurrence";
+        launch_cpu_ns: Option<f64>, "ns", "per occurrence";
+        graph_pct: Option<f64>, "%", "in a graph";
+        steps: u32, "", "steps";
+        step_ns: Option<i64>, "ns", "mean length of the rank's full steps";
+        is_shown: bool, "", "among the first that say something new; else the one that idles most";
+        hidden: u64, "", "patterns of the rank without a row here";
+    }
+}
+
+/// A table's rows and what the report needs of them.
+pub struct Made {
+    pub rows: Batch,
+    pub top: Batch,
+}
+
+/// One row of `repeats` before it is written.
+struct Measured {
+    stream: usize,
+    /// Index among the stream's patterns.
+    pattern: usize,
+    /// The first occurrence.
+    first: Range<usize>,
+    count: u64,
+    gpu: Ns,
+    extent: Ns,
+    busy: Ns,
+    idle: Ns,
+    launched: Launched,
+    graphs: u64,
+    steps: u32,
+}
+
+impl Measured {
+    fn length(&self) -> u32 {
+        self.first.len() as u32
+    }
+
+    fn gap(&self) -> Ns {
+        self.extent - self.busy
+    }
+
+    /// A sum as a mean over occurrences; `None` where no launch is recorded.
+    fn per_occurrence(&self, sum: f64) -> Option<f64> {
+        (self.launched.calls > 0).then(|| sum / self.count as f64)
+    }
+}
+
+pub fn repeats(trace: &RankTrace, options: &Options) -> Made {
+    let by_shape = options.settings.has(&BY, "shape");
+    let asked = |setting| u32::try_from(options.settings.count(setting)).unwrap_or(u32::MAX);
+    let least = Least { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
+    let by_gaps = options.settings.text(&RANK_BY) == Some("gaps");
+    let is_graph: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("GraphLaunch")).collect();
+
+    let mut all: Vec<Stream> = Vec::new();
+    let mut found: Vec<repeat::Repeats> = Vec::new();
+    let mut rows: Vec<Measured> = Vec::new();
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let device_busy = work.timeline.busy();
+        for stream in streams(trace, work, by_shape) {
+            let repeats = repeat::repeats(&stream.symbols, &stream.durs, least);
+            for k in 0..repeats.patterns.len() {
+                rows.push(Measured {
+                    stream: all.len(),
+                    ..measure(trace, &stream, &device_busy, &is_graph, &repeats, k)
+                });
+            }
+            all.push(stream);
+            found.push(repeats);
+        }
+    }
+    rows.sort_by_key(|m| {
+        let key = if by_gaps { m.gap() } else { m.gpu };
+        let start = all[m.stream].activities[m.first.start].span.start;
+        (Reverse(key), m.length(), start, m.stream)
+    });
+    let parents = parents(&rows, &found);
+    write(trace, options, by_shape, &all, &rows, &parents)
+}
+
+fn measure(
+    trace: &RankTrace,
+    stream: &Stream,
+    device_busy: &Union,
+    is_graph: &[bool],
+    repeats: &repeat::Repeats,
+    k: usize,
+) -> Measured {
+    let pattern = &repeats.patterns[k];
+    let length = pattern.length() as usize;
+    let at = |i: u32| i as usize..i as usize + length;
+    let mut m = Measured {
+        stream: 0,
+        pattern: k,
+        first: at(pattern.first),
+        count: u64::from(pattern.count),
+        gpu: pattern.weight,
+        extent: 0,
+        busy: 0,
+        idle: 0,
+        launched: Launched::default(),
+        graphs: 0,
+        steps: 0,
+    };
+    let mut steps: Vec<u32> = Vec::new();
+    for occurrence in repeats.taken(pattern).iter().map(|&i| at(i)) {
+        let span: Span = stream.extent(&occurrence);
+        m.extent += span.len();
+        m.busy += stream.busy_in(span);
+        m.idle += span.len() - device_busy.len_in(span);
+        let l = stream.launched(trace, &occurrence);
+        m.launched.calls += l.calls;
+        m.launched.cpu_ns += l.cpu_ns;
+        m.launched.unlinked += l.unlinked;
+        let of_graph = |row: u32| is_graph.get(trace.columns.name[row as usize].0 as usize) == Some(&true);
+        let first = stream.activities[occurrence.start].launch;
+        m.graphs += u64::from(l.calls == 1 && l.unlinked == 0 && first.is_some_and(of_graph));
+        for step in stream.steps(&occurrence) {
+            if steps.last() != Some(&step) {
+                steps.push(step);
+            }
+        }
+    }
+    steps.sort_unstable();
+    steps.dedup();
+    m.steps = steps.len() as u32;
+    m
+}
+
+/// For each row the first row whose pattern contains its own.
+fn parents(rows: &[Measured], found: &[repeat::Repeats]) -> Vec<Option<u32>> {
+    let mut parents = vec![None; rows.len()];
+    for (s, repeats) in found.iter().enumerate() {
+        let own: Vec<u32> = (0..rows.len() as u32).filter(|&r| rows[r as usize].stream == s).collect();
+        let ranking: Vec<u32> = own.iter().map(|&r| rows[r as usize].pattern as u32).collect();
+        let mut row_of = vec![0u32; ranking.len()];
+        for (&row, &pattern) in own.iter().zip(&ranking) {
+            row_of[pattern as usize] = row;
+        }
+        for (pattern, parent) in repeat::parents(repeats, &ranking).into_iter().enumerate() {
+            parents[row_of[pattern] as usize] = parent.map(|p| row_of[p as usize]);
+        }
+    }
+    parents
+}
+
+fn write(
+    trace: &RankTrace,
+    options: &Options,
+    by_shape: bool,
+    all: &[Stream],
+    rows: &[Measured],
+    parents: &[Option<u32>],
+) -> Made {
+    let shown = shown(options.top, rows, parents);
+    let step_ns = mean_step(trace);
+    let sums: Vec<Ns> = all.iter().map(|s| s.durs.iter().sum()).collect();
+    let args = &trace.columns.args;
+    let wanted = options.wants(Repeats::SPEC);
+    let (mut table, mut top) = (Repeats::default(), TopRepeats::default());
+    for (id, (m, parent)) in rows.iter().zip(parents).enumerate() {
+        let stream = &all[m.stream];
+        let first = stream.activities[m.first.start];
+        let covered_pct = percent(m.gpu, sums[m.stream]);
+        let launch_count = m.per_occurrence(m.launched.calls as f64);
+        let launch_cpu_ns = m.per_occurrence(m.launched.cpu_ns as f64);
+        let graph_pct = percent(m.graphs as i64, m.count as i64);
+        let pattern_id = id as u32;
+        let own = &stream.activities[m.first.clone()];
+        if let Some(is_shown) = shown.iter().find(|s| s.0 == pattern_id).map(|s| s.1) {
+            top.push(TopRepeatRow {
+                pattern_id,
+                device: stream.device,
+                stream: stream.stream,
+                length: m.length(),
+                count: m.count,
+                names: &brief(own.iter().map(|a| trace.text(a.name))),
+                gpu_ns: m.gpu,
+                covered_pct,
+                gap_ns: m.gap(),
+                idle_ns: m.idle,
+                launch_count,
+                launch_cpu_ns,
+                graph_pct,
+                steps: m.steps,
+                step_ns,
+                is_shown,
+                hidden: (rows.len() - shown.iter().filter(|s| s.1).count()) as u64,
+            });
+        }
+        if !wanted {
+            continue;
+        }
+        let named: Vec<String> = if by_shape {
+            let shape = |arg, row| args.text(arg, row).map_or("-", |t| trace.text(t));
+            own.iter()
+                .map(|a| format!("{} <{}, {}>", trace.text(a.name), shape(Arg::Grid, a.row), shape(Arg::Block, a.row)))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let names = match by_shape {
+            true => joined(named.iter().map(String::as_str)),
+            false => joined(own.iter().map(|a| trace.text(a.name))),
+        };
+        table.push(RepeatRow {
+            rank: trace.rank,
+            device: stream.device,
+            stream: stream.stream,
+            pattern_id,
+            length: m.length(),
+            count: m.count,
+            names: &names,
+            gpu_ns: m.gpu,
+            covered_pct,
+            extent_ns: m.extent,
+            busy_ns: m.busy,
+            gap_ns: m.gap(),
+            idle_ns: m.idle,
+            launch_count,
+            launch_cpu_ns,
+            unlinked_count: m.launched.unlinked,
+            graph_pct,
+            steps: m.steps,
+            first_ts_ns: first.span.start,
+            first_event_id: first.row,
+            parent: *parent,
+        });
+    }
+    Made { rows: table.finish(), top: top.finish() }
+}
+
+/// Shortest graph or fusion that a sentence suggests: this share of its occurrences may be in a graph already, percent.
+pub const GRAPH_DONE_PCT: f64 = 50.0;
+
+/// The rows that the report prints (marked), and the one whose gaps idle the device most, in order.
+///
+/// A part of another pattern says something new where it occurs more than once in it, or elsewhere too: where
+/// it covers more of the stream, or is another kind of thing: half as long or shorter.
+fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
+    let says_new = |r: &usize| {
+        parents[*r].is_none_or(|p| {
+            let (own, whole) = (&rows[*r], &rows[p as usize]);
+            own.gpu > whole.gpu || 2 * own.length() <= whole.length() && own.count >= 2 * whole.count
+        })
+    };
+    let mut out: Vec<(u32, bool)> = (0..rows.len()).filter(says_new).take(top).map(|r| (r as u32, true)).collect();
+    let open =
+        |m: &&Measured| m.launched.calls > m.count && 100.0 * (m.graphs as f64) < GRAPH_DONE_PCT * m.count as f64;
+    let most = rows.iter().enumerate().filter(|(_, m)| open(m)).max_by_key(|(r, m)| (m.idle, Reverse(*r)));
+    if let Some((r, _)) = most.filter(|(r, _)| out.iter().all(|o| o.0 != *r as u32)) {
+        out.push((r as u32, false));
+        out.sort_unstable();
+    }
+    out
+}
+
+/// Mean length of full steps; of all where none is full.
+fn mean_step(trace: &RankTrace) -> Option<Ns> {
+    let steps = &trace.steps.steps;
+    let full: Vec<Ns> = steps.iter().filter(|s| !s.is_partial).map(|s| s.window.len()).collect();
+    let lengths = if full.is_empty() { steps.iter().map(|s| s.window.len()).collect() } else { full };
+    (lengths.iter().sum::<Ns>()).checked_div(lengths.len() as Ns)
+}
