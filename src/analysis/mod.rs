@@ -17,6 +17,7 @@ pub mod population;
 pub mod registry;
 pub mod settings;
 pub mod shortest;
+pub mod stacks;
 pub mod stragglers;
 pub mod summary;
 pub mod sync;

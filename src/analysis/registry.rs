@@ -11,6 +11,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::overlap::Overlap,
     &super::idle::Idle,
     &super::kernels::Kernels,
+    &super::stacks::Stacks,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

@@ -21,3 +21,5 @@ mod registry;
 mod run;
 mod shapes;
 mod shared;
+mod stacks;
+mod stacks_known;
