@@ -212,6 +212,10 @@ pub trait Analysis: Sync {
     fn settings(&self) -> &'static [Setting] {
         &[]
     }
+    /// Whether it needs the arguments that otherwise only the `events` table shows.
+    fn reads_event_args(&self, _options: &Options) -> bool {
+        false
+    }
     /// One rank. Pure, so ranks run in parallel.
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
     /// Whether it compares ranks: only then are they joined.

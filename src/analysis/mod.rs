@@ -31,6 +31,7 @@ pub mod settings;
 pub mod shortest;
 pub mod step_scopes;
 pub mod steps;
+pub mod stacks;
 pub mod stragglers;
 pub mod summary;
 pub mod sync;

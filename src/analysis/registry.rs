@@ -20,6 +20,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::annotations::Annotations,
     &super::cupti::Cupti,
     &super::patterns::Patterns,
+    &super::stacks::Stacks,
     &super::collectives::CollectivesOf,
     &super::what_if::WhatIf,
 ];

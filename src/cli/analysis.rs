@@ -158,7 +158,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
-        load: args.traces.load(false, false),
+        load: args.traces.load(analysis.reads_event_args(&options), false),
         ranks: args.traces.rank_ranges(),
     };
     let keep = Keep { table, rows: Mutex::default() };

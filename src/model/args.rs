@@ -118,8 +118,8 @@ args! {
     EventId: ["event_id"] "cuda_event_id" Int Events "" "recorded event";
     RecordFunctionId: ["Record function id"] "record_function_id" UInt Events "" "id of the RecordFunction";
     EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";
-    SeqNumber: ["Sequence number"] "sequence_number" Int Events "" "autograd sequence number";
-    FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Events "" "forward thread (the profiler's small number)";
+    SeqNumber: ["Sequence number"] "sequence_number" Int Analysis "" "autograd sequence number";
+    FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Analysis "" "forward thread (the profiler's small number)";
     InputDims: ["Input Dims", "Input dims"] "input_dims" Json Collectives "" "shape of each input";
     InputStrides: ["Input Strides"] "input_strides" Json Events "" "strides of each input";
     InputType: ["Input type"] "input_types" Json Collectives "" "element type of each input";

@@ -32,3 +32,5 @@ mod run;
 mod shapes;
 mod shared;
 mod steps;
+mod stacks;
+mod stacks_known;

@@ -212,7 +212,8 @@ fn order_decides(rows: &[Row]) -> bool {
     gaps || tied(launching(0)) || tied(launching(1)) || (gpu.is_empty() && tied(running.collect()))
 }
 
-const IDS: [&str; 5] = ["event_id", "next_event_id", "next_name", "launch_event_id", "op_event_id"];
+const IDS: [&str; 7] =
+    ["event_id", "next_event_id", "next_name", "launch_event_id", "op_event_id", "parent", "first_event_id"];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]

@@ -1,0 +1,203 @@
+//! Calls that make host and GPU wait for each other: what a person can often remove.
+//!
+//! An instance counts once: a synchronisation inside `aten::item` is the item's.
+
+use super::calls::Calls;
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, Text};
+use crate::model::step::StepRule;
+use crate::table;
+use crate::units::Ns;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// Calls that make host and GPU wait for each other, over the steps (without marks, over the capture).
+    pub struct Anomalies, AnomalyRow = "stack_anomalies" by "rank, host_ns descending, kind, name" {
+        rank: u32, "", "rank";
+        kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
+        name: Text, "", "operator or API call";
+        count: u64, "", "calls";
+        step_count: u64, "", "steps that have any";
+        host_ns: i64, "ns", "on the host; of a copy, its launch call";
+        gpu_ns: i64, "ns", "sum of the GPU work launched in them";
+        first_event_id: u32, "", "the first, as in `events`";
+        first_ts_ns: i64, "ns", "its start";
+        first_stack: Text, "", "operators around the first, joined by ;";
+    }
+}
+
+/// What is wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Anomaly {
+    /// A value is read from the GPU.
+    Item,
+    /// The size of a result is read from the GPU.
+    Nonzero,
+    /// A copy to the GPU from memory that is not pinned.
+    PageableCopy,
+    /// The host waits for a stream or the device.
+    Synchronize,
+    /// Memory is taken or given back after the first step.
+    Allocation,
+}
+
+impl Anomaly {
+    pub const ALL: [Anomaly; 5] =
+        [Anomaly::Item, Anomaly::Nonzero, Anomaly::PageableCopy, Anomaly::Synchronize, Anomaly::Allocation];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Anomaly::Item => "item",
+            Anomaly::Nonzero => "nonzero",
+            Anomaly::PageableCopy => "pageable_copy",
+            Anomaly::Synchronize => "synchronize",
+            Anomaly::Allocation => "allocation",
+        }
+    }
+
+    /// What the calls do.
+    pub fn what(self) -> &'static str {
+        match self {
+            Anomaly::Item => "Values are read from the GPU",
+            Anomaly::Nonzero => "Sizes of results are read from the GPU",
+            Anomaly::PageableCopy => "Memory that is not pinned is copied to the GPU",
+            Anomaly::Synchronize => "The host waits for the GPU",
+            Anomaly::Allocation => "GPU memory is taken or freed after the first step",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Anomaly::Item => "keep the value on the GPU, or read it every few steps",
+            Anomaly::Nonzero => "masks and torch.where need no size on the host",
+            Anomaly::PageableCopy => "pin the memory and copy with non_blocking=True",
+            Anomaly::Synchronize => "see who asks for it, and whether the loop needs it",
+            Anomaly::Allocation => "the caching allocator should have its memory after the first step",
+        }
+    }
+
+    fn of_op(name: &str) -> Option<Anomaly> {
+        match name {
+            "aten::item" | "aten::_local_scalar_dense" => Some(Anomaly::Item),
+            "aten::nonzero" | "aten::unique" | "aten::_unique" | "aten::_unique2" => Some(Anomaly::Nonzero),
+            _ => None,
+        }
+    }
+
+    fn of_call(name: &str) -> Option<Anomaly> {
+        match name {
+            "cudaStreamSynchronize" | "cudaDeviceSynchronize" | "hipStreamSynchronize" | "hipDeviceSynchronize" => {
+                Some(Anomaly::Synchronize)
+            }
+            "cudaMalloc" | "cudaFree" | "hipMalloc" | "hipFree" => Some(Anomaly::Allocation),
+            _ => None,
+        }
+    }
+}
+
+/// Operators around the first instance that are named.
+const STACK: usize = 32;
+
+struct Found {
+    count: u64,
+    steps: BTreeSet<u32>,
+    host: Ns,
+    gpu: Ns,
+    first: u32,
+}
+
+/// The table.
+pub fn table(calls: &Calls) -> Batch {
+    let trace = calls.trace;
+    let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
+        trace.columns.strings.iter().map(|(_, t)| of(t)).collect()
+    };
+    let (ops, api) = (by_name(Anomaly::of_op), by_name(Anomaly::of_call));
+    let mut found: BTreeMap<(Anomaly, &str), Found> = BTreeMap::new();
+    let mut until = 0;
+    for p in 0..calls.forest.len() as u32 {
+        let at = p as usize;
+        let name = trace.columns.name[calls.row(p) as usize];
+        let kind = if calls.is_op[at] { &ops } else { &api }.get(name.0 as usize).copied().flatten();
+        let kind = match kind {
+            Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.count[at] > 0 => Some(k),
+            Some(Anomaly::Item | Anomaly::Nonzero) => None,
+            None if copies_pageable_memory(calls, p) => Some(Anomaly::PageableCopy),
+            other => other,
+        };
+        let Some(kind) = kind.filter(|_| p >= until) else { continue };
+        let Some(step) = step(trace, kind, calls.start(p)) else { continue };
+        until = calls.forest.end[at];
+        let name = trace.text(match calls.op[at].filter(|_| kind == Anomaly::PageableCopy) {
+            Some(op) => trace.columns.name[calls.row(op) as usize],
+            None => name,
+        });
+        let new = || Found { count: 0, steps: BTreeSet::new(), host: 0, gpu: 0, first: p };
+        let f = found.entry((kind, name)).or_insert_with(new);
+        f.count += 1;
+        f.steps.insert(step);
+        f.host += calls.host_ns[at];
+        f.gpu += calls.below.gpu_ns[at];
+        let place = |p: u32| (calls.start(p), calls.row(p));
+        if place(p) < place(f.first) {
+            f.first = p;
+        }
+    }
+    let mut rows: Vec<_> = found.into_iter().collect();
+    rows.sort_by_key(|(key, f)| (std::cmp::Reverse(f.host), *key));
+    let mut table = Anomalies::default();
+    for ((kind, name), f) in rows {
+        table.push(AnomalyRow {
+            rank: trace.rank,
+            kind: kind.name(),
+            name,
+            count: f.count,
+            step_count: f.steps.len() as u64,
+            host_ns: f.host,
+            gpu_ns: f.gpu,
+            first_event_id: calls.row(f.first),
+            first_ts_ns: calls.start(f.first),
+            first_stack: &stack(calls, f.first),
+        });
+    }
+    table.finish()
+}
+
+/// The step that an instance counts in. Memory taken in the first step is no anomaly, and without marks
+/// nobody knows what is a first step.
+fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
+    let marked = trace.steps.rule != StepRule::Capture;
+    match (marked, kind) {
+        (true, Anomaly::Allocation) => trace.steps.at(start).filter(|s| *s > 0),
+        (true, _) => trace.steps.at(start),
+        (false, Anomaly::Allocation) => None,
+        (false, _) => Some(0),
+    }
+}
+
+/// Whether a call inside an operator launches a copy to the device from memory that is not pinned.
+fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
+    let trace = calls.trace;
+    if calls.is_op[p as usize] || calls.op[p as usize].is_none() {
+        return false;
+    }
+    trace.launches().of(calls.row(p)).iter().any(|&i| {
+        let a = &trace.activities[i as usize];
+        let name = trace.text(a.name);
+        a.class == Class::Memcpy && name.contains("HtoD") && name.contains("Pageable")
+    })
+}
+
+/// Names from the outermost in; of a deeper stack the innermost ones.
+fn stack(calls: &Calls, position: u32) -> String {
+    let mut names = Vec::new();
+    let mut at = Some(position);
+    while let Some(p) = at.filter(|_| names.len() < STACK) {
+        names.push(calls.trace.name(calls.row(p)));
+        at = calls.forest.parent[p as usize];
+    }
+    names.reverse();
+    names.join(";")
+}

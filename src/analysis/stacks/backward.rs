@@ -1,0 +1,167 @@
+//! Which backward operator belongs to which forward operator.
+//!
+//! By `fwdbwd` flows where the file has any: each end names an operator by thread and start. Else by
+//! sequence number: forward is the operator with thread number 0 that starts last, backward one with a
+//! thread number above 0. That number is the profiler's own, not a thread id, so the thread it means
+//! is learned: the one that has most of its numbers.
+
+use crate::model::args::Arg;
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::units::Ns;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// Name of the operator that autograd puts around one backward node.
+const WRAPPER: &str = "autograd::engine::evaluate_function";
+
+/// Backward operators with their forward operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Backward {
+    /// (row of the forward operator, row of the backward operator), by the second; no second occurs twice.
+    pub pairs: Vec<(u32, u32)>,
+    /// Backward operators that have no forward operator.
+    pub unmatched: u64,
+    /// `flow` or `sequence`; `None` where nothing is recorded.
+    pub rule: Option<&'static str>,
+}
+
+/// Who is at one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Forward,
+    Backward,
+}
+
+impl Backward {
+    pub fn new(trace: &RankTrace) -> Self {
+        let (mut found, unmatched, rule) =
+            if trace.columns.flows.is_empty() { by_sequence(trace) } else { by_flow(trace) };
+        for pair in &mut found {
+            pair.1 = with_wrapper(trace, pair.1);
+        }
+        found.retain(|p| p.0 != p.1);
+        found.sort_unstable_by_key(|p| (p.1, p.0));
+        found.dedup_by_key(|p| p.1);
+        Self { pairs: found, unmatched, rule }
+    }
+}
+
+/// The wrapper around a backward node: it also adds up gradients.
+fn with_wrapper(trace: &RankTrace, row: u32) -> u32 {
+    let parent = trace.stacks.parent.get(row as usize).copied().flatten();
+    parent.filter(|&p| trace.name(p).starts_with(WRAPPER)).unwrap_or(row)
+}
+
+type Found = (Vec<(u32, u32)>, u64, Option<&'static str>);
+
+fn by_flow(trace: &RankTrace) -> Found {
+    let c = &trace.columns;
+    let mut starts: Vec<(u64, Ns, u32)> = c.flows.iter().filter(|f| f.is_start).map(|f| (f.id, f.ts, f.lane)).collect();
+    starts.sort_unstable();
+    let ops = OpsByPlace::new(trace);
+    let (mut pairs, mut unmatched) = (Vec::new(), 0);
+    for end in c.flows.iter().filter(|f| !f.is_start) {
+        // of several starts with one id, the last before the end
+        let until = starts.partition_point(|s| (s.0, s.1) <= (end.id, end.ts));
+        let start = until.checked_sub(1).and_then(|i| starts.get(i)).filter(|s| s.0 == end.id);
+        let forward = start.and_then(|s| ops.at(s.2, s.1, Side::Forward));
+        match forward.zip(ops.at(end.lane, end.ts, Side::Backward)) {
+            Some(pair) => pairs.push(pair),
+            None => unmatched += 1,
+        }
+    }
+    (pairs, unmatched, Some("flow"))
+}
+
+/// Operators by thread and start.
+struct OpsByPlace<'a> {
+    trace: &'a RankTrace,
+    /// Outer before inner.
+    ops: Vec<(u32, Ns, Reverse<Ns>, u32)>,
+}
+
+impl<'a> OpsByPlace<'a> {
+    fn new(trace: &'a RankTrace) -> Self {
+        let c = &trace.columns;
+        let rows = (0..trace.classes.len()).filter(|&r| trace.classes[r] == Class::HostOp);
+        let mut ops: Vec<_> = rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur[r]), r as u32)).collect();
+        ops.sort_unstable();
+        Self { trace, ops }
+    }
+
+    /// The operator that starts there. Of several, those with a sequence number; of these the innermost
+    /// for a forward operator, the outermost for a backward one.
+    fn at(&self, lane: u32, ts: Ns, side: Side) -> Option<u32> {
+        let from = self.ops.partition_point(|o| (o.0, o.1) < (lane, ts));
+        let same = &self.ops[from..from + self.ops[from..].iter().take_while(|o| (o.0, o.1) == (lane, ts)).count()];
+        let numbered = |o: &&(u32, Ns, Reverse<Ns>, u32)| self.trace.columns.args.uint(Arg::SeqNumber, o.3).is_some();
+        let best = match side {
+            Side::Forward => same.iter().rfind(numbered).or(same.last()),
+            Side::Backward => same.iter().find(numbered).or(same.first()),
+        };
+        best.map(|o| o.3)
+    }
+}
+
+fn by_sequence(trace: &RankTrace) -> Found {
+    let c = &trace.columns;
+    let mut threads = c.args.cursor(Arg::FwdThread);
+    // (number, start, row) of forward operators by thread; backward ones by their forward thread's number
+    let mut forward: HashMap<(u32, u64), (Ns, u32)> = HashMap::new();
+    let mut lanes: HashMap<u64, Vec<u32>> = HashMap::new();
+    let mut backward: Vec<(u64, i64, u32)> = Vec::new();
+    let numbers = c.args.column(Arg::SeqNumber);
+    for (&row, &number) in numbers.rows.iter().zip(&numbers.vals) {
+        if trace.classes.get(row as usize) != Some(&Class::HostOp) {
+            continue;
+        }
+        match threads.get(row).map_or(0, |t| t as i64) {
+            0 => {
+                let lane = c.lane[row as usize];
+                let this = (c.ts[row as usize], row);
+                let last = forward.entry((lane, number)).or_insert_with(|| {
+                    lanes.entry(number).or_default().push(lane);
+                    this
+                });
+                *last = (*last).max(this);
+            }
+            thread if thread > 0 => backward.push((number, thread, row)),
+            _ => {}
+        }
+    }
+    // a node and its wrapper carry the same number: the outer one stands for both
+    let is_inner = |&(number, thread, row): &(u64, i64, u32)| {
+        let parent = trace.stacks.parent[row as usize];
+        parent.is_some_and(|p| {
+            c.args.uint(Arg::SeqNumber, p) == Some(number) && c.args.int(Arg::FwdThread, p) == Some(thread)
+        })
+    };
+    backward.retain(|b| !is_inner(b));
+    let mut votes: BTreeMap<i64, BTreeMap<u32, u64>> = BTreeMap::new();
+    for (number, thread, _) in &backward {
+        for lane in lanes.get(number).into_iter().flatten() {
+            *votes.entry(*thread).or_default().entry(*lane).or_default() += 1;
+        }
+    }
+    let elected = |thread: &i64| {
+        let lanes = votes.get(thread)?;
+        lanes.iter().max_by_key(|(lane, n)| (**n, Reverse(place(trace, **lane)))).map(|(lane, _)| *lane)
+    };
+    let known: BTreeMap<i64, u32> = votes.keys().filter_map(|t| Some((*t, elected(t)?))).collect();
+    let (mut pairs, mut unmatched) = (Vec::new(), 0);
+    for (number, thread, row) in &backward {
+        let start = known.get(thread).and_then(|lane| forward.get(&(*lane, *number)));
+        match start.filter(|f| f.0 <= c.ts[*row as usize]) {
+            Some(f) => pairs.push((f.1, *row)),
+            None => unmatched += 1,
+        }
+    }
+    let rule = (!backward.is_empty()).then_some("sequence");
+    (pairs, unmatched, rule)
+}
+
+/// Process and thread of a lane, as text: lane numbers follow the order of the file.
+fn place(trace: &RankTrace, lane: u32) -> Option<(&str, &str)> {
+    trace.columns.lanes.get(lane as usize).map(|l| (trace.text(l.pid), trace.text(l.tid)))
+}

@@ -1,0 +1,75 @@
+//! The call tree: every host event with its parent, its own time and the GPU work launched below it.
+
+use super::calls::Calls;
+use super::forest::{Below, Forest};
+use super::python::{around, callers_first};
+use crate::model::category::Class;
+use crate::model::schema::{Batch, Text};
+use crate::model::step::StepRule;
+use crate::table;
+
+table! {
+    /// Host events as three trees: operators with API calls, annotations, Python frames.
+    pub struct CallTree, CallTreeRow = "call_tree" by "rank, event_id" {
+        rank: u32, "", "rank";
+        event_id: u32, "", "event, as in `events`";
+        kind: Text, "", "operator or runtime_call (one tree), annotation, python";
+        name: Text, "", "name";
+        parent: Option<u32>, "", "event above it; null for a root";
+        depth: u32, "", "events above it";
+        step: Option<u32>, "", "index of the step in which it starts";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+        self_ns: i64, "ns", "length without the events below, on the same thread";
+        gpu_ns: i64, "ns", "sum of the GPU work launched in it and below";
+        gpu_busy_ns: i64, "ns", "union of the same";
+        activity_count: u32, "", "kernels, copies and sets of the same";
+    }
+}
+
+/// The table.
+pub fn table(calls: &Calls) -> Batch {
+    let trace = calls.trace;
+    let annotations: Vec<u32> =
+        (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Annotation).collect();
+    let annotations = tree(calls, &annotations, Class::Annotation);
+    let frames = tree(calls, &callers_first(trace), Class::Python);
+    let trees = [(&calls.forest, &calls.below), (&annotations.0, &annotations.1), (&frames.0, &frames.1)];
+    let mut table = CallTree::default();
+    for row in 0..trace.classes.len() as u32 {
+        let r = row as usize;
+        let (Some(depth), Some(self_ns)) = (trace.stacks.depth[r], trace.stacks.self_ns[r]) else { continue };
+        let place = trees.iter().find_map(|(forest, below)| Some((forest.position(row)? as usize, below)));
+        let Some((p, below)) = place else { continue };
+        let ts_ns = trace.columns.ts[r];
+        table.push(CallTreeRow {
+            rank: trace.rank,
+            event_id: row,
+            kind: trace.classes[r].name(),
+            name: trace.name(row),
+            parent: trace.stacks.parent[r],
+            depth,
+            step: if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts_ns) },
+            ts_ns,
+            dur_ns: trace.columns.dur[r],
+            self_ns,
+            gpu_ns: below.gpu_ns[p],
+            gpu_busy_ns: below.busy_ns[p],
+            activity_count: below.count[p],
+        });
+    }
+    table.finish()
+}
+
+/// One of the other trees; a launch belongs to the event that is open on its thread when it starts.
+fn tree(calls: &Calls, rows: &[u32], class: Class) -> (Forest, Below) {
+    let trace = calls.trace;
+    let forest = Forest::new(trace.classes.len(), rows, |r| trace.stacks.parent[r as usize]);
+    let launches: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
+    let around = if rows.is_empty() { Vec::new() } else { around(trace, &launches, class) };
+    let launched =
+        trace.launches().iter().zip(around).filter_map(|((_, of), event)| Some((of, forest.position(event?)?)));
+    let launched = launched.flat_map(|(of, p)| of.iter().map(move |&i| (p, i))).collect();
+    let below = Below::new(&forest, launched, &trace.activities, &calls.alone);
+    (forest, below)
+}

@@ -1,0 +1,114 @@
+//! The operators and API calls of one rank as one forest, with what each of them took on host and GPU.
+//!
+//! A GPU activity hangs below the call that launched it. A launch belongs to the operator in which it
+//! *starts*, also where it outlasts that operator and the tree therefore makes it a sibling.
+
+use super::backward::Backward;
+use super::forest::{Below, Forest, alone};
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::model::thread::sort_outer_first;
+use crate::units::Ns;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// Operators and API calls with their times. Vectors are by position in the forest.
+pub struct Calls<'a> {
+    pub trace: &'a RankTrace,
+    pub forest: Forest,
+    pub below: Below,
+    /// Which activities overlap no other.
+    pub alone: Vec<bool>,
+    pub is_op: Vec<bool>,
+    /// The innermost operator at or above.
+    pub op: Vec<Option<u32>>,
+    /// Length within the tree, ns.
+    pub host_ns: Vec<Ns>,
+    /// Of operators: length without operators and calls inside; of calls 0.
+    pub host_self_ns: Vec<Ns>,
+    /// Of operators: in their own API calls; of calls outside any operator: their own time.
+    pub host_api_ns: Vec<Ns>,
+    /// (position of the operator, else of the top-level call; activity) in order.
+    pub own: Vec<(u32, u32)>,
+    pub backward: Backward,
+    /// GPU time of the backward operators joined to operators at or below.
+    pub bwd_gpu_ns: Vec<Ns>,
+}
+
+impl<'a> Calls<'a> {
+    pub fn new(trace: &'a RankTrace) -> Self {
+        let rows: Vec<u32> = (0..trace.classes.len() as u32)
+            .filter(|&r| matches!(trace.classes[r as usize], Class::HostOp | Class::Runtime))
+            .collect();
+        let moved = launches_that_outlast_their_operator(trace);
+        let stacks = &trace.stacks;
+        let forest =
+            Forest::new(trace.classes.len(), &rows, |r| moved.get(&r).copied().unwrap_or(stacks.parent[r as usize]));
+        let alone = alone(&trace.activities);
+        let launched = trace
+            .launches()
+            .iter()
+            .flat_map(|(row, of)| forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i))));
+        let below = Below::new(&forest, launched.collect(), &trace.activities, &alone);
+        let n = forest.len();
+        let is_op: Vec<bool> = forest.rows.iter().map(|&r| trace.classes[r as usize] == Class::HostOp).collect();
+        let mut op: Vec<Option<u32>> = Vec::with_capacity(n);
+        for (p, &is_op) in is_op.iter().enumerate() {
+            let above = forest.parent[p].and_then(|up| op[up as usize]);
+            op.push(if is_op { Some(p as u32) } else { above });
+        }
+        let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns[r as usize].unwrap_or(0)).collect();
+        let (mut host_self_ns, mut host_api_ns) = (vec![0; n], vec![0; n]);
+        for p in 0..n {
+            match op[p] {
+                Some(at) if at as usize == p => host_self_ns[p] = host_ns[p],
+                at => host_api_ns[at.map_or(p, |at| at as usize)] += host_ns[p],
+            }
+        }
+        forest.add_up(&mut host_ns);
+        let mut own: Vec<(u32, u32)> = below.launched.iter().map(|&(p, i)| (op[p as usize].unwrap_or(p), i)).collect();
+        own.sort_unstable();
+        let backward = Backward::new(trace);
+        let mut bwd_gpu_ns = vec![0; n];
+        for &(forward, backward) in &backward.pairs {
+            if let (Some(f), Some(b)) = (forest.position(forward), forest.position(backward)) {
+                bwd_gpu_ns[f as usize] += below.gpu_ns[b as usize];
+            }
+        }
+        forest.add_up(&mut bwd_gpu_ns);
+        Self { trace, forest, below, alone, is_op, op, host_ns, host_self_ns, host_api_ns, own, backward, bwd_gpu_ns }
+    }
+
+    pub fn row(&self, position: u32) -> u32 {
+        self.forest.rows[position as usize]
+    }
+
+    /// Start of the event at a position, ns.
+    pub fn start(&self, position: u32) -> Ns {
+        self.trace.columns.ts[self.row(position) as usize]
+    }
+}
+
+/// Launches whose operator by definition (open when they start) is not the one the tree has them in, with
+/// what they belong below.
+fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Option<u32>> {
+    let c = &trace.columns;
+    let mut moved: HashMap<u32, Option<u32>> = HashMap::new();
+    let mut rows: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
+    // outer before inner: what is inside a call goes where the call goes
+    sort_outer_first(&mut rows, c);
+    for row in rows {
+        let op = trace.launches().of(row).first().and_then(|&i| trace.activities[i as usize].op);
+        let above = |r: u32| moved.get(&r).copied().unwrap_or(trace.stacks.parent[r as usize]);
+        let mut at = above(row);
+        while let Some(p) = at.filter(|&p| trace.classes[p as usize] != Class::HostOp) {
+            at = above(p);
+        }
+        // an operator that starts with the call and is shorter lies inside it
+        let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
+        if at != op && op.is_none_or(|op| key(op) < key(row)) {
+            moved.insert(row, op);
+        }
+    }
+    moved
+}

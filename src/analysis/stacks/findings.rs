@@ -1,0 +1,113 @@
+//! Sentences a person can act on: where the time is, and calls that could be avoided.
+
+use super::anomalies::{Anomalies, Anomaly};
+use super::modules::ModulesTable;
+use super::operators::Operators;
+use super::views::{end_of_path, sums, total};
+use crate::analysis::api::{Certainty, Finding, Partial};
+use crate::analysis::kernels::clip;
+use crate::analysis::population::plural;
+use crate::model::category::Class;
+use crate::model::rank_trace::is_host_communication;
+use crate::model::schema::TableSpec;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+
+/// Share of all GPU (or host) time from which an operator or module is named, percent.
+const PART_MIN_PCT: f64 = 10.0;
+/// Share of the step that the host spends in calls of one kind from which they are named, percent.
+const ANOMALY_MIN_PCT: f64 = 1.0;
+
+/// All findings. None has a share of the step: own time and waiting are no losses by themselves.
+pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
+    let finding = |cost: Ns, sentence: String, table: &TableSpec| Finding {
+        analysis: stem,
+        ranks: Vec::new(),
+        steps: Vec::new(),
+        cost_ns_per_step: cost / total(partials, "step_count").max(1),
+        share_of_step: None,
+        certainty: Certainty::Measured,
+        sentence,
+        table: table.name,
+    };
+    let mut all = Vec::new();
+    all.extend(operator(partials).map(|(cost, text)| finding(cost, text, Operators::SPEC)));
+    all.extend(module(partials).map(|(cost, text)| finding(cost, text, ModulesTable::SPEC)));
+    all.extend(anomalies(partials).into_iter().map(|(cost, text)| finding(cost, text, Anomalies::SPEC)));
+    all
+}
+
+/// The operator with most time of its own: on the GPU, where there is one.
+fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
+    let columns = ["gpu_self_ns", "host_self_ns", "count"];
+    let rows = sums(partials, Operators::SPEC, &["name"], columns, |b, r| b.text("scope", r) == Some("capture"));
+    let on_gpu = rows.iter().any(|s| s.values[0] > 0);
+    let value = |v: &[i64; 3]| if on_gpu { v[0] } else { v[1] };
+    let all: Ns = rows.iter().map(|s| value(&s.values)).sum();
+    // communication has analyses of its own, which know what of it is waiting
+    let is_work = |name: &str| !name.starts_with('[') && !is_host_communication(Class::HostOp, name);
+    let named = rows.iter().filter(|s| is_work(&s.key[0]));
+    let most = named.max_by_key(|s| (value(&s.values), std::cmp::Reverse(&s.key[0])))?;
+    let (own, share) = (value(&most.values), percent(value(&most.values), all));
+    share.filter(|s| *s >= PART_MIN_PCT)?;
+    let (place, of) = if on_gpu { ("GPU", "all GPU time") } else { ("host", "the operators' time") };
+    let sentence = format!(
+        "`{}` is the operator with most {place} time of its own: {} of {of}, {} calls of {} on average",
+        clip(&most.key[0], 60),
+        fmt_pct(share),
+        fmt_count(most.values[2] as u64),
+        fmt_ns(own / most.values[2].max(1))
+    );
+    Some((own, sentence))
+}
+
+/// The module with most GPU time of its own, backward included.
+fn module(partials: &[Partial]) -> Option<(Ns, String)> {
+    let columns = ["gpu_self_ns", "bwd_gpu_self_ns"];
+    let rows = sums(partials, ModulesTable::SPEC, &["path"], columns, |_, _| true);
+    let most = rows.iter().max_by_key(|s| (s.values[0] + s.values[1], std::cmp::Reverse(&s.key[0])))?;
+    let [forward, backward] = most.values;
+    let share = percent(forward + backward, total(partials, "gpu_ns"));
+    share.filter(|s| *s >= PART_MIN_PCT)?;
+    let shown = end_of_path(&most.key[0], 56);
+    let sentence = format!(
+        "`{shown}` is the module with most GPU time of its own: {} of all, {} forward and {} backward",
+        fmt_pct(share),
+        fmt_ns(forward),
+        fmt_ns(backward)
+    );
+    Some((forward + backward, sentence))
+}
+
+/// One sentence for each kind of call that takes enough of the host's step.
+fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
+    let rows = sums(partials, Anomalies::SPEC, &["kind", "name"], ["host_ns", "count"], |_, _| true);
+    let (steps, steps_ns) = (total(partials, "step_count").max(1), total(partials, "steps_ns"));
+    let mut all = Vec::new();
+    for kind in Anomaly::ALL {
+        let of_kind: Vec<_> = rows.iter().filter(|s| s.key[0] == kind.name()).collect();
+        let [host, count] = [0, 1].map(|i| of_kind.iter().map(|s| s.values[i]).sum::<i64>());
+        let share = percent(host, steps_ns);
+        if share.is_none_or(|s| s < ANOMALY_MIN_PCT) {
+            continue;
+        }
+        let most = of_kind.iter().max_by_key(|s| (s.values[0], std::cmp::Reverse(&s.key)));
+        let name = most.map_or("", |s| s.key[1].as_str());
+        let sentence = format!(
+            "{}: {}, mostly `{name}`; {} of a step on the host ({}): {}",
+            kind.what(),
+            per_step(count, steps),
+            fmt_ns(host / steps),
+            fmt_pct(share),
+            kind.advice()
+        );
+        all.push((host, sentence));
+    }
+    all
+}
+
+fn per_step(count: i64, steps: i64) -> String {
+    match count / steps {
+        0 => format!("{} in {}", plural(count as usize, "call"), plural(steps as usize, "step")),
+        n => format!("{} a step", plural(n as usize, "call")),
+    }
+}

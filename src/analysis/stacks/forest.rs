@@ -1,0 +1,379 @@
+//! A forest of events in preorder, and sums and unions over everything below each node.
+//!
+//! In preorder a node's subtree is one range of positions, so "the union of all GPU work launched below"
+//! is a union over a range, asked once for every node:
+//!
+//! ```text
+//!   position   0    1    2    3         node 0 = [0, 4)   node 1 = [1, 3)
+//!   tree       A {  B {  c1 } c2 }
+//!   c1's work  [=====)                  B busy 6
+//!   c2's work     [=======)             A busy 10
+//! ```
+//!
+//! Uniting sets node by node would be quadratic for deep stacks. Instead positions are taken in order, and every
+//! instant remembers the last position whose work covers it. When the range of a node ends, its union is the
+//! time whose last cover is not before the node: a prefix sum. That is `O(log n)` for each activity and node,
+//! whatever the depth. Activities that overlap no other at all (most of them) are plain sums.
+
+use crate::model::activity::Activity;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+const NOWHERE: u32 = u32::MAX;
+
+/// Events in preorder: a parent stands before all that is below it, and a subtree has no gaps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forest {
+    /// Row of each position.
+    pub rows: Vec<u32>,
+    /// Position of the parent.
+    pub parent: Vec<Option<u32>>,
+    /// Position behind the last one below.
+    pub end: Vec<u32>,
+    /// Position of each row, `NOWHERE` for those outside.
+    at: Vec<u32>,
+}
+
+impl Forest {
+    /// The forest of `rows` (all below `all`). A parent outside the forest makes a root, and so does the first
+    /// row of a cycle of parents.
+    pub fn new(all: usize, rows: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Self {
+        let mut index = vec![NOWHERE; all];
+        for (i, &row) in rows.iter().enumerate() {
+            index[row as usize] = i as u32;
+        }
+        // children as linked lists, last first
+        let mut child = vec![NOWHERE; rows.len()];
+        let mut sibling = vec![NOWHERE; rows.len()];
+        let mut roots = Vec::new();
+        for (i, &row) in rows.iter().enumerate() {
+            let up = parent(row).and_then(|p| index.get(p as usize).copied()).filter(|&p| p != NOWHERE);
+            match up {
+                Some(p) => sibling[i] = std::mem::replace(&mut child[p as usize], i as u32),
+                None => roots.push(i as u32),
+            }
+        }
+        let mut me = Self {
+            rows: Vec::with_capacity(rows.len()),
+            parent: Vec::with_capacity(rows.len()),
+            end: Vec::new(),
+            at: vec![NOWHERE; all],
+        };
+        let mut open: Vec<(u32, Option<u32>)> = Vec::new();
+        // behind the roots, every row once more: what a cycle has kept from being reached
+        for start in roots.into_iter().chain(0..rows.len() as u32) {
+            if me.at[rows[start as usize] as usize] != NOWHERE {
+                continue;
+            }
+            open.push((start, None));
+            while let Some((i, up)) = open.pop() {
+                let row = rows[i as usize];
+                let position = me.rows.len() as u32;
+                me.at[row as usize] = position;
+                me.rows.push(row);
+                me.parent.push(up);
+                let mut next = child[i as usize];
+                while next != NOWHERE {
+                    if me.at[rows[next as usize] as usize] == NOWHERE {
+                        open.push((next, Some(position)));
+                    }
+                    next = sibling[next as usize];
+                }
+            }
+        }
+        me.end = (1..=me.rows.len() as u32).collect();
+        for p in (0..me.rows.len()).rev() {
+            if let Some(up) = me.parent[p] {
+                me.end[up as usize] = me.end[up as usize].max(me.end[p]);
+            }
+        }
+        me
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Position of a row.
+    pub fn position(&self, row: u32) -> Option<u32> {
+        self.at.get(row as usize).copied().filter(|&p| p != NOWHERE)
+    }
+
+    /// Adds every node's value to all nodes above it.
+    pub fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
+        for p in (0..self.len()).rev() {
+            if let Some(up) = self.parent[p] {
+                let value = values[p];
+                values[up as usize] += value;
+            }
+        }
+    }
+}
+
+/// Which activities overlap no other in time, on any stream or device.
+pub fn alone(all: &[Activity]) -> Vec<bool> {
+    let mut alone = vec![true; all.len()];
+    let mut last: Option<(usize, Ns)> = None;
+    for (i, a) in all.iter().enumerate().filter(|(_, a)| !a.span.is_empty()) {
+        match last {
+            Some((before, end)) if a.span.start < end => {
+                (alone[before], alone[i]) = (false, false);
+                if a.span.end > end {
+                    last = Some((i, a.span.end));
+                }
+            }
+            _ => last = Some((i, a.span.end)),
+        }
+    }
+    alone
+}
+
+/// GPU work launched at or below each node of a forest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Below {
+    /// (position, index of an activity) in order: who launched what.
+    pub launched: Vec<(u32, u32)>,
+    /// Sum of durations.
+    pub gpu_ns: Vec<Ns>,
+    /// Length of the union.
+    pub busy_ns: Vec<Ns>,
+    pub count: Vec<u32>,
+    /// First start and last end; empty where nothing was launched.
+    pub extent: Vec<Span>,
+}
+
+impl Below {
+    /// `launched` gives activities to positions, `alone` is that of all activities.
+    pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
+        launched.sort_unstable();
+        let n = forest.len();
+        let mut me = Self {
+            gpu_ns: vec![0; n],
+            busy_ns: vec![0; n],
+            count: vec![0; n],
+            extent: vec![Span::new(Ns::MAX, Ns::MIN); n],
+            launched,
+        };
+        let mut crowded = vec![0u32; n];
+        for &(p, i) in &me.launched {
+            let (p, span) = (p as usize, all[i as usize].span);
+            me.gpu_ns[p] += span.len();
+            me.count[p] += 1;
+            me.extent[p] = cover(me.extent[p], span);
+            match alone[i as usize] {
+                true => me.busy_ns[p] += span.len(),
+                false => crowded[p] += 1,
+            }
+        }
+        forest.add_up(&mut me.gpu_ns);
+        forest.add_up(&mut me.busy_ns);
+        forest.add_up(&mut me.count);
+        forest.add_up(&mut crowded);
+        for p in (0..n).rev() {
+            if let Some(up) = forest.parent[p] {
+                me.extent[up as usize] = cover(me.extent[up as usize], me.extent[p]);
+            }
+        }
+        me.unite(forest, &crowded, all, alone);
+        me
+    }
+
+    /// Adds the unions of what overlaps to `busy_ns`.
+    fn unite(&mut self, forest: &Forest, crowded: &[u32], all: &[Activity], alone: &[bool]) {
+        let mut cover = LastCover::new(forest.len());
+        let mut next = 0;
+        for p in 0..forest.len() as u32 {
+            while let Some(&(at, i)) = self.launched.get(next).filter(|l| l.0 == p) {
+                if !alone[i as usize] {
+                    cover.put(all[i as usize].span, at);
+                }
+                next += 1;
+            }
+            // everything whose range ends here: a chain of first-born ancestors
+            let mut node = Some(p);
+            while let Some(at) = node.filter(|&at| forest.end[at as usize] == p + 1) {
+                if crowded[at as usize] > 0 {
+                    self.busy_ns[at as usize] += cover.since(at);
+                }
+                node = forest.parent[at as usize];
+            }
+        }
+    }
+
+    /// Activities launched at the positions of a range.
+    pub fn within(&self, from: u32, until: u32) -> &[(u32, u32)] {
+        let start = self.launched.partition_point(|l| l.0 < from);
+        &self.launched[start..start + self.launched[start..].partition_point(|l| l.0 < until)]
+    }
+}
+
+fn cover(a: Span, b: Span) -> Span {
+    Span::new(a.start.min(b.start), a.end.max(b.end))
+}
+
+/// For every instant the last position whose work covers it, with sums by position.
+struct LastCover {
+    /// Start of a piece: its end and position. Pieces are disjoint.
+    pieces: BTreeMap<Ns, (Ns, u32)>,
+    /// Covered time by position, as a Fenwick tree.
+    sums: Vec<Ns>,
+    total: Ns,
+}
+
+impl LastCover {
+    fn new(positions: usize) -> Self {
+        Self { pieces: BTreeMap::new(), sums: vec![0; positions + 1], total: 0 }
+    }
+
+    fn put(&mut self, span: Span, position: u32) {
+        if span.is_empty() {
+            return;
+        }
+        // the piece that hangs into the span is cut at its start
+        if let Some((&start, &(end, at))) = self.pieces.range(..span.start).next_back()
+            && end > span.start
+        {
+            self.pieces.insert(start, (span.start, at));
+            self.pieces.insert(span.start, (end, at));
+        }
+        while let Some((&start, &(end, at))) = self.pieces.range(span.start..span.end).next() {
+            self.pieces.remove(&start);
+            self.add(at, start - end.min(span.end));
+            if end > span.end {
+                self.pieces.insert(span.end, (end, at));
+            }
+        }
+        self.pieces.insert(span.start, (span.end, position));
+        self.add(position, span.len());
+    }
+
+    fn add(&mut self, position: u32, ns: Ns) {
+        self.total += ns;
+        let mut i = position as usize + 1;
+        while let Some(sum) = self.sums.get_mut(i) {
+            *sum += ns;
+            i += i & i.wrapping_neg();
+        }
+    }
+
+    /// Time whose last cover is `position` or later.
+    fn since(&self, position: u32) -> Ns {
+        let mut before = 0;
+        let mut i = position as usize;
+        while i > 0 {
+            before += self.sums[i];
+            i &= i - 1;
+        }
+        self.total - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::category::Class;
+    use crate::model::interval::Union;
+    use crate::model::strings::StrId;
+    use crate::model::timeline::Work;
+    use proptest::prelude::*;
+
+    fn activities(spans: &[(Ns, Ns)]) -> Vec<Activity> {
+        let one = |(i, s): (usize, &(Ns, Ns))| Activity {
+            row: i as u32,
+            span: Span::new(s.0, s.0 + s.1),
+            name: StrId::EMPTY,
+            class: Class::Kernel,
+            work: Work::Compute,
+            rule: 0,
+            device: None,
+            stream: None,
+            correlation: None,
+            launch: None,
+            op: None,
+            step: None,
+        };
+        let mut all: Vec<Activity> = spans.iter().enumerate().map(one).collect();
+        all.sort_by_key(|a| a.span.start);
+        all
+    }
+
+    fn forest(parents: &[Option<u32>]) -> Forest {
+        let rows: Vec<u32> = (0..parents.len() as u32).collect();
+        Forest::new(parents.len(), &rows, |r| parents[r as usize])
+    }
+
+    fn below(f: &Forest, launched: &[(u32, u32)], all: &[Activity]) -> Below {
+        let at = |&(row, i): &(u32, u32)| (f.position(row).unwrap(), i);
+        Below::new(f, launched.iter().map(at).collect(), all, &alone(all))
+    }
+
+    #[test]
+    fn a_subtree_is_one_range_and_what_overlaps_counts_once() {
+        //            A(0) { B(1) { c1(2) } c2(3) }   and a root of its own (4)
+        let f = forest(&[None, Some(0), Some(1), Some(0), None]);
+        assert_eq!((f.rows.as_slice(), f.end.as_slice()), (&[0, 1, 2, 3, 4][..], &[4, 3, 3, 4, 5][..]));
+        let all = activities(&[(0, 6), (3, 7), (20, 5)]);
+        let b = below(&f, &[(2, 0), (3, 1), (3, 2)], &all);
+        assert_eq!(b.gpu_ns, [18, 6, 6, 12, 0]);
+        assert_eq!(b.busy_ns, [15, 6, 6, 12, 0]);
+        assert_eq!(b.count, [3, 1, 1, 2, 0]);
+        assert_eq!(b.within(0, 3), [(2, 0)]);
+    }
+
+    #[test]
+    fn a_cycle_of_parents_starts_at_its_first_row() {
+        let f = forest(&[None, Some(3), Some(1), Some(2), Some(9)]);
+        assert_eq!(f.rows, [0, 4, 1, 2, 3]);
+        assert_eq!(f.parent, [None, None, None, Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_levels_take_no_quadratic_time() {
+        // a chain in which every level launches, and all that is launched overlaps
+        let n = 100_000;
+        let parents: Vec<Option<u32>> = (0..n).map(|i: u32| i.checked_sub(1)).collect();
+        let f = forest(&parents);
+        let spans: Vec<(Ns, Ns)> = (0..i64::from(n)).map(|i| (i, 3)).collect();
+        let all = activities(&spans);
+        let launched: Vec<(u32, u32)> = (0..n).map(|i| (i, i)).collect();
+        let b = below(&f, &launched, &all);
+        let n = i64::from(n);
+        assert_eq!((b.gpu_ns[0], b.busy_ns[0]), (3 * n, n + 2));
+        assert_eq!((b.busy_ns[50_000], b.busy_ns[n as usize - 1]), (n - 50_000 + 2, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_and_unions_equal_those_of_the_activities_below(
+            parents in prop::collection::vec(any::<prop::sample::Index>(), 1..14),
+            work in prop::collection::vec((any::<prop::sample::Index>(), 0i64..40, 0i64..9), 0..20),
+        ) {
+            // a parent before its child, now and then none
+            let up = |(i, p): (usize, &prop::sample::Index)| p.index(i + 2).checked_sub(2).map(|p| p as u32);
+            let parents: Vec<Option<u32>> = parents.iter().enumerate().map(up).collect();
+            let n = parents.len();
+            let f = forest(&parents);
+            let all = activities(&work.iter().map(|w| (w.1, w.2)).collect::<Vec<_>>());
+            let launched: Vec<(u32, u32)> =
+                all.iter().enumerate().map(|(i, a)| (work[a.row as usize].0.index(n) as u32, i as u32)).collect();
+            let b = below(&f, &launched, &all);
+            for node in 0..n as u32 {
+                let is_below = |mut at: u32| loop {
+                    match (at == node, parents[at as usize]) {
+                        (true, _) => break true,
+                        (false, Some(p)) => at = p,
+                        (false, None) => break false,
+                    }
+                };
+                let spans: Vec<Span> =
+                    launched.iter().filter(|l| is_below(l.0)).map(|l| all[l.1 as usize].span).collect();
+                let p = f.position(node).unwrap() as usize;
+                prop_assert_eq!(b.gpu_ns[p], spans.iter().map(|s| s.len()).sum::<Ns>());
+                prop_assert_eq!(b.busy_ns[p], Union::new(spans.iter().copied()).len());
+                prop_assert_eq!(b.count[p] as usize, spans.len());
+                prop_assert_eq!(b.within(p as u32, f.end[p]).len(), spans.len());
+            }
+        }
+    }
+}

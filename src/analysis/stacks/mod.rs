@@ -1,0 +1,195 @@
+//! Call stacks: what operators and modules cost on host and GPU, themselves and with all they call.
+//!
+//! A rank's operators and API calls become one forest ([`calls`]) with the GPU work that each launches, directly
+//! or below it ([`forest`]); the tables, findings and folded stacks are read from that. Times are ns. The
+//! surprising one: sums of GPU durations count concurrent streams twice, so every GPU time comes as a sum and
+//! as a union.
+
+mod anomalies;
+mod backward;
+mod call_tree;
+mod calls;
+mod findings;
+mod folded;
+mod forest;
+mod modules;
+mod operators;
+mod python;
+mod views;
+
+use super::across::Job;
+use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::settings::{Kind, Setting};
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::step::StepRule;
+use crate::table;
+use crate::units::Ns;
+use anomalies::Anomalies;
+use call_tree::CallTree;
+use calls::Calls;
+use folded::Weight;
+use modules::{InModules, ModulesTable};
+use operators::{Keys, Operators};
+
+table! {
+    /// One row per rank: what its call trees hold, and what could not be placed in them.
+    pub struct CallStacks, CallStackRow = "call_stacks" by "rank" {
+        rank: u32, "", "rank";
+        scope: Text, "", "capture";
+        ts_ns: i64, "ns", "start of the capture";
+        dur_ns: i64, "ns", "length of the capture";
+        step_count: u64, "", "steps; 1, the capture, where none are marked";
+        steps_ns: i64, "ns", "their length on the host";
+        op_count: u64, "", "operators";
+        api_count: u64, "", "runtime and driver calls";
+        frame_count: u64, "", "Python frames";
+        max_depth: u32, "", "operators and calls around the innermost one";
+        root_ns: i64, "ns", "sum of the outermost operators and calls, over threads";
+        host_self_ns: i64, "ns", "of that in operators themselves";
+        host_api_ns: i64, "ns", "of that in API calls";
+        gpu_ns: i64, "ns", "sum of all GPU work";
+        gpu_op_ns: i64, "ns", "of that launched inside operators";
+        gpu_top_level_ns: i64, "ns", "of that launched outside any";
+        gpu_unlinked_ns: i64, "ns", "of that of unknown launch";
+        clipped_count: u64, "", "events cut where they overhang their parent by less than 1 us";
+        sibling_count: u64, "", "events that overlap another only in part";
+        bwd_rule: Option<Text>, "", "how backward was joined: flow or sequence; null without record";
+        bwd_joined_count: u64, "", "backward operators with a forward operator";
+        bwd_unmatched_count: u64, "", "backward operators without";
+    }
+}
+
+const BY: Setting = Setting {
+    stem: "stacks",
+    flag: "--by",
+    value: "KEYS",
+    help: "Additional keys of operators: shape, module, step, joined by commas",
+    kind: Kind::Choices(&["shape", "module", "step"]),
+};
+
+const FOLDED: Setting = Setting {
+    stem: "stacks",
+    flag: "--folded",
+    value: "WEIGHT",
+    help: "Print folded stacks for flame graphs: self (host time) or gpu (GPU durations), in ns",
+    kind: Kind::Choice(&["none", "self", "gpu"]),
+};
+
+pub struct Stacks;
+
+impl Analysis for Stacks {
+    fn stem(&self) -> &'static str {
+        "stacks"
+    }
+
+    fn title(&self) -> &'static str {
+        "operators and modules: host and GPU time, own and with all they call"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/stacks.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC, CallTree::SPEC]
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[BY, FOLDED]
+    }
+
+    fn reads_event_args(&self, options: &Options) -> bool {
+        options.settings.has(&BY, "shape")
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        if options.compat.is_some() {
+            return Mapped::default();
+        }
+        let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
+        if !trace.stacks.depth.iter().any(Option::is_some) {
+            partial.reason = Some("no host events");
+            return Mapped { rows: Vec::new(), partial };
+        }
+        let calls = Calls::new(trace);
+        let in_modules = InModules::new(&calls);
+        let keys = Keys { shape: options.settings.has(&BY, "shape"), step: options.settings.has(&BY, "step") };
+        let by_module = options.settings.has(&BY, "module");
+        let module_of = by_module.then(|| in_modules.with_backward(&calls));
+        let paths = if by_module { in_modules.paths(&calls) } else { Vec::new() };
+        partial.tables = vec![
+            operators::table(&calls, keys, module_of.as_deref(), &paths, options),
+            modules::table(&calls, &in_modules),
+            anomalies::table(&calls),
+            summary(&calls),
+        ];
+        if let Some(weight) = weight(options) {
+            partial.tables.push(folded::fold(&calls, weight));
+        }
+        let rows = if options.wants_per_event(CallTree::SPEC) { vec![call_tree::table(&calls)] } else { Vec::new() };
+        Mapped { rows, partial }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return super::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        let specs = [Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC];
+        let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        Output {
+            tables: specs.into_iter().flat_map(of).collect(),
+            findings: findings::findings(self.stem(), partials),
+            views: views::views(partials, options),
+            raw: weight(options).map(|_| folded::text(partials)),
+        }
+    }
+}
+
+fn weight(options: &Options) -> Option<Weight> {
+    match options.settings.text(&FOLDED) {
+        Some("self") => Some(Weight::Host),
+        Some("gpu") => Some(Weight::Gpu),
+        _ => None,
+    }
+}
+
+fn summary(calls: &Calls) -> Batch {
+    let trace = calls.trace;
+    let count = |class: Class| trace.classes.iter().filter(|c| **c == class).count() as u64;
+    let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {
+        calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
+    };
+    let roots = (0..calls.forest.len()).filter(|&p| calls.forest.parent[p].is_none());
+    let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth[r as usize]).max();
+    let mut table = CallStacks::default();
+    table.push(CallStackRow {
+        rank: trace.rank,
+        scope: "capture",
+        ts_ns: trace.capture.start,
+        dur_ns: trace.capture.len(),
+        step_count: trace.steps.steps.len().max(1) as u64,
+        steps_ns: match trace.steps.rule {
+            StepRule::Capture => trace.capture.len(),
+            _ => trace.steps.steps.iter().map(|s| s.host.len()).sum(),
+        },
+        op_count: count(Class::HostOp),
+        api_count: count(Class::Runtime),
+        frame_count: count(Class::Python),
+        max_depth: depth.unwrap_or(0),
+        root_ns: roots.map(|p| calls.host_ns[p]).sum(),
+        host_self_ns: calls.host_self_ns.iter().sum(),
+        host_api_ns: calls.host_api_ns.iter().sum(),
+        gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        gpu_op_ns: gpu(&|p| calls.is_op[p as usize]),
+        gpu_top_level_ns: gpu(&|p| !calls.is_op[p as usize]),
+        gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
+        clipped_count: trace.stacks.clipped,
+        sibling_count: trace.stacks.siblings,
+        bwd_rule: calls.backward.rule,
+        bwd_joined_count: calls.backward.pairs.len() as u64,
+        bwd_unmatched_count: calls.backward.unmatched,
+    });
+    table.finish()
+}

@@ -1,0 +1,171 @@
+//! Modules: what each `nn.Module` of the model costs, forward and backward.
+
+use super::calls::Calls;
+use super::forest::{Below, Forest};
+use super::python::{Modules, around};
+use crate::model::category::Class;
+use crate::model::schema::{Batch, Text};
+use crate::table;
+use crate::units::Ns;
+
+table! {
+    /// Calls of one `nn.Module` at one place in the model, over the whole capture.
+    pub struct ModulesTable, ModuleRow = "modules" by "rank, path" {
+        rank: u32, "", "rank";
+        scope: Text, "", "capture";
+        ts_ns: i64, "ns", "start of the capture";
+        dur_ns: i64, "ns", "length of the capture";
+        path: Text, "", "names of the modules from the outermost in, joined by /";
+        name: Text, "", "its own name";
+        depth: u32, "", "modules around it";
+        count: u64, "", "calls";
+        op_count: u64, "", "operators started in it and in no module inside";
+        host_ns: i64, "ns", "on the host, with the modules inside";
+        host_self_ns: i64, "ns", "without the modules inside, on the same thread";
+        gpu_ns: i64, "ns", "sum of the GPU work launched in it and in modules inside";
+        gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no module inside";
+        gpu_busy_ns: i64, "ns", "union of what gpu_ns sums";
+        activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
+        bwd_gpu_ns: Option<i64>, "ns", "GPU work of the backward of it and of modules inside; null where none is joined";
+        bwd_gpu_self_ns: Option<i64>, "ns", "the same without the modules inside";
+        bwd_host_ns: Option<i64>, "ns", "host time of the backward of it and of modules inside";
+    }
+}
+
+/// Modules with the places in the call forest that they own.
+pub struct InModules {
+    pub modules: Modules,
+    /// By position: the module of the frame in which an operator or call starts.
+    pub started_in: Vec<Option<u32>>,
+}
+
+impl InModules {
+    pub fn new(calls: &Calls) -> Self {
+        let modules = Modules::new(calls.trace);
+        let started_in = match modules.modules.is_empty() {
+            true => vec![None; calls.forest.len()],
+            false => {
+                let frames = around(calls.trace, &calls.forest.rows, Class::Python);
+                frames.into_iter().map(|f| modules.of(f)).collect()
+            }
+        };
+        Self { modules, started_in }
+    }
+
+    /// The same, and backward operators with the module of their forward operator.
+    pub fn with_backward(&self, calls: &Calls) -> Vec<Option<u32>> {
+        let forest = &calls.forest;
+        let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
+        for (forward, backward) in positions(calls) {
+            of_forward[backward as usize] = self.started_in[forward as usize];
+        }
+        let mut shown = self.started_in.clone();
+        for p in 0..forest.len() {
+            if shown[p].is_none() {
+                let above = forest.parent[p].and_then(|up| shown[up as usize]);
+                shown[p] = of_forward[p].or(above);
+            }
+        }
+        shown
+    }
+
+    /// Paths by index.
+    pub fn paths(&self, calls: &Calls) -> Vec<String> {
+        (0..self.modules.modules.len() as u32).map(|m| self.modules.path(calls.trace, m)).collect()
+    }
+}
+
+/// Joined operators as positions: forward, backward.
+fn positions(calls: &Calls) -> impl Iterator<Item = (u32, u32)> {
+    let at = |row| calls.forest.position(row);
+    calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
+}
+
+/// The table.
+pub fn table(calls: &Calls, found: &InModules) -> Batch {
+    let (trace, modules) = (calls.trace, &found.modules);
+    let n = modules.modules.len();
+    // module indices are rows here: a parent is made before its child
+    let rows: Vec<u32> = (0..n as u32).collect();
+    let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
+    let at = |m: u32| forest.position(m).map(|p| p as usize);
+    let launched =
+        calls.below.launched.iter().filter_map(|&(p, i)| Some((at(found.started_in[p as usize]?)? as u32, i)));
+    let below = Below::new(&forest, launched.collect(), &trace.activities, &calls.alone);
+    let mut own_gpu = vec![0; n];
+    for &(p, i) in &below.launched {
+        own_gpu[p as usize] += trace.activities[i as usize].span.len();
+    }
+    let (mut count, mut ops) = (vec![0u64; n], vec![0u64; n]);
+    let (mut host, mut host_self) = (vec![0 as Ns; n], vec![0 as Ns; n]);
+    for &(row, module) in &modules.calls {
+        let Some(p) = at(module) else { continue };
+        let ns = trace.columns.dur[row as usize];
+        count[p] += 1;
+        host[p] += ns;
+        host_self[p] += ns;
+        let outer = modules.modules[module as usize].parent.and_then(at);
+        if let Some(outer) = outer.filter(|_| modules.is_called_on_its_callers_thread(trace, row)) {
+            host_self[outer] -= ns;
+        }
+    }
+    for p in (0..calls.forest.len()).filter(|&p| calls.is_op[p]) {
+        if let Some(m) = found.started_in[p].and_then(at) {
+            ops[m] += 1;
+        }
+    }
+    let (bwd_gpu_self, mut bwd_host) = backward(calls, found, at, n);
+    let mut bwd_gpu = bwd_gpu_self.clone();
+    forest.add_up(&mut bwd_gpu);
+    forest.add_up(&mut bwd_host);
+    let paths = found.paths(calls);
+    let mut order = rows;
+    order.sort_by(|a, b| paths[*a as usize].cmp(&paths[*b as usize]));
+    let joined = !calls.backward.pairs.is_empty();
+    let mut table = ModulesTable::default();
+    for m in order {
+        let Some(p) = at(m) else { continue };
+        let path = &paths[m as usize];
+        table.push(ModuleRow {
+            rank: trace.rank,
+            scope: "capture",
+            ts_ns: trace.capture.start,
+            dur_ns: trace.capture.len(),
+            path,
+            name: modules.name(trace, m),
+            depth: modules.modules[m as usize].depth,
+            count: count[p],
+            op_count: ops[p],
+            host_ns: host[p],
+            host_self_ns: host_self[p],
+            gpu_ns: below.gpu_ns[p],
+            gpu_self_ns: own_gpu[p],
+            gpu_busy_ns: below.busy_ns[p],
+            activity_count: u64::from(below.count[p]),
+            bwd_gpu_ns: joined.then_some(bwd_gpu[p]),
+            bwd_gpu_self_ns: joined.then_some(bwd_gpu_self[p]),
+            bwd_host_ns: joined.then_some(bwd_host[p]),
+        });
+    }
+    table.finish()
+}
+
+/// GPU and host time of backward operators by the module of their forward operator. A backward inside
+/// another one (recomputation) counts to the outer one's module only, so that nothing counts twice.
+fn backward(calls: &Calls, found: &InModules, at: impl Fn(u32) -> Option<usize>, n: usize) -> (Vec<Ns>, Vec<Ns>) {
+    let (mut gpu, mut host) = (vec![0; n], vec![0; n]);
+    let mut pairs: Vec<(u32, u32)> = positions(calls).map(|(f, b)| (b, f)).collect();
+    pairs.sort_unstable();
+    let mut until = 0;
+    for (b, f) in pairs {
+        if b < until {
+            continue;
+        }
+        until = calls.forest.end[b as usize];
+        if let Some(m) = found.started_in[f as usize].and_then(&at) {
+            gpu[m] += calls.below.gpu_ns[b as usize];
+            host[m] += calls.host_ns[b as usize];
+        }
+    }
+    (gpu, host)
+}

@@ -1,0 +1,192 @@
+//! The text report: operators, modules and calls that wait, added up over ranks.
+
+use super::CallStacks;
+use super::anomalies::Anomalies;
+use super::modules::ModulesTable;
+use super::operators::Operators;
+use crate::analysis::api::{Align, Options, Partial, View};
+use crate::analysis::population::{plural, reasons};
+use crate::model::schema::{Batch, TableSpec};
+use crate::units::{Ns, fmt_count, fmt_ns};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Rows of one table added up over ranks (and steps) by texts.
+pub struct Sums<const N: usize> {
+    pub key: Vec<String>,
+    pub values: [i64; N],
+}
+
+/// Adds up `values` by `keys` over the rows that `keep` wants; in order of the keys.
+pub fn sums<const N: usize>(
+    partials: &[Partial],
+    spec: &TableSpec,
+    keys: &[&str],
+    values: [&str; N],
+    keep: impl Fn(&Batch, usize) -> bool,
+) -> Vec<Sums<N>> {
+    let mut all: BTreeMap<Vec<String>, [i64; N]> = BTreeMap::new();
+    for batch in partials.iter().filter_map(|p| p.table(spec)) {
+        for row in (0..batch.len()).filter(|&r| keep(batch, r)) {
+            let key = keys.iter().map(|k| batch.text(k, row).unwrap_or_default().to_string()).collect();
+            let sum = all.entry(key).or_insert([0; N]);
+            for (sum, column) in sum.iter_mut().zip(values) {
+                *sum += batch.int(column, row).unwrap_or(0);
+            }
+        }
+    }
+    all.into_iter().map(|(key, values)| Sums { key, values }).collect()
+}
+
+/// A column of `call_stacks`, added up over ranks.
+pub fn total(partials: &[Partial], column: &str) -> i64 {
+    let tables = partials.iter().filter_map(|p| p.table(CallStacks::SPEC));
+    tables.flat_map(|b| (0..b.len()).filter_map(move |r| b.int(column, r))).sum()
+}
+
+/// Everything that is printed.
+pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
+    let mut views = vec![operators(partials, options)];
+    views.extend(modules(partials, options));
+    views.extend(anomalies(partials, options));
+    views
+}
+
+/// Characters of a module's path that are printed.
+const PATH_WIDTH: usize = 36;
+
+/// The inner modules of a path, which say which layer it is: as many as fit, at least one.
+pub fn end_of_path(path: &str, width: usize) -> String {
+    if path.chars().count() <= width {
+        return path.to_string();
+    }
+    let fits = |(at, _): &(usize, &str)| path[*at..].chars().count() + 3 <= width;
+    let at = path.match_indices('/').find(fits).or(path.rmatch_indices('/').next());
+    at.map_or_else(|| path.to_string(), |(at, _)| format!("...{}", &path[at..]))
+}
+
+fn more(hidden: usize, what: &str) -> Option<String> {
+    (hidden > 0).then(|| format!("{} in the table", plural(hidden, &format!("more {what}"))))
+}
+
+fn operators(partials: &[Partial], options: &Options) -> View {
+    let scope = if options.model.steps.is_some() { "step" } else { "capture" };
+    let columns = ["gpu_self_ns", "host_self_ns", "count", "gpu_ns", "host_ns"];
+    let keys = ["name", "input_dims", "module"];
+    let mut rows = sums(partials, Operators::SPEC, &keys, columns, |b, r| b.text("scope", r) == Some(scope));
+    // stable: equal ones stay in order of their names
+    rows.sort_by_key(|s| (Reverse(s.values[0]), Reverse(s.values[1])));
+    let has_gpu = rows.iter().any(|s| s.values[3] > 0);
+    let mut view = View {
+        title: format!("Operators by own time, {}", plural(partials.len(), "rank")),
+        columns: vec![("operator", Align::Left), ("count", Align::Right)],
+        rows: Vec::new(),
+        notes: reasons(partials),
+    };
+    if has_gpu {
+        view.columns.extend([("GPU self", Align::Right), ("GPU total", Align::Right)]);
+    }
+    view.columns.extend([("host self", Align::Right), ("host total", Align::Right)]);
+    for key in 1..keys.len() {
+        if rows.iter().any(|s| !s.key[key].is_empty()) {
+            view.columns.push((["", "shapes", "module"][key], Align::Left));
+        }
+    }
+    for s in rows.iter().take(options.top) {
+        let [gpu_self, host_self, count, gpu, host] = s.values;
+        let mut cells = vec![s.key[0].clone(), fmt_count(count as u64)];
+        if has_gpu {
+            cells.extend([fmt_ns(gpu_self), fmt_ns(gpu)]);
+        }
+        cells.extend([fmt_ns(host_self), fmt_ns(host)]);
+        for (key, name) in [(1, "shapes"), (2, "module")] {
+            if view.columns.iter().any(|c| c.0 == name) {
+                cells.push(if key == 2 { end_of_path(&s.key[key], PATH_WIDTH) } else { s.key[key].clone() });
+            }
+        }
+        view.rows.push(cells);
+    }
+    view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
+    let unmatched = total(partials, "bwd_unmatched_count");
+    if unmatched > 0 {
+        view.notes.push(format!(
+            "{} without a forward operator, {} joined",
+            plural(unmatched as usize, "backward operator"),
+            fmt_count(total(partials, "bwd_joined_count") as u64)
+        ));
+    }
+    view
+}
+
+fn modules(partials: &[Partial], options: &Options) -> Option<View> {
+    let columns = ["gpu_self_ns", "bwd_gpu_self_ns", "host_self_ns", "count", "gpu_ns", "bwd_gpu_ns", "host_ns"];
+    let mut rows = sums(partials, ModulesTable::SPEC, &["path"], columns, |_, _| true);
+    if rows.is_empty() {
+        return None;
+    }
+    let gpu = |s: &Sums<7>| -> Ns { s.values[4] + s.values[5] };
+    let has_gpu = rows.iter().any(|s| gpu(s) > 0);
+    // what holds most first; a model comes before its parts
+    rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[6])));
+    let mut view = View {
+        title: "Modules".to_string(),
+        columns: vec![("module", Align::Left), ("calls", Align::Right)],
+        rows: Vec::new(),
+        notes: more(rows.len().saturating_sub(options.top), "module").into_iter().collect(),
+    };
+    match has_gpu {
+        true => view.columns.extend([("GPU forward", Align::Right), ("GPU backward", Align::Right)]),
+        false => view.columns.push(("host self", Align::Right)),
+    }
+    view.columns.push(("host forward", Align::Right));
+    for s in rows.iter().take(options.top) {
+        let [_, _, host_self, count, forward, backward, host] = s.values;
+        let mut cells = vec![end_of_path(&s.key[0], PATH_WIDTH), fmt_count(count as u64)];
+        match has_gpu {
+            true => cells.extend([fmt_ns(forward), fmt_ns(backward)]),
+            false => cells.push(fmt_ns(host_self)),
+        }
+        cells.push(fmt_ns(host));
+        view.rows.push(cells);
+    }
+    Some(view)
+}
+
+fn anomalies(partials: &[Partial], options: &Options) -> Option<View> {
+    let columns = ["host_ns", "count", "step_count"];
+    let mut rows = sums(partials, Anomalies::SPEC, &["kind", "name"], columns, |_, _| true);
+    rows.sort_by_key(|s| Reverse(s.values[0]));
+    if rows.is_empty() {
+        return None;
+    }
+    let cells = |s: &Sums<3>| {
+        let [host, count, steps] = s.values;
+        let mean = fmt_ns(host / count.max(1));
+        vec![s.key[1].clone(), s.key[0].clone(), fmt_count(count as u64), fmt_count(steps as u64), fmt_ns(host), mean]
+    };
+    Some(View {
+        title: "Calls that make host and GPU wait for each other".to_string(),
+        columns: vec![
+            ("call", Align::Left),
+            ("kind", Align::Left),
+            ("count", Align::Right),
+            ("steps", Align::Right),
+            ("host time", Align::Right),
+            ("mean", Align::Right),
+        ],
+        rows: rows.iter().take(options.top).map(cells).collect(),
+        notes: more(rows.len().saturating_sub(options.top), "row").into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_path_the_inner_modules_are_shown() {
+        assert_eq!(end_of_path("A_0/B_1", 10), "A_0/B_1");
+        assert_eq!(end_of_path("Model_0/Block_1/Linear_2", 20), ".../Block_1/Linear_2");
+        assert_eq!(end_of_path("Model_0/ALinearOfALongName_2", 10), ".../ALinearOfALongName_2");
+    }
+}
