@@ -6,6 +6,7 @@ pub mod breakdown;
 mod collective_tables;
 pub mod collectives;
 pub mod compat;
+pub mod diff;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;

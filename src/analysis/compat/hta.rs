@@ -81,25 +81,25 @@ table! {
 
 /// A row of HTA's loaded table, whole microseconds.
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    id: u32,
-    ts: i64,
-    dur: i64,
-    stream: i64,
+pub(super) struct Row {
+    pub id: u32,
+    pub ts: i64,
+    pub dur: i64,
+    pub stream: i64,
     kind: Kind,
     /// Start of the launch call, where there is one.
-    partner_ts: Option<i64>,
+    pub partner_ts: Option<i64>,
 }
 
 impl Row {
-    fn end(&self) -> i64 {
+    pub fn end(&self) -> i64 {
         self.ts + self.dur
     }
 }
 
 /// Class by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Computation,
     Communication,
     Memory,
@@ -121,8 +121,16 @@ fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// HTA's loader: the GPU rows that its analyses see, in the order of the file.
-fn load(trace: &RankTrace) -> Vec<Row> {
+/// A row with what decides whether it is kept.
+pub(super) struct Loaded {
+    pub row: Row,
+    correlation: i64,
+    linked: bool,
+    pub name: StrId,
+}
+
+/// HTA's loader: all rows, in the order of the file, before any is left out.
+pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
     let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
@@ -130,15 +138,7 @@ fn load(trace: &RankTrace) -> Vec<Row> {
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
     let kinds: Vec<Kind> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
     let sync = ["Event Sync", "Context Sync"].map(|n| c.strings.lookup(n.as_bytes()));
-    let is_step: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
-
-    struct Loaded {
-        row: Row,
-        correlation: i64,
-        linked: bool,
-        name: StrId,
-    }
     let mut rows: Vec<Loaded> = Vec::new();
     for id in 0..c.len() {
         let row = id as u32;
@@ -180,7 +180,13 @@ fn load(trace: &RankTrace) -> Vec<Row> {
     for r in rows.iter_mut().filter(|r| r.linked && r.correlation != -1) {
         r.row.partner_ts = hosts.get(&r.correlation).copied();
     }
+    rows
+}
 
+/// HTA's loader: the GPU rows that its analyses see, in the order of the file.
+fn load(trace: &RankTrace) -> Vec<Row> {
+    let mut rows = all_rows(trace);
+    let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     // with two steps or more, what starts with the last one or later is dropped, and what it launched
     let named_step = |r: &&Loaded| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();

@@ -1,6 +1,7 @@
 //! Answers in other tools' definitions, so that people can check hta against numbers they have.
 
 pub mod hta;
+pub mod hta_diff;
 pub mod hta_stragglers;
 pub mod tracelens;
 
