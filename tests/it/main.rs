@@ -7,6 +7,7 @@ mod cli;
 mod csv;
 mod damage;
 mod determinism;
+mod diff;
 mod folders;
 mod invariants;
 mod known_answers;
