@@ -12,6 +12,7 @@ pub mod copies;
 pub mod counters;
 pub mod critical_path;
 pub mod cupti;
+pub mod diff;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;

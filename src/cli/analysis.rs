@@ -3,8 +3,9 @@
 use super::analyze::warn;
 use super::args::TraceArgs;
 use super::exit::Exit;
-use super::output::{note, print, stdout_is_terminal, width};
+use super::output::{note, width};
 use super::progress::Bar;
+use super::table::OutputArgs;
 use crate::analysis::api::{Analysis, Options, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
@@ -12,37 +13,21 @@ use crate::error::SetError;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::{Request, RowSink, run as run_pipeline};
-use crate::report::{json, parquet, text};
+use crate::report::text;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 #[derive(Debug, Args)]
 pub struct AnalysisArgs {
     #[command(flatten)]
     traces: TraceArgs,
-    /// How the table is written
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// Which of the analysis' tables (csv, json, parquet)
-    #[arg(long, value_name = "NAME")]
-    table: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// `sync`: arrival, or shortest as the TensorBoard plugin does; `what-if`: replay, or published as in the paper
     #[arg(long, value_enum)]
     method: Option<MethodArg>,
-    /// File to write to instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Text,
-    Csv,
-    Json,
-    Parquet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,8 +80,13 @@ impl RowSink for Keep {
 
 /// The subcommand of an analysis: what all take, and what it declares itself.
 pub fn command(analysis: &dyn Analysis) -> Command {
-    let mut command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
-    for s in analysis.settings() {
+    let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
+    with_settings(command, analysis.settings())
+}
+
+/// Adds the options that are declared in the library.
+pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
+    for s in settings {
         let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
         let arg = Arg::new(s.name()).long(s.name()).help(help).help_heading("Options of this analysis");
         command = command.arg(match s.kind {
@@ -109,7 +99,7 @@ pub fn command(analysis: &dyn Analysis) -> Command {
 }
 
 /// Enters what the user gave of an analysis' own options.
-fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) -> Result<(), SetError> {
+pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) -> Result<(), SetError> {
     for s in settings {
         let text = match s.kind {
             Kind::Flag => matches.get_flag(s.name()).then_some(""),
@@ -134,68 +124,31 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     enter(analysis.settings(), matches, &mut options)?;
     let of_method = analysis.method_tables(&options.across).filter(|_| options.compat.is_none());
     let declared = of_method.unwrap_or_else(|| analysis.declared(options.compat));
-    let table = match &args.table {
-        None => declared.first().copied(),
-        Some(name) => declared.iter().find(|s| s.name == name).copied(),
-    };
-    let Some(table) = table else {
-        let names: Vec<&str> = declared.iter().map(|s| s.name).collect();
-        let value = args.table.clone().unwrap_or_default();
-        return Err(SetError::Argument {
-            option: "--table",
-            value,
-            reason: format!("expected one of {}", names.join(", ")),
-        }
-        .into());
-    };
-    if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
-        let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
-        return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
-    }
+    let table = args.output.table(declared)?;
     options.wanted = Wanted::Only(table.name);
     let traces = args.traces.traces()?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
-        load: args.traces.load(analysis.reads_event_args(&options), false),
-        ranks: args.traces.rank_ranges(),
+        load: args.traces.common.load(analysis.reads_event_args(&options), false),
+        ranks: args.traces.common.rank_ranges(),
     };
     let keep = Keep { table, rows: Mutex::default() };
-    let outcome = args.traces.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
+    let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
     warn(&outcome);
-    if args.traces.strict && outcome.has_loss() {
+    if args.traces.common.strict && outcome.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
     let mut batches = keep.rows.into_inner().unwrap_or_default();
     let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
     batches.extend(reduced.cloned());
-    let bytes = match args.format {
-        Format::Text => match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
-            Some(raw) => raw.clone().into_bytes(),
-            None => text::one_analysis(&outcome, width()).into_bytes(),
-        },
-        Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>()).into_bytes(),
-        Format::Json => {
-            let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
-            let mut text = serde_json::to_string_pretty(&rows)?;
-            text.push('\n');
-            text.into_bytes()
-        }
-        Format::Parquet => {
-            let mut bytes = Vec::new();
-            parquet::write_to(&mut bytes, table, &batches)?;
-            bytes
-        }
-    };
-    match &args.out {
-        Some(path) => std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?,
-        None => {
-            print(&bytes)?;
-        }
-    }
-    if args.format == Format::Text {
+    args.output.write(table, &batches, || match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
+        Some(raw) => raw.clone(),
+        None => text::one_analysis(&outcome, width()),
+    })?;
+    if args.output.is_text() {
         for line in text::loss_lines(&outcome) {
             note(&line);
         }

@@ -48,11 +48,11 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         inputs: &traces.inputs,
         analyses: ANALYSES,
         options: &options,
-        load: args.traces.load(!args.no_events, args.keep_args),
-        ranks: args.traces.rank_ranges(),
+        load: args.traces.common.load(!args.no_events, args.keep_args),
+        ranks: args.traces.common.rank_ranges(),
     };
-    let outcome = args.traces.on_threads(|| run_pipeline(&request, &folder, &Bar::default()))??;
-    if args.traces.strict && outcome.has_loss() {
+    let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &folder, &Bar::default()))??;
+    if args.traces.common.strict && outcome.has_loss() {
         warn(&outcome);
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);

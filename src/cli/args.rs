@@ -15,6 +15,10 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tempfile::NamedTempFile;
 
+/// Default of --kernel-wait-max-us, ns.
+const KERNEL_WAIT_MAX: i64 = 30_000;
+
+// One set of traces. (No doc comment: it would become the text of every command.)
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     /// Traces: files, folders (one level deep) or patterns; `-` is standard input
@@ -23,6 +27,25 @@ pub struct TraceArgs {
     /// A folder with one trace per rank
     #[arg(long, value_name = "DIR")]
     pub rank_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Longest wait after a launch that counts as kernel wait, us
+    #[arg(long, value_name = "US", default_value_t = 30)]
+    pub kernel_wait_max_us: u32,
+    /// Clocks of ranks: corrected by the ends of collectives where that is clear, always, or never
+    #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
+    pub clock: ClockArg,
+    /// Gain from which a rank is named as a straggler, percent of the median step
+    #[arg(long, value_name = "PCT", default_value_t = 5.0)]
+    pub straggler_min_pct: f64,
+    /// Only these process groups, by name or description
+    #[arg(long, value_name = "NAME")]
+    pub group: Vec<String>,
+}
+
+// What is read of traces and how, for commands on one set and on two.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
     /// Only these ranks, e.g. 0,3,8-15
     #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
     pub ranks: Option<RankRanges>,
@@ -35,24 +58,12 @@ pub struct TraceArgs {
     /// Window of a step: its annotation, or up to the end of what it launched
     #[arg(long, value_enum, default_value_t = WindowArg::Host)]
     pub step_window: WindowArg,
-    /// Longest wait after a launch that counts as kernel wait, us
-    #[arg(long, value_name = "US", default_value_t = 30)]
-    pub kernel_wait_max_us: u32,
     /// Leave out GPU activities without a launch record
     #[arg(long)]
     pub linked_only: bool,
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
-    /// Clocks of ranks: corrected by the ends of collectives where that is clear, always, or never
-    #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
-    pub clock: ClockArg,
-    /// Gain from which a rank is named as a straggler, percent of the median step
-    #[arg(long, value_name = "PCT", default_value_t = 5.0)]
-    pub straggler_min_pct: f64,
-    /// Only these process groups, by name or description
-    #[arg(long, value_name = "NAME")]
-    pub group: Vec<String>,
     /// Kernel rules that come before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -162,6 +173,25 @@ impl TraceArgs {
 
     /// Options of the analyses.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
+        let mut options = self.common.options(analyses)?;
+        options.kernel_wait_max = i64::from(self.kernel_wait_max_us) * 1000;
+        options.across = AcrossOptions {
+            clock: match self.clock {
+                ClockArg::Auto => ClockMode::Auto,
+                ClockArg::Collectives => ClockMode::Collectives,
+                ClockArg::None => ClockMode::None,
+            },
+            straggler_min_pct: self.straggler_min_pct,
+            groups: self.group.clone(),
+            ..AcrossOptions::default()
+        };
+        Ok(options)
+    }
+}
+
+impl CommonArgs {
+    /// Options of the analyses, those of one set at their defaults.
+    pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
         let builtin = Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?;
         let rules = match &self.rules {
             None => builtin,
@@ -208,19 +238,10 @@ impl TraceArgs {
                 linked_only: self.linked_only,
                 steps: self.steps.clone(),
             },
-            kernel_wait_max: i64::from(self.kernel_wait_max_us) * 1000,
+            kernel_wait_max: KERNEL_WAIT_MAX,
             top: self.top,
             compat,
-            across: AcrossOptions {
-                clock: match self.clock {
-                    ClockArg::Auto => ClockMode::Auto,
-                    ClockArg::Collectives => ClockMode::Collectives,
-                    ClockArg::None => ClockMode::None,
-                },
-                straggler_min_pct: self.straggler_min_pct,
-                groups: self.group.clone(),
-                ..AcrossOptions::default()
-            },
+            across: AcrossOptions::default(),
             settings: Settings::default(),
             wanted: Wanted::default(),
         })

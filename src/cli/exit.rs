@@ -14,6 +14,8 @@ pub enum Exit {
     Partly = 1,
     /// Nothing useful.
     Nothing = 2,
+    /// A `--fail-if` threshold was crossed, whatever else was lost.
+    Crossed = 3,
 }
 
 impl Exit {

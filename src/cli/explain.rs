@@ -2,7 +2,8 @@
 
 use super::exit::Exit;
 use super::output::print;
-use crate::analysis::api::{AcrossOptions, Compat, WaitMethod};
+use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
+use crate::analysis::diff::{self, DIFF};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
@@ -13,6 +14,8 @@ use crate::model::schema::TableSpec;
 use crate::report::events::BASE_COLUMNS;
 use std::fmt::Write;
 
+const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
+
 /// Topics: name, title, text.
 pub const TOPICS: &[(&str, &str, &str)] = &[
     ("windows", "spans, captures, steps: which time a row is for", include_str!("explain/windows.md")),
@@ -22,6 +25,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("health", "what was repaired, dropped or odd; exit codes", include_str!("explain/health.md")),
     ("clocks", "offsets between ranks: how found, when applied, how far to trust", include_str!("explain/clocks.md")),
     ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
+    ("diff", DIFF_TITLE, diff::PAGE),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
 ];
 
@@ -45,8 +49,15 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     } else if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
         out.push_str(text.trim_end());
         out.push('\n');
-        if name == "health" {
-            counters(&mut out);
+        match name {
+            "health" => counters(&mut out),
+            "diff" => {
+                settings(&mut out, DIFF.settings());
+                for spec in DIFF.tables().iter().chain(DIFF.compat_tables(Compat::Hta)) {
+                    table(&mut out, spec);
+                }
+            }
+            _ => {}
         }
     } else {
         let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
@@ -58,7 +69,8 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
 }
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {
-    inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
+    let of_analyses = ANALYSES.iter().flat_map(|a| a.tables().iter().copied());
+    inventory::TABLES.iter().copied().chain(of_analyses).chain(DIFF.tables().iter().copied())
 }
 
 fn settings(out: &mut String, of: &[Setting]) {

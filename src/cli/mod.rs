@@ -3,11 +3,13 @@
 mod analysis;
 mod analyze;
 mod args;
+mod diff;
 mod exit;
 mod explain;
 mod list;
 mod output;
 mod progress;
+mod table;
 
 use clap::{Args, Command, FromArgMatches};
 use exit::Exit;
@@ -28,6 +30,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("analyze", m)) => {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
         }
+        Some(("diff", m)) => diff::run(m),
         Some(("list", _)) => list::run(),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
         Some((stem, m)) => analysis::run(stem, m),
@@ -52,9 +55,11 @@ pub fn command() -> Command {
     for a in crate::analysis::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
-    root.subcommand(Command::new("list").about("List the analyses, tables and topics")).subcommand(
-        Command::new("explain")
-            .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
-            .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
-    )
+    root.subcommand(diff::command())
+        .subcommand(Command::new("list").about("List the analyses, tables and topics"))
+        .subcommand(
+            Command::new("explain")
+                .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
+                .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
+        )
 }

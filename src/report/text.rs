@@ -1,7 +1,7 @@
 //! The report for people: the few sentences that matter, what is wrong with the input, then tables.
 
 use super::columns::{set, wrap};
-use crate::analysis::api::{Finding, Partial};
+use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
 use crate::analysis::population::rank_list;
 use crate::model::health::{Counter, Severity, Tally};
@@ -25,7 +25,7 @@ pub fn findings(outcome: &Outcome) -> Vec<Finding> {
 pub fn report(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
     header(&mut out, outcome, width);
-    sentences(&mut out, outcome, width);
+    sentences(&mut out, &findings(outcome), width);
     problems(&mut out, outcome, width);
     for (analysis, output) in &outcome.outputs {
         for view in &output.views {
@@ -37,9 +37,8 @@ pub fn report(outcome: &Outcome, width: usize) -> String {
     out
 }
 
-/// The most expensive findings.
-fn sentences(out: &mut String, outcome: &Outcome, width: usize) {
-    let findings = findings(outcome);
+/// The first findings.
+fn sentences(out: &mut String, findings: &[Finding], width: usize) {
     if findings.is_empty() {
         return;
     }
@@ -55,17 +54,29 @@ fn sentences(out: &mut String, outcome: &Outcome, width: usize) {
 /// The tables of one analysis, with the warnings before them.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
-    sentences(&mut out, outcome, width);
+    sentences(&mut out, &findings(outcome), width);
     for (_, output) in &outcome.outputs {
-        for view in &output.views {
-            heading(&mut out, &view.title);
-            out.push_str(&set(view, width));
-        }
-        if output.views.is_empty() {
-            out.push_str("no rows\n");
-        }
+        views(&mut out, output, width);
     }
     out.trim_start().to_string()
+}
+
+/// The findings of one answer, in its own order, and its tables.
+pub fn one_output(output: &Output, width: usize) -> String {
+    let mut out = String::new();
+    sentences(&mut out, &output.findings, width);
+    views(&mut out, output, width);
+    out.trim_start().to_string()
+}
+
+fn views(out: &mut String, output: &Output, width: usize) {
+    for view in &output.views {
+        heading(out, &view.title);
+        out.push_str(&set(view, width));
+    }
+    if output.views.is_empty() {
+        out.push_str("no rows\n");
+    }
 }
 
 fn heading(out: &mut String, title: &str) {

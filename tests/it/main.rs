@@ -12,6 +12,7 @@ mod csv;
 mod cupti;
 mod damage;
 mod determinism;
+mod diff;
 mod folders;
 mod invariants;
 mod known_answers;

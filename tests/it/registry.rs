@@ -22,7 +22,7 @@ fn with(tool: Option<Compat>) -> Options {
 }
 
 /// A batch has the columns, types and nulls of its declaration.
-fn follows_its_declaration(batch: &Batch) {
+pub fn follows_its_declaration(batch: &Batch) {
     let name = batch.spec.name;
     assert_eq!(*batch.rows.schema(), *batch.spec.schema(), "{name}");
     let columns: Vec<&str> = batch.spec.columns.iter().map(|c| c.name).collect();

@@ -135,13 +135,8 @@ pub(super) struct Loaded {
     pub name: StrId,
 }
 
-/// HTA's loader: the GPU rows that its analyses see, in the order of the file.
-pub(super) fn load(trace: &RankTrace) -> Vec<Row> {
-    load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
-}
-
-/// HTA's loader: all rows that it keeps, in the order of the file.
-pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
+/// HTA's loader: all rows, in the order of the file, before any is left out.
+pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
     let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
@@ -149,7 +144,6 @@ pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
     let kinds: Vec<Kind> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
     let sync = ["Event Sync", "Context Sync"].map(|n| c.strings.lookup(n.as_bytes()));
-    let is_step: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
 
     let mut rows: Vec<Loaded> = Vec::new();
@@ -193,7 +187,18 @@ pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     for r in rows.iter_mut().filter(|r| r.linked && r.correlation != -1) {
         (r.row.partner_ts, r.row.partner) = hosts.get(&r.correlation).copied().unzip();
     }
+    rows
+}
 
+/// The GPU rows that HTA's analyses see, in the order of the file.
+pub(super) fn load(trace: &RankTrace) -> Vec<Row> {
+    load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+}
+
+/// All rows that HTA's analyses see, in the order of the file.
+pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
+    let mut rows = all_rows(trace);
+    let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     // with two steps or more, what starts with the last one or later is dropped, and what it launched
     let named_step = |r: &&Loaded| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();

@@ -8,6 +8,7 @@ pub mod hta_annotations;
 pub mod hta_cupti;
 pub mod hta_launches;
 pub mod hta_sequences;
+pub mod hta_diff;
 pub mod hta_stragglers;
 pub mod tracelens;
 

@@ -1,0 +1,203 @@
+//! `hta diff --compat hta`: `TraceDiff.compare_traces` and `ops_diff` of Meta's HTA 0.5.0.
+//!
+//! Counts and whole microseconds of the first rank's lowest step on each side, divided by nothing: a slower
+//! step there may be the first one only. Events are added up by name alone, whatever their category. A host row is
+//! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
+//! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
+
+use super::hta::{Loaded, all_rows};
+use super::view;
+use crate::analysis::api::{Mapped, Output, Partial};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, Text};
+use crate::model::strings::StrId;
+use crate::table;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// HTA's `TraceDiff.compare_traces` for each device_type.
+    pub struct Compared, ComparedRow = "compat_hta_trace_diff" by "device_type, name" {
+        device_type: Text, "", "ALL, CPU or GPU";
+        name: Text, "", "name (--short-names: as HTA shortens it)";
+        control_counts as "Control_counts": i64, "", "events before";
+        control_dur as "Control_total_duration": i64, "us", "summed durations before";
+        test_counts as "Test_counts": i64, "", "events after";
+        test_dur as "Test_total_duration": i64, "us", "summed durations after";
+        diff_counts: i64, "", "test - control";
+        diff_duration: i64, "us", "test - control";
+        change as "counts_change_categories": Text, "", "+, - or =, by count";
+    }
+}
+
+table! {
+    /// HTA's `TraceDiff.ops_diff` for each device_type.
+    pub struct OpsDiff, OpsDiffRow = "compat_hta_ops_diff" by "device_type, change, name" {
+        device_type: Text, "", "ALL, CPU or GPU";
+        change: Text, "", "added, deleted, increased, decreased or unchanged, by count";
+        name: Text, "", "full name";
+    }
+}
+
+table! {
+    /// One rank's lowest step by name.
+    struct Ops, OpRow = "compat_hta_ops" by "is_gpu, name" {
+        rank: u32, "", "rank";
+        is_gpu: bool, "", "on a stream";
+        name: Text, "", "full name";
+        count: i64, "", "events";
+        sum: i64, "us", "summed durations";
+    }
+}
+
+/// The number in `ProfilerStep # 12`.
+fn step_number(name: &str) -> Option<i64> {
+    let rest = name.strip_prefix("ProfilerStep")?.trim_start().strip_prefix('#')?.trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest.get(..digits)?.parse().ok()
+}
+
+pub fn map(trace: &RankTrace) -> Mapped {
+    let rows = all_rows(trace);
+    let numbers: BTreeMap<StrId, i64> = {
+        let names: BTreeSet<StrId> = rows.iter().map(|r| r.name).collect();
+        names.into_iter().filter_map(|n| Some((n, step_number(trace.text(n))?))).collect()
+    };
+    let number_of = |r: &Loaded| numbers.get(&r.name).copied();
+    let steps: Vec<(i64, i64, i64)> =
+        rows.iter().filter_map(|r| number_of(r).map(|n| (r.row.ts, r.row.end(), n))).collect();
+    let Some(lowest) = steps.iter().map(|s| s.2).min() else {
+        let reason = Some("no `ProfilerStep#n`: HTA cannot compare");
+        let tables = vec![Ops::default().finish()];
+        return Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables, reason } };
+    };
+    // of several steps that hold an instant the last in the file decides
+    let is_lowest = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| s.2 == lowest);
+    let mut sums: BTreeMap<(bool, &str), (i64, i64)> = BTreeMap::new();
+    for r in &rows {
+        let at = match r.row.stream {
+            ..0 => Some(r.row.ts),
+            0 => None,
+            _ => r.row.partner_ts,
+        };
+        if at.is_some_and(is_lowest) {
+            let sum = sums.entry((r.row.stream != -1, trace.text(r.name))).or_default();
+            sum.0 += 1;
+            sum.1 += r.row.dur;
+        }
+    }
+    let mut table = Ops::default();
+    for ((is_gpu, name), (count, sum)) in sums {
+        table.push(OpRow { rank: trace.rank, is_gpu, name, count, sum });
+    }
+    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason: None } }
+}
+
+/// A name as HTA shortens it: without what stands in angle and round brackets, the last word of the rest.
+fn shortened(name: &str) -> String {
+    if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) || !name.contains(['<', '(']) {
+        return name.to_string();
+    }
+    let mut out: Vec<char> = Vec::new();
+    for c in name.replace("->", "").chars() {
+        let open = match c {
+            '>' => '<',
+            ')' => '(',
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        // without an opening bracket all is dropped, as there
+        while out.pop().is_some_and(|o| o != open) {}
+    }
+    let text: String = out.into_iter().collect();
+    text.split(' ').next_back().unwrap_or_default().to_string()
+}
+
+/// Counts and durations of control and test by name.
+type Sides = BTreeMap<String, [(i64, i64); 2]>;
+
+fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Sides {
+    let mut all: Sides = BTreeMap::new();
+    for (side, tables) in [base, test].into_iter().enumerate() {
+        // the first rank only
+        let Some(batch) = tables.iter().find(|b| b.spec.name == Ops::SPEC.name) else { continue };
+        for row in 0..batch.len() {
+            let is_gpu = batch.int("is_gpu", row) == Some(1);
+            if (device_type == "CPU" && is_gpu) || (device_type == "GPU" && !is_gpu) {
+                continue;
+            }
+            let name = batch.text("name", row).unwrap_or_default();
+            let name = if short { shortened(name) } else { name.to_string() };
+            let sum = &mut all.entry(name).or_default()[side];
+            sum.0 += batch.int("count", row).unwrap_or(0);
+            sum.1 += batch.int("sum", row).unwrap_or(0);
+        }
+    }
+    all
+}
+
+const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
+
+/// Both tables from what [`map`] left of the two sets.
+pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
+    let (mut compared, mut ops) = (Compared::default(), OpsDiff::default());
+    for device_type in DEVICE_TYPES {
+        for (name, [control, test]) in sides(base, test, device_type, short) {
+            let diff = test.0 - control.0;
+            compared.push(ComparedRow {
+                device_type,
+                name: &name,
+                control_counts: control.0,
+                control_dur: control.1,
+                test_counts: test.0,
+                test_dur: test.1,
+                diff_counts: diff,
+                diff_duration: test.1 - control.1,
+                change: ["-", "=", "+"][(diff.signum() + 1) as usize],
+            });
+        }
+        let mut changes: Vec<(&str, String)> = sides(base, test, device_type, false)
+            .into_iter()
+            .map(|(name, [control, test])| {
+                let change = match (control.0, test.0, (test.0 - control.0).signum()) {
+                    (0, _, _) => "added",
+                    (_, 0, _) => "deleted",
+                    (_, _, 1) => "increased",
+                    (_, _, -1) => "decreased",
+                    _ => "unchanged",
+                };
+                (change, name)
+            })
+            .collect();
+        changes.sort();
+        for (change, name) in &changes {
+            ops.push(OpsDiffRow { device_type, change, name });
+        }
+    }
+    let tables = vec![compared.finish(), ops.finish()];
+    let views = [Compared::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
+    Output { tables, findings: Vec::new(), views, raw: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shortened_as_hta_does_it() {
+        let long = "void at::native::vectorized<4, at::Array<char*, 3> >(int, at::Array<char*, 3>)";
+        assert_eq!(shortened(long), "at::native::vectorized");
+        assert_eq!(shortened("Memcpy DtoD (Device -> Device)"), "Memcpy DtoD (Device -> Device)");
+        assert_eq!(shortened("## all2all_data:lengths ##"), "## all2all_data:lengths ##");
+        assert_eq!(shortened("f(a) -> b"), "b");
+        assert_eq!(shortened("train.py(42): step"), "step");
+    }
+
+    #[test]
+    fn step_names_have_a_number() {
+        assert_eq!(step_number("ProfilerStep#1009"), Some(1009));
+        assert_eq!(step_number("ProfilerStep # 7"), Some(7));
+        assert_eq!(step_number("ProfilerStep"), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! `hta diff BASE TEST`: two sets of traces, and whether the second is too slow.
+
+use super::analysis::{enter, with_settings};
+use super::analyze::warn;
+use super::args::CommonArgs;
+use super::exit::Exit;
+use super::output::{note, width};
+use super::progress::Bar;
+use super::table::OutputArgs;
+use crate::analysis::api::{Analysis, Compat, Options, Output};
+use crate::analysis::compat::hta_diff;
+use crate::analysis::diff::threshold::{Threshold, Verdict};
+use crate::analysis::diff::{DIFF, SHORT_NAMES, Set, compare};
+use crate::error::SetError;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::Batch;
+use crate::pipeline::{Outcome, Request, RowSink, run as run_pipeline};
+use crate::read::discover::discover;
+use crate::read::source::Input;
+use crate::report::text;
+use anyhow::Context;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Traces before: a file, a folder (one level deep) or a pattern in quotes
+    #[arg(value_name = "BASE")]
+    base: PathBuf,
+    /// Traces after
+    #[arg(value_name = "TEST")]
+    test: PathBuf,
+    /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several times
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    fail_if: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub fn command() -> Command {
+    let command = Command::new(DIFF.stem()).about("Compare two sets of traces, before and after");
+    with_settings(DiffArgs::augment_args(command), DIFF.settings())
+}
+
+/// Keeps no rows: a diff needs the partials only.
+struct NoRows;
+
+impl RowSink for NoRows {
+    fn rows(&self, _: Vec<Batch>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn trace(&self, _: &RankTrace) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let args = &DiffArgs::from_arg_matches(matches)?;
+    let mut options = args.common.options(&[&DIFF])?;
+    enter(DIFF.settings(), matches, &mut options)?;
+    let table = args.output.table(DIFF.declared(options.compat))?;
+    let thresholds = thresholds(&args.fail_if, options.compat)?;
+    // both sets are looked for before the first is read
+    let (base_inputs, test_inputs) = (find("base", &args.base)?, find("test", &args.test)?);
+    let mut base = read(args, "base", &base_inputs, &options)?;
+    let mut test = read(args, "test", &test_inputs, &options)?;
+    let has_loss = base.has_loss() || test.has_loss();
+    if args.common.strict && has_loss {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    let short = options.settings.flag(&SHORT_NAMES);
+    let (output, verdicts) = match options.compat {
+        Some(_) => (hta_diff::compare(handed(&base), handed(&test), short), Vec::new()),
+        None => {
+            let set = |path: &Path, outcome: &mut Outcome| {
+                let set = Set::read(&path.display().to_string(), handed(outcome));
+                outcome.outputs.clear();
+                set
+            };
+            compare(&set(&args.base, &mut base), &set(&args.test, &mut test), &thresholds, &options)?
+        }
+    };
+    write(args, table, &output)?;
+    if args.output.is_text() {
+        for line in [&base, &test].into_iter().flat_map(text::loss_lines) {
+            note(&line);
+        }
+    }
+    Ok(judge(&verdicts, has_loss))
+}
+
+/// A crossed threshold is the answer to what was asked, so it wins over a loss in the input.
+fn judge(verdicts: &[Verdict], has_loss: bool) -> Exit {
+    for v in verdicts.iter().filter(|v| v.is_crossed || v.is_unknown) {
+        note(&format!("hta: {}", v.sentence()));
+    }
+    match (verdicts.iter().any(|v| v.is_crossed), has_loss) {
+        (true, _) => Exit::Crossed,
+        (false, true) => Exit::Partly,
+        (false, false) => Exit::Done,
+    }
+}
+
+fn thresholds(texts: &[String], compat: Option<Compat>) -> Result<Vec<Threshold>, SetError> {
+    let bad = |text: &String, reason| SetError::Argument { option: "--fail-if", value: text.clone(), reason };
+    if let (Some(text), Some(_)) = (texts.first(), compat) {
+        return Err(bad(text, "thresholds are for hta's own figures, not for --compat".to_string()));
+    }
+    texts.iter().map(|t| Threshold::parse(t).map_err(|reason| bad(t, reason))).collect()
+}
+
+fn find(name: &str, path: &Path) -> anyhow::Result<Vec<Input>> {
+    discover(&[path.to_path_buf()]).with_context(|| of_set(name))
+}
+
+fn of_set(name: &str) -> String {
+    format!("cannot use the {name} set")
+}
+
+fn read(args: &DiffArgs, name: &str, inputs: &[Input], options: &Options) -> anyhow::Result<Outcome> {
+    let request = Request {
+        inputs,
+        analyses: &[&DIFF],
+        options,
+        load: args.common.load(false, false),
+        ranks: args.common.rank_ranges(),
+    };
+    let run = || run_pipeline(&request, &NoRows, &Bar::default());
+    let outcome = args.common.on_threads(run)?.with_context(|| of_set(name))?;
+    warn(&outcome);
+    Ok(outcome)
+}
+
+/// What the mapper left of a set.
+fn handed(outcome: &Outcome) -> &[Batch] {
+    outcome.outputs.first().map_or(&[], |(_, output)| &output.tables)
+}
+
+fn write(args: &DiffArgs, table: &'static crate::model::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
+    let batches: Vec<Batch> = output.tables.iter().filter(|b| b.spec.name == table.name).cloned().collect();
+    args.output.write(table, &batches, || text::one_output(output, width()))
+}

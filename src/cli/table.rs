@@ -1,0 +1,89 @@
+//! One table on standard output or in a file, in the format asked for.
+
+use super::output::{print, stdout_is_terminal};
+use crate::error::SetError;
+use crate::model::schema::{Batch, TableSpec};
+use crate::report::{json, parquet};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// How the table is written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Which of the tables (csv, json, parquet)
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// File to write to instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl OutputArgs {
+    pub fn is_text(&self) -> bool {
+        self.format == Format::Text
+    }
+
+    /// The table asked for, else the first.
+    ///
+    /// # Errors
+    /// A table that is not declared, or a format that the terminal cannot show.
+    pub fn table(&self, declared: &[&'static TableSpec]) -> Result<&'static TableSpec, SetError> {
+        let table = match &self.table {
+            None => declared.first().copied(),
+            Some(name) => declared.iter().find(|s| s.name == name).copied(),
+        };
+        let Some(table) = table else {
+            let names: Vec<&str> = declared.iter().map(|s| s.name).collect();
+            let value = self.table.clone().unwrap_or_default();
+            let reason = format!("expected one of {}", names.join(", "));
+            return Err(SetError::Argument { option: "--table", value, reason });
+        };
+        if self.format == Format::Parquet && self.out.is_none() && stdout_is_terminal() {
+            let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
+            return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason });
+        }
+        Ok(table)
+    }
+
+    /// Writes the table, or the text.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(
+        &self,
+        table: &'static TableSpec,
+        batches: &[Batch],
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        let bytes = match self.format {
+            Format::Text => text().into_bytes(),
+            Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>()).into_bytes(),
+            Format::Json => {
+                let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
+                let mut text = serde_json::to_string_pretty(&rows)?;
+                text.push('\n');
+                text.into_bytes()
+            }
+            Format::Parquet => {
+                let mut bytes = Vec::new();
+                parquet::write_to(&mut bytes, table, batches)?;
+                bytes
+            }
+        };
+        match &self.out {
+            Some(path) => std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display())),
+            None => print(&bytes).map(|_| ()).map_err(anyhow::Error::from),
+        }
+    }
+}

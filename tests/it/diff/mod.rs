@@ -1,0 +1,7 @@
+//! `hta diff`: planted changes, what holds on any two traces, thresholds and exit codes, HTA's own answers.
+
+mod command;
+mod invariants;
+mod planted;
+mod reference;
+mod sets;
