@@ -1,0 +1,137 @@
+//! Copies and sets of one device: direction, kinds of memory, size, and the call that asked for them.
+//!
+//! Sizes are bytes. The file is asked in this order: the activity's own size, the size that the call was
+//! given (HIP and MTIA write it there), the recorded bandwidth times the length. A size below 0 is none.
+
+use crate::model::args::Arg;
+use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::rules::copy_kind;
+use crate::model::timeline::Work;
+use crate::units::Span;
+
+/// One copy or set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// Index of the activity.
+    pub activity: u32,
+    pub span: Span,
+    pub direction: &'static str,
+    pub source: Option<&'static str>,
+    pub target: Option<&'static str>,
+    pub bytes: Option<u64>,
+    pub api: Api,
+    /// Row of the launch call.
+    pub call: Option<u32>,
+    /// Whether the call returned no earlier than the copy ended; `None` without a launch record.
+    pub blocks: Option<bool>,
+}
+
+/// How a copy was asked for, by the name of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// `cudaMemcpy`, `hipMemcpyWithStream`: returns when the copy is done.
+    SyncCopy,
+    /// `cudaMemset`.
+    SyncSet,
+    /// `cudaMemcpyAsync`, `cudaMemsetAsync`.
+    Async,
+    /// A graph, a kernel launch, or no launch record.
+    Other,
+}
+
+/// The copies and sets of a device, in order of start.
+pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
+    let mut rows: Vec<u32> =
+        work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == Work::Memory).collect();
+    rows.sort_unstable_by_key(|&i| (trace.activities[i as usize].span.start, trace.activities[i as usize].row));
+    rows.into_iter().map(|i| copy(trace, i)).collect()
+}
+
+fn copy(trace: &RankTrace, activity: u32) -> Copy {
+    let a = &trace.activities[activity as usize];
+    let name = trace.text(a.name);
+    let call = a.launch.map_or("", |l| trace.name(l));
+    let (source, target) = memories(name);
+    let direction = match copy_kind(a.class, name) {
+        "unknown" if !call.is_empty() => copy_kind(a.class, call),
+        known => known,
+    };
+    Copy {
+        activity,
+        span: a.span,
+        direction,
+        source,
+        target,
+        bytes: bytes(trace, a.row, a.launch, a.span),
+        api: api(call),
+        call: a.launch,
+        blocks: a.launch.map(|l| trace.span(l).end >= a.span.end),
+    }
+}
+
+fn bytes(trace: &RankTrace, row: u32, call: Option<u32>, span: Span) -> Option<u64> {
+    let args = &trace.columns.args;
+    let size = |arg, row| args.int(arg, row).and_then(|v| u64::try_from(v).ok());
+    let own = size(Arg::Bytes, row).or_else(|| size(Arg::CopySize, row));
+    let given = || call.and_then(|c| size(Arg::CopySize, c).or_else(|| size(Arg::MtiaMemSize, c)));
+    let recorded = || {
+        let rate = args.column(Arg::Bandwidth).get(row).map(f64::from_bits)?;
+        let bytes = rate * span.len() as f64;
+        // GB/s are bytes per ns
+        (bytes.is_finite() && bytes > 0.0).then(|| bytes.round() as u64)
+    };
+    own.or_else(given).or_else(recorded)
+}
+
+/// Kinds of memory as names write them; AMD has `Host` for both kinds of host memory.
+const MEMORIES: [(&str, &str); 8] = [
+    ("Pageable", "pageable"),
+    ("Pinned", "pinned"),
+    ("Device", "device"),
+    ("Managed", "managed"),
+    ("Host", "host"),
+    ("Array", "array"),
+    ("Device Static", "device_static"),
+    ("Managed Static", "managed_static"),
+];
+
+/// Source and target from `Memcpy HtoD (Pageable -> Device)`, target from `Memset (Device)`.
+fn memories(name: &str) -> (Option<&'static str>, Option<&'static str>) {
+    let known = |text: &str| MEMORIES.iter().find(|m| m.0 == text.trim()).map(|m| m.1);
+    let inside = name.rsplit_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |p| p.0);
+    match inside.split_once("->") {
+        Some((source, target)) => (known(source), known(target)),
+        None => (None, known(inside)),
+    }
+}
+
+fn api(call: &str) -> Api {
+    let lower = call.to_ascii_lowercase();
+    match (lower.contains("memcpy"), lower.contains("memset"), lower.contains("async")) {
+        (true, _, true) | (_, true, true) => Api::Async,
+        (true, _, false) => Api::SyncCopy,
+        (_, true, false) => Api::SyncSet,
+        _ => Api::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_memory_are_read_from_the_name() {
+        assert_eq!(memories("Memcpy HtoD (Pageable -> Device)"), (Some("pageable"), Some("device")));
+        assert_eq!(memories("Memcpy DtoH (Device -> Host)"), (Some("device"), Some("host")));
+        assert_eq!(memories("Memset (Managed)"), (None, Some("managed")));
+        assert_eq!(memories("dma_request"), (None, None));
+        assert_eq!(memories("Memcpy HtoD (Unknown -> Device)"), (None, Some("device")));
+    }
+
+    #[test]
+    fn the_call_says_whether_a_copy_is_asynchronous() {
+        let all = ["cudaMemcpyAsync", "cudaMemcpy", "hipMemcpyWithStream", "cuMemsetD8_v2", "cudaGraphLaunch", ""];
+        let want = [Api::Async, Api::SyncCopy, Api::SyncCopy, Api::SyncSet, Api::Other, Api::Other];
+        assert_eq!(all.map(api), want);
+    }
+}

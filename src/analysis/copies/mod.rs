@@ -1,0 +1,4 @@
+//! Copies and sets.
+
+pub mod bandwidth;
+pub mod copy;

@@ -1,0 +1,4 @@
+//! Counters of a device over time.
+
+pub mod load;
+pub mod series;

@@ -1,0 +1,244 @@
+//! Counters over time, as they are tabulated and drawn: queue length, memory bandwidth, and in equal buckets
+//! GPU utilization, SM efficiency and estimated occupancy.
+//!
+//! ```text
+//!   capture   |-------------------------------|
+//!   buckets   |........|........|........|....|     the last one is divided by its own width
+//! ```
+//!
+//! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
+
+use super::load::{KernelLoad, kernels};
+use crate::analysis::copies::bandwidth::bandwidth;
+use crate::analysis::copies::copy::copies;
+use crate::analysis::queue::lengths::queues;
+use crate::model::rank_trace::RankTrace;
+use crate::units::{Ns, Span};
+use std::collections::BTreeSet;
+
+/// A counter that can be made from a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    QueueLength,
+    MemoryBandwidth,
+    GpuUtilization,
+    SmEfficiency,
+    EstOccupancy,
+}
+
+impl Counter {
+    /// In the order of the table.
+    pub const ALL: [Counter; 5] = [
+        Counter::QueueLength,
+        Counter::MemoryBandwidth,
+        Counter::GpuUtilization,
+        Counter::SmEfficiency,
+        Counter::EstOccupancy,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Counter::QueueLength => "queue_length",
+            Counter::MemoryBandwidth => "memory_bandwidth",
+            Counter::GpuUtilization => "gpu_utilization_ratio",
+            Counter::SmEfficiency => "sm_efficiency_ratio",
+            Counter::EstOccupancy => "est_occupancy_pct",
+        }
+    }
+
+    pub fn unit(self) -> &'static str {
+        match self {
+            Counter::QueueLength => "launches",
+            Counter::MemoryBandwidth => "GB/s",
+            Counter::GpuUtilization | Counter::SmEfficiency => "ratio",
+            Counter::EstOccupancy => "%",
+        }
+    }
+}
+
+/// One counter of one device, stream or direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CounterSeries {
+    pub counter: Counter,
+    pub device: Option<i64>,
+    /// Of a queue; `None` also where the back end records no stream.
+    pub stream: Option<i64>,
+    /// Of copies.
+    pub direction: Option<&'static str>,
+    /// Value from each instant on, in order of time; `None` where it is unknown (copies without a size,
+    /// kernels without the argument, no kernel to take a mean of).
+    pub points: Vec<(Ns, Option<f64>)>,
+    /// End of the last bucket; `None` for values that change when something happens: their last is 0.
+    pub end: Option<Ns>,
+}
+
+/// The counters of a rank, and why some are absent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counters {
+    /// By counter, device, stream, direction.
+    pub series: Vec<CounterSeries>,
+    /// Counters that were asked for and have no series.
+    pub missing: Vec<(Counter, &'static str)>,
+    /// Width of the buckets.
+    pub bucket: Ns,
+}
+
+/// The asked counters of a rank. `bucket` is the width of a bucket, ns; `None`: a hundredth of the capture,
+/// rounded up.
+pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Counters {
+    let width = bucket_width(trace.capture, bucket);
+    let mut out = Counters { bucket: width, ..Counters::default() };
+    let loads: Vec<(Option<i64>, KernelLoad)> = match asked.iter().any(|c| *c > Counter::MemoryBandwidth) {
+        true => {
+            trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, KernelLoad::new(&kernels(trace, w)))).collect()
+        }
+        false => Vec::new(),
+    };
+    for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
+        let before = out.series.len();
+        let reason = match counter {
+            _ if trace.is_cpu_only() => "no GPU activity",
+            Counter::QueueLength => {
+                queue_lengths(trace, &mut out.series);
+                "no launches recorded"
+            }
+            Counter::MemoryBandwidth => {
+                bandwidths(trace, &mut out.series);
+                "no copies with a size and a length"
+            }
+            _ => {
+                bucketed(counter, trace.capture, width, &loads, &mut out.series);
+                match counter {
+                    Counter::SmEfficiency => "kernels have neither blocks per SM nor a grid and the number of SMs",
+                    Counter::EstOccupancy => "kernels have no estimated occupancy",
+                    _ => "no kernels with a length",
+                }
+            }
+        };
+        if out.series.len() == before {
+            out.missing.push((counter, reason));
+        }
+    }
+    out
+}
+
+fn queue_lengths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
+    for q in queues(trace) {
+        let points: Vec<(Ns, Option<f64>)> = q.changes.iter().map(|c| (c.at, Some(f64::from(c.length)))).collect();
+        // a change of the pending activities alone is none of the length
+        let points = without_repeats(points);
+        if !points.is_empty() {
+            let (device, stream) = (q.device, q.stream);
+            out.push(CounterSeries {
+                counter: Counter::QueueLength,
+                device,
+                stream,
+                direction: None,
+                points,
+                end: None,
+            });
+        }
+    }
+}
+
+fn bandwidths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let all = copies(trace, work);
+        let directions: BTreeSet<&'static str> = all.iter().map(|c| c.direction).collect();
+        for direction in directions {
+            let own = || all.iter().filter(|c| c.direction == direction);
+            if !own().any(|c| c.bytes.is_some() && !c.span.is_empty()) {
+                continue;
+            }
+            let points = bandwidth(own()).iter().map(|b| (b.at, b.gb_per_s())).collect();
+            out.push(CounterSeries {
+                counter: Counter::MemoryBandwidth,
+                device: work.device,
+                stream: None,
+                direction: Some(direction),
+                points: without_repeats(points),
+                end: None,
+            });
+        }
+    }
+}
+
+fn without_repeats(mut points: Vec<(Ns, Option<f64>)>) -> Vec<(Ns, Option<f64>)> {
+    points.dedup_by(|next, before| next.1 == before.1);
+    points
+}
+
+fn bucketed(
+    counter: Counter,
+    capture: Span,
+    width: Ns,
+    loads: &[(Option<i64>, KernelLoad)],
+    out: &mut Vec<CounterSeries>,
+) {
+    for (device, load) in loads {
+        let whole = load.whole();
+        let is_there = match counter {
+            Counter::SmEfficiency => whole.blocks_known > 0,
+            Counter::EstOccupancy => whole.occupancy_known > 0,
+            _ => !load.is_empty(),
+        };
+        if !is_there {
+            continue;
+        }
+        let value = |b: Span| {
+            let inside = load.in_parts(&[b]);
+            match counter {
+                Counter::SmEfficiency => inside.sm_efficiency(b.len()),
+                Counter::EstOccupancy => inside.occupancy_pct(),
+                _ => inside.utilization(b.len()),
+            }
+        };
+        out.push(CounterSeries {
+            counter,
+            device: *device,
+            stream: None,
+            direction: None,
+            points: buckets(capture, width).map(|b| (b.start, value(b))).collect(),
+            end: Some(capture.end),
+        });
+    }
+}
+
+/// The capture in buckets; the last one may be shorter.
+pub fn buckets(capture: Span, width: Ns) -> impl Iterator<Item = Span> {
+    let count = (capture.len() as u64).div_ceil(width.max(1) as u64) as i64;
+    (0..count).map(move |i| {
+        let start = capture.start + i * width;
+        Span::new(start, start.saturating_add(width).min(capture.end))
+    })
+}
+
+/// Most buckets of a capture: a width that would make more is widened.
+const MOST_BUCKETS: Ns = 1_000_000;
+
+/// Buckets of a capture when no width is given.
+const BUCKETS: Ns = 100;
+
+/// The asked width, or a hundredth of the capture rounded up to 1, 2 or 5 times a power of ten, us.
+pub fn bucket_width(capture: Span, asked: Option<Ns>) -> Ns {
+    let least = |buckets: Ns| round_up(capture.len().div_euclid(buckets) + i64::from(capture.len() % buckets != 0));
+    match asked {
+        Some(width) if width > 0 && capture.len() / width <= MOST_BUCKETS => width,
+        Some(_) => least(MOST_BUCKETS),
+        None => least(BUCKETS),
+    }
+}
+
+fn round_up(ns: Ns) -> Ns {
+    let mut power: Ns = 1_000;
+    loop {
+        for factor in [1, 2, 5] {
+            match power.checked_mul(factor) {
+                Some(width) if width >= ns => return width,
+                Some(_) => {}
+                None => return Ns::MAX,
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}

@@ -1,0 +1,3 @@
+//! Queue length.
+
+pub mod lengths;
