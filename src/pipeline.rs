@@ -351,7 +351,7 @@ fn one(
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
-    let joins = request.analyses.iter().any(|a| a.joins_ranks());
+    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| Part::new(&trace, options, has_peers));
     let done = Done {
         rank: trace.rank,

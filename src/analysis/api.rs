@@ -218,6 +218,10 @@ pub trait Analysis: Sync {
     fn joins_ranks(&self) -> bool {
         false
     }
+    /// Whether it says more where several ranks are joined: a run of one rank does not pay for it.
+    fn joins_peers(&self) -> bool {
+        false
+    }
     /// All ranks, in order of rank. `job` has no ranks unless an analysis of the run joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
 

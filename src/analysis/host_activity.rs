@@ -68,7 +68,8 @@ impl HostNames {
         (name(used.row), name(used.caller))
     }
 
-    fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
+    /// What an event is as a host activity.
+    pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
         let name = trace.columns.name[row as usize].0 as usize;
         let (runtime, as_op, as_annotation) = self.kinds.get(name).copied().unwrap_or(("runtime_call", false, false));
         match trace.classes[row as usize] {

@@ -8,6 +8,7 @@ pub mod collectives;
 pub mod compat;
 pub mod copies;
 pub mod counters;
+pub mod critical_path;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;

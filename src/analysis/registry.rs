@@ -9,6 +9,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &super::stragglers::Stragglers,
     &super::sync::Sync,
     &super::overlap::Overlap,
+    &super::critical_path::CriticalPath,
     &super::idle::Idle,
     &super::kernels::Kernels,
     &super::collectives::CollectivesOf,

@@ -26,7 +26,7 @@ pub struct TraceArgs {
     /// Only these ranks, e.g. 0,3,8-15
     #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
     pub ranks: Option<RankRanges>,
-    /// Only these steps: labels (3,5-7), or positions (@0,@2-4)
+    /// Only these steps: labels (3,5-7 or 5..7), or positions (@0,@2-4)
     #[arg(long, visible_alias = "step", value_name = "LIST", value_parser = parse_steps)]
     pub steps: Option<StepFilter>,
     /// Steps are annotations whose name matches this regular expression
@@ -118,9 +118,10 @@ fn parse_ranks(text: &str) -> Result<RankRanges, String> {
 fn parse_steps(text: &str) -> Result<StepFilter, String> {
     let mut filter = StepFilter::default();
     for part in text.split(',') {
-        match part.trim().strip_prefix('@') {
+        let part = part.trim().replace("..", "-");
+        match part.strip_prefix('@') {
             Some(index) => filter.indices.push(range(&index.replace("-@", "-"))?),
-            None => filter.labels.push(range(part.trim())?),
+            None => filter.labels.push(range(&part)?),
         }
     }
     Ok(filter)
@@ -258,6 +259,7 @@ mod tests {
         assert!(parse_ranks("5-3").is_err());
         let f = parse_steps("10,12-14,@0").unwrap();
         assert!(f.keeps(0, None) && f.keeps(9, Some(13)) && !f.keeps(9, Some(11)));
+        assert_eq!(parse_steps("3..7,@1..@2").unwrap(), parse_steps("3-7,@1-2").unwrap());
     }
 
     #[test]

@@ -112,9 +112,9 @@ args! {
     CopySize: ["size"] "call_size_bytes" Int Analysis "bytes" "HIP: bytes a call copies";
     MtiaMemSize: ["mem size"] "mem_size_bytes" Int Analysis "bytes" "MTIA: size of a transfer";
     SyncKind: ["cuda_sync_kind"] "sync_kind" Text Events "" "kind of synchronization";
-    WaitOnStream: ["wait_on_stream"] "wait_on_stream" Int Events "" "stream whose event is awaited";
+    WaitOnStream: ["wait_on_stream"] "wait_on_stream" Int Analysis "" "stream whose event is awaited";
     WaitOnEvent: ["wait_on_cuda_event_id"] "wait_on_event_id" Int Events "" "event that is awaited";
-    WaitOnRecord: ["wait_on_cuda_event_record_corr_id"] "wait_on_record_correlation" Int Events "" "correlation of its record call";
+    WaitOnRecord: ["wait_on_cuda_event_record_corr_id"] "wait_on_record_correlation" Int Analysis "" "correlation of its record call";
     EventId: ["event_id"] "cuda_event_id" Int Events "" "recorded event";
     RecordFunctionId: ["Record function id"] "record_function_id" UInt Events "" "id of the RecordFunction";
     EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";

@@ -219,11 +219,9 @@ pub fn finish(
     // a trace without any launch record is counted by starts
     let has_launches = all.iter().any(|a| a.launch.is_some());
     let mut launched: Vec<u64> = vec![0; steps.steps.len()];
-    let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.steps.len()];
     for a in all.iter() {
         if let Some(s) = a.step.filter(|_| a.launch.is_some() || !has_launches) {
             launched[s as usize] += 1;
-            last_end[s as usize] = last_end[s as usize].max(a.span.end);
         }
     }
     if all.is_empty() {
@@ -233,13 +231,11 @@ pub fn finish(
             }
         }
     }
-    let mut previous_end = Ns::MIN;
-    for (step, last) in steps.steps.iter_mut().zip(&last_end) {
-        if window == StepWindow::Device {
-            let start = step.host.start.max(previous_end);
-            step.window = Span::new(start, start.max(step.host.end).max(*last));
-            previous_end = step.window.end;
-        }
+    if window == StepWindow::Device {
+        let windows = device_windows(&steps.steps, all);
+        steps.steps.iter_mut().zip(windows).for_each(|(step, w)| step.window = w);
+    }
+    for step in &mut steps.steps {
         step.is_partial |= step.host.start < capture.start || step.host.end > capture.end;
     }
     if steps.steps.len() >= 3 {
@@ -251,6 +247,27 @@ pub fn finish(
             step.is_partial |= *n * 5 < median * 4;
         }
     }
+}
+
+/// Each step's window on the device: from its start, or the end of the window before, to the end of what was launched
+/// inside it. The activities know their steps.
+pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
+    // a trace without any launch record is counted by starts
+    let has_launches = all.iter().any(|a| a.launch.is_some());
+    let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.len()];
+    for a in all.iter().filter(|a| a.launch.is_some() || !has_launches) {
+        if let Some(last) = a.step.and_then(|s| last_end.get_mut(s as usize)) {
+            *last = a.span.end.max(*last);
+        }
+    }
+    let mut previous_end = Ns::MIN;
+    let window = |(step, last): (&Step, &Ns)| {
+        let start = step.host.start.max(previous_end);
+        let end = start.max(step.host.end).max(*last);
+        previous_end = end;
+        Span::new(start, end)
+    };
+    steps.iter().zip(&last_end).map(window).collect()
 }
 
 #[cfg(test)]

@@ -81,7 +81,12 @@ impl RankCalls {
 
     /// The call that an event is.
     pub fn of_event(&self, row: u32) -> Option<&Call> {
-        self.by_event.get(&row).and_then(|i| self.calls.get(*i as usize))
+        self.index_of(row).and_then(|i| self.calls.get(i as usize))
+    }
+
+    /// Index of the call that an event is.
+    pub fn index_of(&self, row: u32) -> Option<u32> {
+        self.by_event.get(&row).copied()
     }
 
     /// The kind of collective that an event is; unknown for what is none.

@@ -1,0 +1,102 @@
+//! The critical path: what a step would have to do faster to be shorter. From the end of the window back along
+//! whatever arrived last; the path is a chain, so it tiles the window.
+//!
+//! [`path`] gives the segments of any window of a rank.
+
+mod nodes;
+mod report;
+mod segment;
+mod tables;
+mod walk;
+mod window;
+
+pub use segment::{Edge, PathClass, Place, Segment};
+pub use walk::{Paths, path};
+pub use window::{PathWindow, choose};
+
+use super::across::Job;
+use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::settings::{Kind, Setting};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::TableSpec;
+use tables::{ClassRow, CriticalPathTable, CriticalSummary, Head};
+
+const STEM: &str = "critical-path";
+
+/// Another window than a step.
+pub const ANNOTATION: Setting = Setting {
+    stem: STEM,
+    flag: "--annotation",
+    value: "NAME[:k]",
+    help: "The path of an annotation in place of a step: its k-th occurrence, from 0",
+    kind: Kind::Text,
+};
+
+/// Another window than a step.
+pub const CAPTURE: Setting = Setting {
+    stem: STEM,
+    flag: "--capture",
+    value: "",
+    help: "The path of all that was recorded in place of a step",
+    kind: Kind::Flag,
+};
+
+pub struct CriticalPath;
+
+impl Analysis for CriticalPath {
+    fn stem(&self) -> &'static str {
+        STEM
+    }
+
+    fn title(&self) -> &'static str {
+        "the chain of work and waiting that a step's length is made of"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("../explain/critical-path.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[CriticalSummary::SPEC, CriticalPathTable::SPEC]
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[ANNOTATION, CAPTURE]
+    }
+
+    fn joins_peers(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+        if options.compat.is_some() {
+            return Mapped::default();
+        }
+        let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
+        let mut summary = CriticalSummary::default();
+        let window = match choose(trace, options) {
+            Ok(window) if !window.span.is_empty() => window,
+            other => {
+                partial.reason = Some(other.err().unwrap_or("the window is empty"));
+                partial.tables.push(summary.finish());
+                return Mapped { rows: Vec::new(), partial };
+            }
+        };
+        let path = path(trace, window.span);
+        let sums = tables::sums(trace, &path);
+        let mut classes: Vec<ClassRow> =
+            sums.iter().map(|(class, sum)| ClassRow::new(class.name().to_string(), sum)).collect();
+        tables::sort(&mut classes);
+        tables::push(&mut summary, &Head::new(trace.rank, &window), &classes);
+        partial.tables.extend([summary.finish(), tables::communication(trace, &path)]);
+        let rows = options.wants(CriticalPathTable::SPEC).then(|| tables::rows(trace, &window, &path));
+        Mapped { rows: rows.into_iter().collect(), partial }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        report::reduce(partials, job, options)
+    }
+}

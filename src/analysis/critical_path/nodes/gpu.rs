@@ -1,0 +1,169 @@
+//! Starts and ends of activities: which end, or which launch, a start follows.
+//!
+//! ```text
+//!   launch call      |call|
+//!   own stream    [before)...............[ start      kernel_gap: before's end
+//!   other stream       [awaited)                      cross_stream_delay: behind a recorded event
+//! ```
+//!
+//! Ends and starts at one instant are ordered as the activities are (start, then row), so that activities
+//! of no length cannot follow each other in a circle.
+
+use super::sync::{StreamKey, Syncs};
+use crate::analysis::critical_path::segment::Edge;
+use crate::model::rank_trace::RankTrace;
+use crate::units::Ns;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Farthest end on another stream that is taken for the cause of a start, ns.
+const INFER_WITHIN: Ns = 20_000;
+
+/// A start this close behind a recorded cause needs no inferred one, ns.
+const EXPLAINED_WITHIN: Ns = 30_000;
+
+/// What a start follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Before {
+    pub edge: Edge,
+    pub from: From,
+    pub at: Ns,
+}
+
+/// Where an edge to a start begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// End of an activity, by index.
+    End(u32),
+    /// Start of a launch call, by row.
+    Call(u32),
+}
+
+#[derive(Default)]
+struct Stream {
+    /// Activities by end; of one end the lowest row last.
+    by_end: Vec<u32>,
+    /// Start of the launch call with the activity; unlinked ones first.
+    by_launch: Vec<(Ns, u32)>,
+}
+
+/// The activities of a rank, ready to be asked.
+pub struct Gpu<'a> {
+    trace: &'a RankTrace,
+    streams: BTreeMap<StreamKey, Stream>,
+    /// Activities of all devices by end; of one end the lowest row last.
+    by_end: Vec<u32>,
+}
+
+impl<'a> Gpu<'a> {
+    pub fn new(trace: &'a RankTrace) -> Self {
+        let mut by_end: Vec<u32> = (0..trace.activities.len() as u32).collect();
+        by_end.sort_unstable_by_key(|&i| {
+            let a = &trace.activities[i as usize];
+            (a.span.end, Reverse(a.row))
+        });
+        let mut streams: BTreeMap<StreamKey, Stream> = BTreeMap::new();
+        for &i in &by_end {
+            let a = &trace.activities[i as usize];
+            let stream = streams.entry((a.device, a.stream)).or_default();
+            stream.by_end.push(i);
+            stream.by_launch.push((launched(trace, i), i));
+        }
+        // stable: of one launch the latest end, of those the lowest row comes last
+        streams.values_mut().for_each(|s| s.by_launch.sort_by_key(|l| l.0));
+        Self { trace, streams, by_end }
+    }
+
+    /// The activity that ends last before `until` (what runs on ends there), if any ends after `from`;
+    /// of several the one of the lowest row.
+    pub fn last(&self, from: Ns, until: Ns) -> Option<(Ns, u32)> {
+        let all = &self.trace.activities;
+        let n = all.partition_point(|a| a.span.start < until);
+        let ends = all[..n].iter().enumerate().map(|(i, a)| (a.span.end.min(until), Reverse(a.row), i as u32));
+        ends.max().filter(|m| m.0 > from).map(|m| (m.0, m.2))
+    }
+
+    /// The edge that binds an activity's start.
+    pub fn before_start(&self, i: u32, syncs: &Syncs) -> Option<Before> {
+        let a = &self.trace.activities[i as usize];
+        let start = a.span.start;
+        let mut found: Vec<(Before, u32)> = Vec::with_capacity(4);
+        let ends = |edge, j: u32| {
+            let b = &self.trace.activities[j as usize];
+            (Before { edge, from: From::End(j), at: b.span.end }, b.row)
+        };
+        let stream = self.streams.get(&(a.device, a.stream));
+        found.extend(
+            stream.and_then(|s| self.latest(&s.by_end, start, Ns::MIN, |j| j < i)).map(|j| ends(Edge::Stream, j)),
+        );
+        if let Some(call) = a.launch {
+            let at = self.trace.columns.ts[call as usize];
+            if at <= start {
+                found.push((Before { edge: Edge::Launch, from: From::Call(call), at }, call));
+            }
+            found.extend(self.awaited(i, at, syncs).map(|j| ends(Edge::StreamWait, j)));
+        }
+        if found.iter().all(|(b, _)| start.saturating_sub(b.at) > EXPLAINED_WITHIN) {
+            let other = |j: u32| {
+                let b = &self.trace.activities[j as usize];
+                j < i && b.device == a.device && b.stream != a.stream
+            };
+            let near = start.saturating_sub(INFER_WITHIN).saturating_sub(1);
+            found.extend(self.latest(&self.by_end, start, near, other).map(|j| ends(Edge::Inferred, j)));
+        }
+        let order = |edge| match edge {
+            Edge::StreamWait => 0,
+            Edge::Stream => 1,
+            Edge::Launch => 2,
+            _ => 3,
+        };
+        found.into_iter().min_by_key(|(b, row)| (Reverse(b.at), order(b.edge), *row)).map(|f| f.0)
+    }
+
+    /// Latest activity behind an event that the stream waited for just before `i` was launched.
+    fn awaited(&self, i: u32, launch: Ns, syncs: &Syncs) -> Option<u32> {
+        let a = &self.trace.activities[i as usize];
+        let key = (a.device, a.stream);
+        let stream = self.streams.get(&key)?;
+        let n = stream.by_launch.partition_point(|l| l.0 < launch);
+        // earlier waits hold up earlier activities of the stream, which come later than what they wait for
+        let since = n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map_or(Ns::MIN, |l| l.0);
+        syncs
+            .waits(key, since, launch)
+            .iter()
+            .filter(|w| w.on != key)
+            .filter_map(|w| self.last_launched(w.on, w.record))
+            .filter(|&j| j < i && self.end(j) <= a.span.start)
+            .max_by_key(|&j| (self.end(j), Reverse(self.trace.activities[j as usize].row)))
+    }
+
+    /// The last activity launched on a stream before `before`.
+    pub fn last_launched(&self, key: StreamKey, before: Ns) -> Option<u32> {
+        let stream = self.streams.get(&key)?;
+        let n = stream.by_launch.partition_point(|l| l.0 < before);
+        n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map(|l| l.1)
+    }
+
+    /// Of what a device (or all) was given before `launched_before`, the latest to end in (after, until].
+    pub fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
+        self.latest(&self.by_end, until, after, |j| {
+            let on = self.trace.activities[j as usize].device;
+            (device.is_none() || on == device) && launched(self.trace, j) < launched_before
+        })
+    }
+
+    pub fn end(&self, i: u32) -> Ns {
+        self.trace.activities[i as usize].span.end
+    }
+
+    /// The last of `by_end` that ends in (after, until] and that `keep` wants.
+    fn latest(&self, by_end: &[u32], until: Ns, after: Ns, keep: impl Fn(u32) -> bool) -> Option<u32> {
+        let n = by_end.partition_point(|&j| self.end(j) <= until);
+        by_end[..n].iter().rev().copied().take_while(|&j| self.end(j) > after).find(|&j| keep(j))
+    }
+}
+
+/// When an activity was launched; unlinked ones before everything.
+fn launched(trace: &RankTrace, i: u32) -> Ns {
+    trace.activities[i as usize].launch.map_or(Ns::MIN, |call| trace.columns.ts[call as usize])
+}

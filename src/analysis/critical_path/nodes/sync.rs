@@ -1,0 +1,172 @@
+//! What blocking calls and streams wait for: recorded synchronisation rows, else the name of the call.
+//!
+//! ```text
+//!   record call     |r|                            on the awaited stream: the last launched before it
+//!   wait call            |w|                       on the waiting stream: what is launched after it
+//!   sync call                 |..........|         awaits an activity that ends inside it
+//! ```
+
+use super::gpu::Gpu;
+use crate::model::args::Arg;
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::units::Ns;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Device and stream.
+pub type StreamKey = (Option<i64>, Option<i64>);
+
+/// How some profilers write "no stream".
+const NO_STREAM: i64 = u32::MAX as i64;
+
+/// Name of the row of a stream that waits for an event.
+const STREAM_WAIT: &str = "Stream Wait Event";
+
+/// A wait of a stream for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// When it was asked for, ns.
+    pub call: Ns,
+    /// The stream whose event is awaited.
+    pub on: StreamKey,
+    /// When the event was recorded, ns.
+    pub record: Ns,
+}
+
+/// A synchronisation row.
+#[derive(Debug, Clone, Copy)]
+struct SyncRow {
+    correlation: u64,
+    device: Option<i64>,
+    stream: Option<i64>,
+    on: Option<i64>,
+    /// Start of the call that recorded the event.
+    record: Option<Ns>,
+}
+
+/// What a call waits for.
+enum Blocks {
+    Device,
+    Stream,
+    Event,
+    Copy,
+}
+
+/// The synchronisation rows of a rank.
+#[derive(Default)]
+pub struct Syncs {
+    /// By correlation.
+    rows: Vec<SyncRow>,
+    /// By waiting stream, in order of call.
+    waits: BTreeMap<StreamKey, Vec<Wait>>,
+}
+
+impl Syncs {
+    pub fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Sync).collect();
+        if rows.is_empty() {
+            return Self::default();
+        }
+        let int = |arg: Arg, row: u32| c.args.int(arg, row);
+        let stream = |arg: Arg, row: u32| int(arg, row).filter(|s| *s >= 0 && *s != NO_STREAM);
+        let record = |row: u32| int(Arg::WaitOnRecord, row).and_then(|id| u64::try_from(id).ok());
+        let own = |row: u32| c.args.uint(Arg::Correlation, row);
+        let calls = calls(trace, rows.iter().flat_map(|&r| [own(r), record(r)]).flatten().collect());
+        let start = |id: u64| calls.get(&id).map(|row| c.ts[*row as usize]);
+        let mut me = Self::default();
+        for row in rows {
+            let sync = SyncRow {
+                correlation: own(row).unwrap_or(u64::MAX),
+                device: int(Arg::Device, row),
+                stream: stream(Arg::Stream, row),
+                on: stream(Arg::WaitOnStream, row),
+                record: record(row).and_then(start),
+            };
+            if trace.name(row) != STREAM_WAIT {
+                me.rows.push(sync);
+                continue;
+            }
+            if let (Some(_), Some(_), Some(record)) = (sync.stream, sync.on, sync.record) {
+                let call = own(row).and_then(start).unwrap_or(c.ts[row as usize]);
+                let wait = Wait { call, on: (sync.device, sync.on), record };
+                me.waits.entry((sync.device, sync.stream)).or_default().push(wait);
+            }
+        }
+        me.rows.sort_by_key(|r| r.correlation);
+        me.waits.values_mut().for_each(|w| w.sort_by_key(|w| (w.call, w.on, w.record)));
+        me
+    }
+
+    /// Waits of a stream asked for between two launches on it.
+    pub fn waits(&self, key: StreamKey, after: Ns, before: Ns) -> &[Wait] {
+        let Some(all) = self.waits.get(&key) else { return &[] };
+        let from = all.partition_point(|w| w.call <= after);
+        let until = all.partition_point(|w| w.call < before);
+        all.get(from..until).unwrap_or(&[])
+    }
+
+    /// The activity that a call waited for when it is over at `until`; `None` for a call that does not
+    /// block, or that found everything done.
+    pub fn awaited(&self, trace: &RankTrace, gpu: &Gpu, call: u32, until: Ns) -> Option<u32> {
+        let blocks = blocks(trace.name(call))?;
+        let start = trace.columns.ts[call as usize];
+        let inside = |j: &u32| gpu.end(*j) > start && gpu.end(*j) <= until;
+        if matches!(blocks, Blocks::Copy) {
+            let own = trace.launches().of(call).iter().copied().filter(inside);
+            return own.max_by_key(|&j| (gpu.end(j), Reverse(trace.activities[j as usize].row)));
+        }
+        let row = self.of_call(trace, call);
+        let device = row.and_then(|r| r.device);
+        let of_device = || gpu.last_of_device(device, start, start, until);
+        match (blocks, row) {
+            (Blocks::Stream, Some(SyncRow { device: Some(_), stream: Some(_), .. })) => {
+                gpu.last_launched((device, row?.stream), start).filter(inside)
+            }
+            (Blocks::Event, Some(SyncRow { device: Some(_), on: Some(_), record: Some(record), .. })) => {
+                gpu.last_launched((device, row?.on), *record).filter(inside)
+            }
+            _ => of_device(),
+        }
+    }
+
+    fn of_call(&self, trace: &RankTrace, call: u32) -> Option<&SyncRow> {
+        let id = trace.columns.args.uint(Arg::Correlation, call)?;
+        let i = self.rows.partition_point(|r| r.correlation < id);
+        self.rows.get(i).filter(|r| r.correlation == id)
+    }
+}
+
+/// Calls with these correlation ids; of several with one id the innermost.
+fn calls(trace: &RankTrace, mut wanted: Vec<u64>) -> BTreeMap<u64, u32> {
+    wanted.sort_unstable();
+    let c = &trace.columns;
+    let mut ids = c.args.cursor(Arg::Correlation);
+    let mut found: BTreeMap<u64, u32> = BTreeMap::new();
+    for row in (0..c.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Runtime) {
+        let Some(id) = ids.get(row).filter(|id| wanted.binary_search(id).is_ok()) else { continue };
+        let best = found.entry(id).or_insert(row);
+        if (c.ts[row as usize], row) > (c.ts[*best as usize], *best) {
+            *best = row;
+        }
+    }
+    found
+}
+
+fn blocks(name: &str) -> Option<Blocks> {
+    let lower = name.to_ascii_lowercase();
+    if lower.contains("memcpy") {
+        return Some(Blocks::Copy);
+    }
+    if !lower.contains("synchronize") {
+        return None;
+    }
+    Some(if lower.contains("stream") {
+        Blocks::Stream
+    } else if lower.contains("event") {
+        Blocks::Event
+    } else {
+        Blocks::Device
+    })
+}

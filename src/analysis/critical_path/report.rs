@@ -1,0 +1,253 @@
+//! The paths of all ranks: communication divided into waiting and transfer where it matched, the printed tables
+//! and the finding.
+
+use super::tables::{self, ClassRow, CriticalSummary, Head, PathCalls, Sum};
+use crate::analysis::across::{Job, Member, Part};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::breakdown::bar;
+use crate::analysis::kernels::clip;
+use crate::analysis::population::{plural, rank_list, reasons};
+use crate::model::schema::Batch;
+use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Longest name in the printed table.
+const NAME_WIDTH: usize = 34;
+
+/// Longest name in a sentence.
+const NAMED: usize = 60;
+
+/// One rank's path by class.
+struct RankPath {
+    head: Head,
+    rows: Vec<ClassRow>,
+}
+
+pub fn reduce(partials: &[Partial], job: &Job, options: &Options) -> Output {
+    let paths: Vec<RankPath> = partials.iter().filter_map(|p| read(p, job)).collect();
+    let mut table = CriticalSummary::default();
+    for p in &paths {
+        tables::push(&mut table, &p.head, &p.rows);
+    }
+    let mut views = vec![classes(&paths, options)];
+    if paths.len() > 1 {
+        views.push(ranks(&paths, options));
+    }
+    if let Some(last) = views.last_mut() {
+        last.notes.extend(reasons(partials));
+    }
+    Output { tables: vec![table.finish()], findings: finding(&paths).into_iter().collect(), views, raw: None }
+}
+
+fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
+    let summary = partial.table(CriticalSummary::SPEC)?;
+    let head = Head::read(summary)?;
+    let mut rows: Vec<ClassRow> = (0..summary.len()).map(|r| ClassRow::read(summary, r)).collect();
+    let part = job.parts.iter().position(|p| p.rank == head.rank);
+    if let (Some(part), Some(calls)) = (part, partial.table(PathCalls::SPEC)) {
+        let divided = divide(calls, job, part as u32, &job.parts[part]);
+        // without a match the recorded rows stand
+        if divided.keys().any(|(_, what)| *what != What::Whole) {
+            rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
+            rows.extend(
+                divided.iter().map(|((class, what), sum)| ClassRow::new(format!("{class}{}", what.suffix()), sum)),
+            );
+            tables::sort(&mut rows);
+        }
+    }
+    Some(RankPath { head, rows })
+}
+
+/// Part of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// Nothing matched it.
+    Whole,
+    Wait,
+    Transfer,
+}
+
+impl What {
+    fn suffix(self) -> &'static str {
+        match self {
+            What::Whole => "",
+            What::Wait => "_wait",
+            What::Transfer => "_transfer",
+        }
+    }
+}
+
+/// Divides segments of communication: waiting for others comes first in a call.
+fn divide<'a>(calls: &'a Batch, job: &Job, part: u32, of: &Part) -> BTreeMap<(&'a str, What), Sum<'a>> {
+    let mut out: BTreeMap<(&str, What), Sum> = BTreeMap::new();
+    for row in 0..calls.len() {
+        let int = |c: &str| calls.int(c, row).unwrap_or(0);
+        let (Some(class), Some(name)) = (calls.text("class", row), calls.text("name", row)) else { continue };
+        let span = Span::new(int("ts_ns"), int("ts_ns") + int("dur_ns"));
+        let event = calls.int("event_id", row).and_then(|e| u32::try_from(e).ok());
+        let call = event.and_then(|e| of.calls.index_of(e));
+        let outcome =
+            call.and_then(|call| Some((job.outcome(Member { part, call })?, of.calls.calls.get(call as usize)?)));
+        let pieces = match outcome {
+            None => [(What::Whole, span), (What::Whole, Span::new(0, 0))],
+            Some((outcome, call)) => {
+                let until = (call.span.start + outcome.wait).clamp(span.start, span.end);
+                [(What::Wait, Span::new(span.start, until)), (What::Transfer, Span::new(until, span.end))]
+            }
+        };
+        for (what, piece) in pieces.into_iter().filter(|p| !p.1.is_empty()) {
+            let sum = out.entry((class, what)).or_default();
+            *(if int("is_work") == 1 { &mut sum.work } else { &mut sum.overhead }) += piece.len();
+            sum.count += 1;
+            *sum.names.entry(name).or_default() += piece.len();
+        }
+    }
+    out
+}
+
+/// Time of a class over several ranks.
+#[derive(Default)]
+struct Total {
+    work: Ns,
+    overhead: Ns,
+    count: u64,
+    /// The longest name of any rank.
+    top: Option<(String, Ns)>,
+}
+
+fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Total)> {
+    let mut by_class: BTreeMap<&str, Total> = BTreeMap::new();
+    for r in paths.into_iter().flat_map(|p| &p.rows) {
+        let t = by_class.entry(&r.class).or_default();
+        t.work += r.work;
+        t.overhead += r.overhead;
+        t.count += r.count;
+        if r.top_name.as_ref().is_some_and(|n| t.top.as_ref().is_none_or(|top| n.1 > top.1)) {
+            t.top.clone_from(&r.top_name);
+        }
+    }
+    let mut out: Vec<(String, Total)> = by_class.into_iter().map(|(c, t)| (c.to_string(), t)).collect();
+    out.sort_by_key(|(_, t)| Reverse(t.work + t.overhead));
+    out
+}
+
+/// Mean path of the ranks by class.
+fn classes(paths: &[RankPath], options: &Options) -> View {
+    let n = paths.len().max(1) as i64;
+    let dur: Ns = paths.iter().map(|p| p.head.dur).sum();
+    let title = match paths {
+        [] => "Critical path".to_string(),
+        [one] => format!("Critical path of {}, {}", one.head.window, fmt_ns(one.head.dur)),
+        [first, rest @ ..] => {
+            let same = rest.iter().all(|p| p.head.window == first.head.window);
+            let what = if same { first.head.window.as_str() } else { "one window a rank" };
+            format!("Critical path of {what}, mean of {}, {}", plural(paths.len(), "rank"), fmt_ns(dur / n))
+        }
+    };
+    let mut view = View {
+        title,
+        columns: vec![
+            ("class", Align::Left),
+            ("work", Align::Right),
+            ("overhead", Align::Right),
+            ("of window", Align::Right),
+            ("mostly", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let shown = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
+    for (class, t) in totals(paths).into_iter().take(options.top) {
+        let mostly = t.top.map_or("-".to_string(), |t| clip(&t.0, NAME_WIDTH));
+        let pct = fmt_pct(percent(t.work + t.overhead, dur));
+        view.rows.push(vec![class, shown(t.work / n), shown(t.overhead / n), pct, mostly]);
+    }
+    view
+}
+
+/// What leads on each rank.
+fn ranks(paths: &[RankPath], options: &Options) -> View {
+    let mut view = View {
+        title: "What leads the critical path of each rank".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("window", Align::Right),
+            ("leads", Align::Left),
+            ("of window", Align::Right),
+            ("#work =overhead", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut order: Vec<&RankPath> = paths.iter().collect();
+    if paths.len() > options.top {
+        order.sort_by_key(|p| (Reverse(p.head.dur), p.head.rank));
+        view.notes.push(format!("{} more ranks, with shorter windows, are in the table", paths.len() - options.top));
+    }
+    for p in order.into_iter().take(options.top) {
+        let Some(lead) = p.rows.first() else { continue };
+        let work: Ns = p.rows.iter().map(|r| r.work).sum();
+        view.rows.push(vec![
+            p.head.rank.to_string(),
+            fmt_ns(p.head.dur),
+            lead.class.clone(),
+            fmt_pct(percent(lead.ns(), p.head.dur)),
+            bar(&[(percent(work, p.head.dur), '#'), (percent(p.head.dur - work, p.head.dur), '=')]),
+        ]);
+    }
+    view
+}
+
+/// The class that leads over all ranks, on the ranks where it leads, and what it consists of.
+fn finding(paths: &[RankPath]) -> Option<Finding> {
+    let leader = totals(paths).into_iter().next()?.0;
+    let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
+    // where it leads on no rank, it still leads over all
+    let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };
+    let rows = || led.iter().filter_map(|p| p.rows.iter().find(|r| r.class == leader).map(|r| (*p, r)));
+    let (dur, ns): (Ns, Ns) = (led.iter().map(|p| p.head.dur).sum(), rows().map(|(_, r)| r.ns()).sum());
+    let steps: i64 = led.iter().map(|p| i64::from(p.head.steps)).sum();
+    let (most, row) = rows().max_by_key(|(p, r)| (r.ns(), Reverse(p.head.rank)))?;
+    let ranks: Vec<u32> = led.iter().map(|p| p.head.rank).collect();
+    let count = led.len() as i64;
+    let share = percent(ns, dur);
+    let whose = match ranks[..] {
+        [one] => format!("rank {one}"),
+        _ => format!("ranks {}", rank_list(&ranks)),
+    };
+    let mut sentence = format!(
+        "The critical path of {} on {whose} is {} {} ({} of {}{})",
+        most.head.window,
+        fmt_pct(share),
+        leader.replace('_', " "),
+        fmt_ns(ns / count),
+        fmt_ns(dur / count),
+        if count > 1 { " on average" } else { "" },
+    );
+    let top = row.top_name.as_ref().filter(|t| t.1 > 0);
+    if let Some((name, time)) = top {
+        let on = if count > 1 { format!(" on rank {}", most.head.rank) } else { String::new() };
+        sentence.push_str(&format!(": most of it{on} `{}` with {}", clip(name, NAMED), fmt_ns(*time)));
+        if row.count > 1 {
+            sentence.push_str(&format!(", {} segments in all", row.count));
+        }
+    }
+    sentence.push('.');
+    let has_inferred = led.iter().any(|p| p.rows.iter().any(|r| r.has_inferred));
+    let label =
+        |p: &&RankPath| (p.head.scope == "step" && p.head.steps == 1).then(|| p.head.window.replacen("step ", "", 1));
+    let mut labels: Vec<String> = led.iter().filter_map(label).collect();
+    labels.sort();
+    labels.dedup();
+    Some(Finding {
+        analysis: super::STEM,
+        ranks,
+        steps: labels,
+        cost_ns_per_step: ns / steps.max(1),
+        share_of_step: share.map(|s| s / 100.0),
+        certainty: if has_inferred { Certainty::Inferred } else { Certainty::Measured },
+        sentence,
+        table: CriticalSummary::SPEC.name,
+    })
+}

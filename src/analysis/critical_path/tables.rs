@@ -1,0 +1,265 @@
+//! The tables of the path, and one rank's share of them.
+
+use super::segment::{PathClass, Place, Segment};
+use super::window::PathWindow;
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{Batch, Text};
+use crate::table;
+use crate::units::{Ns, fmt_ns, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Names listed of a class.
+const NAMES: usize = 3;
+
+table! {
+    /// The critical path by class; work + overhead of all rows = dur. With several ranks communication that matched is divided into classes `_wait` (for other ranks) and `_transfer`.
+    pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary" by "rank, work_ns + overhead_ns descending, class" {
+        rank: u32, "", "rank";
+        scope: Text, "", "step, annotation or capture";
+        window: Text, "", "what the window is, in words";
+        step: Option<u32>, "", "index of the first step of the window";
+        step_label: Option<i64>, "", "number in that step's name";
+        step_count: u32, "", "steps in the window; 1 where there are none";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        class: Text, "", "what the time was";
+        work_ns: i64, "ns", "on edges that work: an activity ran, or a working thread";
+        overhead_ns: i64, "ns", "on edges that only order: waiting and overhead";
+        window_pct: Option<f64>, "%", "work + overhead of the window";
+        count: u64, "", "segments";
+        top_name: Option<Text>, "", "event with most of the time";
+        top_name_ns: Option<i64>, "ns", "its time";
+        top_names: Option<Text>, "", "up to three names with most of the time, with their times";
+        has_inferred: bool, "", "some of it lies on inferred edges";
+    }
+}
+
+table! {
+    /// The critical path of each rank, segment by segment: each starts where the one before ended, and all tile the window.
+    pub struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index of an activity, where recorded";
+        scope: Text, "", "step, annotation or capture";
+        step: Option<u32>, "", "index of the first step of the window";
+        step_label: Option<i64>, "", "number in that step's name";
+        seq: u32, "", "position on the path, from 0";
+        ts_ns: i64, "ns", "start of the segment";
+        dur_ns: i64, "ns", "length of the segment";
+        class: Text, "", "what the time was";
+        edge: Text, "", "gpu and host work; stream, launch, stream_wait, inferred, sync, silent, handover and anchor only order";
+        inferred: bool, "", "the edge is a guess: nothing recorded explains the start";
+        event_id: Option<u32>, "", "the event that worked, or that came late; of silence the innermost event";
+        name: Option<Text>, "", "its name";
+        stream: Option<i64>, "", "stream of an activity";
+        thread: Option<Text>, "", "thread of a host event";
+        source_event_id: Option<u32>, "", "event at which an edge that only orders begins; null for work and at the start of the window";
+    }
+}
+
+table! {
+    /// Segments of communication, for the division into waiting and transfer; not written.
+    pub struct PathCalls, PathCallRow = "critical_path_calls" by "ts_ns" {
+        event_id: Option<u32>, "", "its event, which may be a call of a collective";
+        class: Text, "", "gpu_communication or host_communication";
+        is_work: bool, "", "on an edge that works";
+        ts_ns: i64, "ns", "start of the segment";
+        dur_ns: i64, "ns", "length of the segment";
+        name: Text, "", "name of the event";
+    }
+}
+
+/// The rows of the path.
+pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment]) -> Batch {
+    let mut table = CriticalPathTable::default();
+    for (seq, s) in path.iter().enumerate() {
+        let activity = match s.place {
+            Place::Stream(i) => trace.activities.get(i as usize),
+            _ => None,
+        };
+        let thread = match s.place {
+            Place::Thread(lane) => trace.columns.lanes.get(lane as usize).map(|l| trace.text(l.tid)),
+            _ => None,
+        };
+        table.push(CriticalPathRow {
+            rank: trace.rank,
+            device: activity.and_then(|a| a.device),
+            scope: window.scope,
+            step: window.step,
+            step_label: window.label,
+            seq: seq as u32,
+            ts_ns: s.span.start,
+            dur_ns: s.span.len(),
+            class: s.class.name(),
+            edge: s.edge.name(),
+            inferred: s.is_inferred(),
+            event_id: s.event,
+            name: s.event.map(|row| trace.name(row)),
+            stream: activity.and_then(|a| a.stream),
+            thread,
+            source_event_id: s.source,
+        });
+    }
+    table.finish()
+}
+
+/// The time of one class.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sum<'a> {
+    pub work: Ns,
+    pub overhead: Ns,
+    pub count: u64,
+    pub names: BTreeMap<&'a str, Ns>,
+    pub has_inferred: bool,
+}
+
+/// The path by class.
+pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, Sum<'a>> {
+    let mut by_class: BTreeMap<PathClass, Sum> = BTreeMap::new();
+    for s in path {
+        let sum = by_class.entry(s.class).or_default();
+        *(if s.edge.is_work() { &mut sum.work } else { &mut sum.overhead }) += s.span.len();
+        sum.count += 1;
+        sum.has_inferred |= s.is_inferred();
+        *sum.names.entry(s.name(trace)).or_default() += s.span.len();
+    }
+    by_class
+}
+
+/// A row of the summary without its window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassRow {
+    pub class: String,
+    pub work: Ns,
+    pub overhead: Ns,
+    pub count: u64,
+    pub top_name: Option<(String, Ns)>,
+    pub top_names: Option<String>,
+    pub has_inferred: bool,
+}
+
+impl ClassRow {
+    pub fn new(class: String, sum: &Sum) -> Self {
+        let mut top: Vec<(&str, Ns)> = sum.names.iter().filter(|n| !n.0.is_empty()).map(|(n, ns)| (*n, *ns)).collect();
+        top.sort_by_key(|t| Reverse(t.1));
+        let listed: Vec<String> =
+            top.iter().take(NAMES).map(|(name, ns)| format!("{name} ({})", fmt_ns(*ns))).collect();
+        Self {
+            class,
+            work: sum.work,
+            overhead: sum.overhead,
+            count: sum.count,
+            top_name: top.first().map(|(name, ns)| ((*name).to_string(), *ns)),
+            top_names: (!listed.is_empty()).then(|| listed.join("; ")),
+            has_inferred: sum.has_inferred,
+        }
+    }
+
+    pub fn read(batch: &Batch, row: usize) -> Self {
+        let text = |c: &str| batch.text(c, row).map(str::to_string);
+        let int = |c: &str| batch.int(c, row);
+        Self {
+            class: text("class").unwrap_or_default(),
+            work: int("work_ns").unwrap_or(0),
+            overhead: int("overhead_ns").unwrap_or(0),
+            count: batch.uint("count", row).unwrap_or(0),
+            top_name: text("top_name").zip(int("top_name_ns")),
+            top_names: text("top_names"),
+            has_inferred: int("has_inferred") == Some(1),
+        }
+    }
+
+    pub fn ns(&self) -> Ns {
+        self.work + self.overhead
+    }
+}
+
+/// A window of a rank, as its rows repeat it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub rank: u32,
+    pub scope: String,
+    pub window: String,
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    pub steps: u32,
+    pub ts: Ns,
+    pub dur: Ns,
+}
+
+impl Head {
+    pub fn new(rank: u32, w: &PathWindow) -> Self {
+        Self {
+            rank,
+            scope: w.scope.to_string(),
+            window: w.name.clone(),
+            step: w.step,
+            label: w.label,
+            steps: w.steps,
+            ts: w.span.start,
+            dur: w.span.len(),
+        }
+    }
+
+    /// The window of a rank's rows; `None` where it has none.
+    pub fn read(batch: &Batch) -> Option<Self> {
+        let int = |c: &str| batch.int(c, 0);
+        let id = |c: &str| int(c).and_then(|v| u32::try_from(v).ok());
+        Some(Self {
+            rank: id("rank")?,
+            scope: batch.text("scope", 0)?.to_string(),
+            window: batch.text("window", 0)?.to_string(),
+            step: id("step"),
+            label: int("step_label"),
+            steps: id("step_count")?,
+            ts: int("ts_ns")?,
+            dur: int("dur_ns")?,
+        })
+    }
+}
+
+/// Sorts a rank's rows, longest first.
+pub fn sort(rows: &mut [ClassRow]) {
+    rows.sort_by(|a, b| (b.ns(), &a.class).cmp(&(a.ns(), &b.class)));
+}
+
+/// Adds a rank's rows, which are sorted.
+pub fn push(table: &mut CriticalSummary, head: &Head, rows: &[ClassRow]) {
+    for r in rows {
+        table.push(CriticalSummaryRow {
+            rank: head.rank,
+            scope: &head.scope,
+            window: &head.window,
+            step: head.step,
+            step_label: head.label,
+            step_count: head.steps,
+            ts_ns: head.ts,
+            dur_ns: head.dur,
+            class: &r.class,
+            work_ns: r.work,
+            overhead_ns: r.overhead,
+            window_pct: percent(r.ns(), head.dur),
+            count: r.count,
+            top_name: r.top_name.as_ref().map(|t| t.0.as_str()),
+            top_name_ns: r.top_name.as_ref().map(|t| t.1),
+            top_names: r.top_names.as_deref(),
+            has_inferred: r.has_inferred,
+        });
+    }
+}
+
+/// Segments of communication with their events.
+pub fn communication(trace: &RankTrace, path: &[Segment]) -> Batch {
+    let mut table = PathCalls::default();
+    for s in path.iter().filter(|s| matches!(s.class, PathClass::GpuCommunication | PathClass::HostCommunication)) {
+        table.push(PathCallRow {
+            event_id: s.event,
+            class: s.class.name(),
+            is_work: s.edge.is_work(),
+            ts_ns: s.span.start,
+            dur_ns: s.span.len(),
+            name: s.name(trace),
+        });
+    }
+    table.finish()
+}

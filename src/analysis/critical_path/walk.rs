@@ -1,0 +1,176 @@
+//! The walk: from the end of the window back to its start, each time to what arrived last.
+//!
+//! ```text
+//!   host      |python|aten::mm|                  |item|
+//!   stream                   ...[sgemm.........).
+//!   path      |python|aten::mm| l [gpu        )  s       l: launch_latency, s: sync_return
+//! ```
+//!
+//! It ends: time never grows, and at one instant activities come in falling order, a work edge goes back in
+//! time, and a blocking call is entered once.
+
+use super::nodes::{From, Gpu, Host, Syncs};
+use super::segment::{Edge, PathClass, Place, Segment};
+use crate::model::rank_trace::RankTrace;
+use crate::model::timeline::Work;
+use crate::units::{Ns, Span};
+
+/// The critical path of a window: segments in order of time that tile it. Empty for an empty window.
+pub fn path(trace: &RankTrace, window: Span) -> Vec<Segment> {
+    Paths::new(trace).of(window)
+}
+
+/// What paths of any window of a rank are found with.
+pub struct Paths<'a> {
+    trace: &'a RankTrace,
+    gpu: Gpu<'a>,
+    host: Host<'a>,
+    syncs: Syncs,
+}
+
+/// Where the walk stands.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// End of an activity.
+    End(u32),
+    /// Start of an activity.
+    Start(u32),
+    /// A moment of a thread.
+    Moment(u32),
+}
+
+impl<'a> Paths<'a> {
+    pub fn new(trace: &'a RankTrace) -> Self {
+        Self { trace, gpu: Gpu::new(trace), host: Host::new(trace), syncs: Syncs::new(trace) }
+    }
+
+    /// The critical path of a window.
+    pub fn of(&self, window: Span) -> Vec<Segment> {
+        let mut out = Out { window, at: window.end, segments: Vec::new() };
+        if window.is_empty() {
+            return out.segments;
+        }
+        let gpu = self.gpu.last(window.start, window.end);
+        let host = self.host.last(window.start, window.end);
+        let mut at = match (gpu, host) {
+            (Some((end, i)), host) if host.is_none_or(|h| h.at <= end) => {
+                let row = self.trace.activities[i as usize].row;
+                out.push(end, PathClass::Tail, Edge::Anchor, None, Some(row), Place::Nowhere);
+                At::End(i)
+            }
+            (_, Some(h)) => {
+                out.push(h.at, PathClass::Tail, Edge::Anchor, None, Some(h.row), Place::Nowhere);
+                At::Moment(h.lane)
+            }
+            _ => {
+                let class = if self.is_recorded(window) { PathClass::Tail } else { PathClass::Unexplained };
+                out.push(window.start, class, Edge::Anchor, None, None, Place::Nowhere);
+                return out.segments;
+            }
+        };
+        // blocking calls entered at this instant
+        let mut entered: (Ns, Vec<u32>) = (Ns::MAX, Vec::new());
+        while out.at > window.start {
+            if entered.0 != out.at {
+                entered = (out.at, Vec::new());
+            }
+            at = match at {
+                At::End(i) => self.through(i, &mut out),
+                At::Start(i) => self.before_start(i, &mut out),
+                At::Moment(lane) => self.before_moment(lane, &mut entered.1, &mut out),
+            };
+        }
+        out.segments.reverse();
+        out.segments
+    }
+
+    fn is_recorded(&self, window: Span) -> bool {
+        let all = &self.trace.activities;
+        let starts = all.partition_point(|a| a.span.start < window.start);
+        all.get(starts).is_some_and(|a| a.span.start < window.end) || self.host.is_recorded(window)
+    }
+
+    fn through(&self, i: u32, out: &mut Out) -> At {
+        let a = &self.trace.activities[i as usize];
+        let class = match a.work {
+            Work::Compute => PathClass::GpuCompute,
+            Work::Communication => PathClass::GpuCommunication,
+            Work::Memory => PathClass::GpuMemory,
+        };
+        out.push(a.span.start, class, Edge::Gpu, Some(a.row), None, Place::Stream(i));
+        At::Start(i)
+    }
+
+    fn before_start(&self, i: u32, out: &mut Out) -> At {
+        let row = Some(self.trace.activities[i as usize].row);
+        let place = Place::Stream(i);
+        let Some(before) = self.gpu.before_start(i, &self.syncs) else {
+            out.push(out.window.start, PathClass::Unexplained, Edge::Anchor, row, None, place);
+            return At::Start(i);
+        };
+        let class = match before.edge {
+            Edge::Stream => PathClass::KernelGap,
+            Edge::Launch => PathClass::LaunchLatency,
+            _ => PathClass::CrossStreamDelay,
+        };
+        let (source, next) = match before.from {
+            From::End(j) => (self.trace.activities[j as usize].row, At::End(j)),
+            From::Call(call) => (call, At::Moment(self.trace.columns.lane[call as usize])),
+        };
+        out.push(before.at, class, before.edge, row, Some(source), place);
+        next
+    }
+
+    fn before_moment(&self, lane: u32, entered: &mut Vec<u32>, out: &mut Out) -> At {
+        let (t, place) = (out.at, Place::Thread(lane));
+        for call in self.host.calls_over(lane, t, out.window.end) {
+            if entered.contains(&call) {
+                continue;
+            }
+            if let Some(j) = self.syncs.awaited(self.trace, &self.gpu, call, t) {
+                entered.push(call);
+                let source = self.trace.activities[j as usize].row;
+                out.push(self.gpu.end(j), PathClass::SyncReturn, Edge::Sync, Some(call), Some(source), place);
+                return At::End(j);
+            }
+        }
+        if let Some(work) = self.host.work_before(lane, t) {
+            out.push(work.span.start, work.class, Edge::Host, work.row, None, place);
+            return At::Moment(lane);
+        }
+        let before = self.host.before_silence(lane, t);
+        let (edge, from, source) = match before {
+            Some(b) if b.lane == lane => (Edge::Silent, b.at, Some(b.row)),
+            Some(b) => (Edge::Handover, b.at, Some(b.row)),
+            None => (Edge::Anchor, out.window.start, None),
+        };
+        for s in self.host.silence(lane, Span::new(from.max(out.window.start), t)) {
+            out.push(s.span.start, s.class, edge, s.row, source, place);
+        }
+        At::Moment(before.map_or(lane, |b| b.lane))
+    }
+}
+
+/// The path so far, latest first, cut to the window.
+struct Out {
+    window: Span,
+    at: Ns,
+    segments: Vec<Segment>,
+}
+
+impl Out {
+    /// Goes back to `from`.
+    fn push(&mut self, from: Ns, class: PathClass, edge: Edge, event: Option<u32>, source: Option<u32>, place: Place) {
+        let span = Span::new(from.max(self.window.start), self.at);
+        self.at = span.start.min(span.end);
+        if span.is_empty() {
+            return;
+        }
+        let segment = Segment { span, class, edge, event, source, place };
+        match self.segments.last_mut() {
+            // moments at which nothing of this changes (inside a data loader) make one segment
+            Some(s) if (Segment { span: s.span, ..segment }) == *s && event.is_some() => s.span.start = span.start,
+            _ => self.segments.push(segment),
+        }
+    }
+}

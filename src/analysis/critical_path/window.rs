@@ -1,0 +1,110 @@
+//! Which window the path is found for: the median step, chosen steps, an annotation, or the capture.
+//!
+//! Steps and annotations end when the last of what they launched ends on the device, whatever `--step-window` says:
+//! a path that ended with the host would leave out what the host waits for next.
+
+use super::{ANNOTATION, CAPTURE};
+use crate::analysis::api::Options;
+use crate::model::category::Class;
+use crate::model::rank_trace::RankTrace;
+use crate::model::step::{Step, StepRule, device_windows};
+use crate::units::{Ns, Span};
+
+/// A window and what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathWindow {
+    pub span: Span,
+    /// `step`, `annotation` or `capture`.
+    pub scope: &'static str,
+    /// For people: `step 15`, `steps 3 to 7`, `annotation forward:0`, `capture`.
+    pub name: String,
+    /// Index of the (first) step.
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    /// Steps inside; 1 where there are none.
+    pub steps: u32,
+}
+
+/// The window that the options choose; else why there is none.
+pub fn choose(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static str> {
+    if options.settings.flag(&CAPTURE) {
+        return Ok(capture(trace));
+    }
+    match options.settings.text(&ANNOTATION) {
+        Some(name) => annotation(trace, name).ok_or("no such annotation"),
+        None => steps(trace, options),
+    }
+}
+
+fn capture(trace: &RankTrace) -> PathWindow {
+    let steps = if trace.steps.rule == StepRule::Capture { 1 } else { trace.steps.steps.len().max(1) as u32 };
+    let name = "capture".to_string();
+    PathWindow { span: trace.capture, scope: "capture", name, step: None, label: None, steps }
+}
+
+fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static str> {
+    let all = &trace.steps.steps;
+    if trace.steps.rule == StepRule::Capture || all.is_empty() {
+        return if options.model.steps.is_some() { Err("no such step") } else { Ok(capture(trace)) };
+    }
+    let windows = device_windows(all, &trace.activities);
+    let chosen: Vec<(&Step, Span)> = match &options.model.steps {
+        Some(filter) => all.iter().zip(windows).filter(|(s, _)| filter.keeps(s.index, s.label)).collect(),
+        None => median(all, &windows).into_iter().collect(),
+    };
+    let (Some((first, from)), Some((last, until))) = (chosen.first(), chosen.last()) else {
+        return Err("no such step");
+    };
+    let shown = |s: &Step| s.label.map_or_else(|| format!("@{}", s.index), |l| l.to_string());
+    let name = match chosen.len() {
+        1 => format!("step {}", shown(first)),
+        _ => format!("steps {} to {}", shown(first), shown(last)),
+    };
+    Ok(PathWindow {
+        span: Span::new(from.start, until.end),
+        scope: "step",
+        name,
+        step: Some(first.index),
+        label: first.label,
+        steps: last.index - first.index + 1,
+    })
+}
+
+/// Of the full steps (of all, when none is full) the one of median length, of an even number the lower.
+fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
+    let of = |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
+    let mut sorted: Vec<(&Step, Span)> = of(of(true).next().is_some()).collect();
+    sorted.sort_by_key(|(s, w)| (w.len(), s.index));
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+/// The k-th annotation of a name, counted from 0: `NAME` or `NAME:k`.
+fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
+    let found = |name: &str, k: usize| {
+        let c = &trace.columns;
+        let mut rows: Vec<u32> = (0..c.len() as u32)
+            .filter(|&r| trace.classes[r as usize] == Class::Annotation && trace.name(r) == name)
+            .collect();
+        rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
+        let host = trace.span(*rows.get(k)?);
+        Some(PathWindow {
+            span: Span::new(host.start, host.end.max(last_launched_end(trace, host))),
+            scope: "annotation",
+            name: format!("annotation {name}:{k}"),
+            step: None,
+            label: None,
+            steps: 1,
+        })
+    };
+    // a name may itself end in a colon and a number
+    found(text, 0).or_else(|| {
+        let (name, k) = text.rsplit_once(':')?;
+        found(name, k.parse().ok()?)
+    })
+}
+
+fn last_launched_end(trace: &RankTrace, host: Span) -> Ns {
+    let launched =
+        trace.activities.iter().filter(|a| a.launch.is_some_and(|l| host.holds(trace.columns.ts[l as usize])));
+    launched.map(|a| a.span.end).max().unwrap_or(host.end)
+}
