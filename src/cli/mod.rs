@@ -7,6 +7,7 @@ mod exit;
 mod explain;
 mod list;
 mod output;
+mod overlay;
 mod progress;
 
 use clap::{Args, Command, FromArgMatches};
@@ -27,6 +28,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match matches.subcommand() {
         Some(("analyze", m)) => {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
+        }
+        Some(("overlay", m)) => {
+            overlay::OverlayArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| overlay::run(&a))
         }
         Some(("list", _)) => list::run(),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
@@ -52,6 +56,9 @@ pub fn command() -> Command {
     for a in crate::analysis::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
+    let overlay =
+        Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
+    root = root.subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP));
     root.subcommand(Command::new("list").about("List the analyses, tables and topics")).subcommand(
         Command::new("explain")
             .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")

@@ -11,6 +11,7 @@ mod folders;
 mod invariants;
 mod known_answers;
 mod known_samples;
+mod overlay;
 mod plan;
 mod planted;
 mod random;

@@ -4,11 +4,11 @@
 //! in which repairing the rank gives most. Not in the registry: its table is drawn, not printed.
 
 use super::{explain, judge, report};
-use crate::analysis::across::delay::Chain;
 use crate::analysis::across::Job;
+use crate::analysis::across::delay::Chain;
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::TableSpec;
+use crate::model::schema::{TableSpec, Text};
 use crate::table;
 
 table! {

@@ -155,6 +155,8 @@ pub struct Copier {
     /// Whether an event has been written.
     pub wrote_event: bool,
     edits: Vec<Edit>,
+    /// The last event's `pid` as it stands, and as text.
+    last_pid: Option<(Vec<u8>, String)>,
 }
 
 impl Copier {
@@ -209,16 +211,15 @@ impl Copier {
     pub fn event(&mut self, e: &Accepted) -> bool {
         let t = e.tokens;
         self.survey.events += 1;
-        let pid = text(t.pid, e.buf);
-        let order = self.survey.processes.len() as u32;
-        let process =
-            self.survey.processes.entry(pid.clone()).or_insert_with(|| Process { order, ..Process::default() });
+        let pid = self.pid_of(e);
         let label = (e.phase == b'M').then(|| text(t.name, e.buf));
-        match label.as_deref() {
-            Some("process_name") => process.name = Some(text(t.label, e.buf)),
-            Some("process_labels") => process.label = Some(text(t.label, e.buf)),
-            Some("process_sort_index") => process.has_sort_index = true,
-            _ => {}
+        if let (Some(label), Some(process)) = (&label, self.survey.processes.get_mut(&pid)) {
+            match label.as_str() {
+                "process_name" => process.name = Some(text(t.label, e.buf)),
+                "process_labels" => process.label = Some(text(t.label, e.buf)),
+                "process_sort_index" => process.has_sort_index = true,
+                _ => {}
+            }
         }
         if matches!(e.phase, b'X' | b'B') {
             self.survey.complete += 1;
@@ -233,9 +234,13 @@ impl Copier {
         {
             self.survey.largest_id = self.survey.largest_id.max(id);
         }
-        let Some(mut rewrite) = self.rewrite.take() else { return true };
+        let Some(mut rewrite) = self.rewrite.take() else {
+            self.keep_pid(e, pid);
+            return true;
+        };
         self.edit(&mut rewrite, e, &pid, label.as_deref());
         self.rewrite = Some(rewrite);
+        self.keep_pid(e, pid);
         let before = self.out.len();
         if self.wrote_event {
             self.out.extend_from_slice(b",\n");
@@ -258,6 +263,27 @@ impl Copier {
             }
         }
         how.is_some()
+    }
+
+    /// The event's process, entered when it is new. Neighbours mostly share it: the last one is tried first.
+    fn pid_of(&mut self, e: &Accepted) -> String {
+        let token = e.tokens.pid;
+        if let Some((raw, pid)) = &mut self.last_pid
+            && raw == token.bytes(e.buf)
+        {
+            return std::mem::take(pid);
+        }
+        let pid = text(token, e.buf);
+        let order = self.survey.processes.len() as u32;
+        self.survey.processes.entry(pid.clone()).or_insert_with(|| Process { order, ..Process::default() });
+        pid
+    }
+
+    fn keep_pid(&mut self, e: &Accepted, pid: String) {
+        let (raw, text) = self.last_pid.get_or_insert_default();
+        raw.clear();
+        raw.extend_from_slice(e.tokens.pid.bytes(e.buf));
+        *text = pid;
     }
 
     /// Finds the fields that change.
