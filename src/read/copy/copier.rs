@@ -269,7 +269,7 @@ impl Copier {
     fn pid_of(&mut self, e: &Accepted) -> String {
         let token = e.tokens.pid;
         if let Some((raw, pid)) = &mut self.last_pid
-            && raw == token.bytes(e.buf)
+            && *raw == token.bytes(e.buf)
         {
             return std::mem::take(pid);
         }

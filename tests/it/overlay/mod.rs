@@ -98,8 +98,7 @@ pub fn fields(event: &str) -> BTreeMap<String, String> {
 
 /// Whether an overlay has added it.
 pub fn is_added(event: &str) -> bool {
-    let event: Value = serde_json::from_str(event).expect("an event is JSON");
-    event["cat"].as_str().is_some_and(|c| c.starts_with("hta_"))
+    fields(event).get("cat").is_some_and(|c| c.starts_with("\"hta_"))
 }
 
 /// A decimal number in 10^-9 of its unit, exact.
