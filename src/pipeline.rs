@@ -3,7 +3,7 @@
 //! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
 //! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
 
-use crate::analysis::across::{Job, Part};
+use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::error::{ReadError, SetError};
@@ -75,6 +75,8 @@ pub struct Outcome {
     /// Counters of all ranks.
     pub rank_health: Vec<(u32, String, Health)>,
     pub unpacked_bytes: u64,
+    /// Clocks of the ranks, where an analysis of the run joined them.
+    pub clocks: Vec<(u32, Clock)>,
 }
 
 impl Outcome {
@@ -127,10 +129,12 @@ pub enum RunError {
 }
 
 /// One rank to load.
-struct Task {
-    input: usize,
-    rank: u32,
-    source: RankSource,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Index of its file.
+    pub input: usize,
+    pub rank: u32,
+    pub source: RankSource,
 }
 
 /// What one rank leaves.
@@ -155,7 +159,7 @@ struct Done {
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
     let mut claims = Claims::peek(request.inputs);
     loop {
-        let tasks = claims.tasks(request)?;
+        let tasks = claims.tasks(request.inputs, request.ranks)?;
         match attempt(request, &claims, tasks, sink, progress)? {
             Attempt::Finished(outcome) => return Ok(*outcome),
             // a rank stood behind the events: number the set again with what is known now
@@ -170,15 +174,16 @@ enum Attempt {
 }
 
 /// What is known of the files before they are read.
-struct Claims {
+pub struct Claims {
     /// `distributedInfo.rank`, where it stands before the events or has been found since.
-    ranks: Vec<Option<u32>>,
+    pub ranks: Vec<Option<u32>>,
     /// Files that are no traces.
-    refused: Vec<Option<ReadError>>,
+    pub refused: Vec<Option<ReadError>>,
 }
 
 impl Claims {
-    fn peek(inputs: &[Input]) -> Self {
+    /// Looks at the heads of all files.
+    pub fn peek(inputs: &[Input]) -> Self {
         let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
         let (mut ranks, mut refused) = (Vec::new(), Vec::new());
         for p in peeked {
@@ -196,10 +201,13 @@ impl Claims {
         Self { ranks, refused }
     }
 
-    /// Jobs in order of rank.
-    fn tasks(&self, request: &Request) -> Result<Vec<Task>, RunError> {
-        let usable: Vec<usize> = (0..request.inputs.len()).filter(|&i| self.refused[i].is_none()).collect();
-        let inputs: Vec<Input> = usable.iter().map(|&i| request.inputs[i].clone()).collect();
+    /// The files of the ranks asked for (all, when none is), in order of rank.
+    ///
+    /// # Errors
+    /// Two files that claim one rank; no file of a rank asked for.
+    pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
+        let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
         let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
         let assigned = assign_ranks(&inputs, &claims);
         let mut tasks: Vec<Task> =
@@ -209,12 +217,12 @@ impl Claims {
             // a name may lie: what the file says behind its events would decide, so only two claims of
             // the files themselves are final here
             if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
-                return Err(duplicate(request, &pair[0], &pair[1]));
+                return Err(duplicate(all, &pair[0], &pair[1]));
             }
         }
         let known: Vec<String> = tasks.iter().map(|j| j.rank.to_string()).collect();
-        if !request.ranks.is_empty() {
-            tasks.retain(|j| request.ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+        if !ranks.is_empty() {
+            tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
             if tasks.is_empty() && !known.is_empty() {
                 return Err(RunError::NoSuchRank(known.join(", ")));
             }
@@ -223,8 +231,9 @@ impl Claims {
     }
 }
 
-fn duplicate(request: &Request, a: &Task, b: &Task) -> RunError {
-    let shown = |j: &Task| request.inputs[j.input].shown.clone();
+/// Two files of one rank.
+pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
+    let shown = |j: &Task| inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
 }
 
@@ -245,7 +254,7 @@ fn attempt(
                 return Ok(Attempt::Claimed(task.input, rank));
             }
         }
-        return Err(duplicate(request, &pair[0], &pair[1]));
+        return Err(duplicate(request.inputs, &pair[0], &pair[1]));
     }
     let threads = rayon::current_num_threads();
     let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
@@ -295,7 +304,7 @@ fn attempt(
 }
 
 /// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
-fn again(error: &ReadError) -> ReadError {
+pub fn again(error: &ReadError) -> ReadError {
     match error {
         ReadError::Io { file, source } => {
             ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
@@ -427,5 +436,6 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
         .zip(&per_analysis)
         .map(|(a, partials)| (*a, a.reduce(partials, &job, request.options)))
         .collect();
-    Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes }
+    let clocks = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks }
 }

@@ -122,7 +122,7 @@ fn range<T: std::str::FromStr + PartialOrd + Copy>(text: &str) -> Result<(T, T),
     if b < a { Err(format!("expected a range upwards, found `{text}`")) } else { Ok((a, b)) }
 }
 
-fn parse_ranks(text: &str) -> Result<RankRanges, String> {
+pub fn parse_ranks(text: &str) -> Result<RankRanges, String> {
     text.split(',').map(range).collect::<Result<_, _>>().map(RankRanges)
 }
 

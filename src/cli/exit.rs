@@ -2,6 +2,7 @@
 
 use crate::pipeline::RunError;
 use crate::report::folder::FolderError;
+use crate::report::overlay::OverlayError;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -45,6 +46,9 @@ pub fn report(error: &anyhow::Error) -> Exit {
         _ => {}
     }
     if let Some(e) = error.downcast_ref::<crate::error::SetError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<OverlayError>() {
         hint(&mut out, e.hint());
     }
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {

@@ -26,6 +26,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("clocks", "offsets between ranks: how found, when applied, how far to trust", include_str!("explain/clocks.md")),
     ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
+    ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
 ];
 

@@ -8,6 +8,7 @@ mod exit;
 mod explain;
 mod list;
 mod output;
+mod overlay;
 mod progress;
 mod table;
 
@@ -31,6 +32,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
         }
         Some(("diff", m)) => diff::run(m),
+        Some(("overlay", m)) => {
+            overlay::OverlayArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| overlay::run(&a))
+        }
         Some(("list", _)) => list::run(),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
         Some((stem, m)) => analysis::run(stem, m),
@@ -55,7 +59,10 @@ pub fn command() -> Command {
     for a in crate::analysis::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
+    let overlay =
+        Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
     root.subcommand(diff::command())
+        .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(Command::new("list").about("List the analyses, tables and topics"))
         .subcommand(
             Command::new("explain")

@@ -115,6 +115,7 @@ counters! {
     NumberAsString "number_as_string" Repair "numbers written as text (D37)";
     GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record (D38)";
     DurZero "dur_zero" Info "complete events of length 0: counted, never busy (D39)";
+    OverlayIgnored "overlay_event_ignored" Info "events that `hta overlay` added: counters, paths and marks; not read";
     ProfilerOverhead "profiler_overhead" Info "rows of the profiler's own cost; nothing is subtracted (D40)";
     ManyLaunches "correlation_many_launches" Info "several calls carry one correlation; the innermost is taken";
     AmbiguousCorrelation "correlation_ambiguous" Info "calls of several processes carry one correlation; left unlinked";

@@ -158,12 +158,32 @@ enum Streamed {
     InEvents,
 }
 
+/// Feeds a whole source to the document; `drain` takes out after each block what the document has made of it.
+pub(super) fn drained(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
+) -> io::Result<Result<(), Refusal>> {
+    Ok(blocks(document, source, block, false, drain)?.map(|_| ()))
+}
+
 /// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
 fn stream(
     document: &mut Document,
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
+) -> io::Result<Result<Streamed, Refusal>> {
+    blocks(document, source, block, stop_at_events, &mut |_| Ok(()))
+}
+
+fn blocks(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    stop_at_events: bool,
+    drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
 ) -> io::Result<Result<Streamed, Refusal>> {
     let mut buf = vec![0; block.max(1)];
     let mut filled = 0;
@@ -183,12 +203,14 @@ fn stream(
             if let Err(refusal) = document.feed_last(&buf[..filled], cut_before > 0) {
                 return Ok(Err(refusal));
             }
+            drain(document)?;
             return Ok(Ok(Streamed::Finished));
         }
         let used = match document.feed(&buf[..filled], false) {
             Ok(used) => used,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        drain(document)?;
         if stop_at_events && document.in_events() {
             return Ok(Ok(Streamed::InEvents));
         }

@@ -4,5 +4,6 @@ pub mod columns;
 pub mod events;
 pub mod folder;
 pub mod json;
+pub mod overlay;
 pub mod parquet;
 pub mod text;

@@ -1,14 +1,14 @@
 //! Answers in other tools' definitions, so that people can check hta against numbers they have.
 
 pub mod hta;
-pub mod hta_bandwidth;
-pub mod hta_queue;
-mod hta_statistics;
 pub mod hta_annotations;
+pub mod hta_bandwidth;
 pub mod hta_cupti;
-pub mod hta_launches;
-pub mod hta_sequences;
 pub mod hta_diff;
+pub mod hta_launches;
+pub mod hta_queue;
+pub mod hta_sequences;
+mod hta_statistics;
 pub mod hta_stragglers;
 pub mod tracelens;
 

@@ -2,11 +2,13 @@
 
 mod compat;
 mod judge;
+mod marks;
 mod report;
 mod tables;
 mod why;
 
 pub use judge::{Judged, judge};
+pub use marks::{LateMarks, WhereLate};
 pub use why::{Explained, explain};
 
 use super::across::Job;

@@ -60,6 +60,7 @@ pub struct Document {
     offset: u64,
     trailing_counted: bool,
     event_arrays: u32,
+    root_is_array: bool,
     keys: Vec<String>,
     /// The source was cut: a truncated document is no second loss.
     source_cut: bool,
@@ -76,6 +77,7 @@ impl Document {
             offset: 0,
             trailing_counted: false,
             event_arrays: 0,
+            root_is_array: false,
             keys: Vec::new(),
             source_cut: false,
             cut: false,
@@ -85,6 +87,20 @@ impl Document {
     /// Whether the document stands inside its event array, between events.
     pub fn in_events(&self) -> bool {
         matches!(self.state, State::Events { .. })
+    }
+
+    /// Whether the file is a bare list of events.
+    pub fn root_is_array(&self) -> bool {
+        self.root_is_array
+    }
+
+    fn enter_events(&mut self, root_is_array: bool) {
+        self.event_arrays += 1;
+        self.root_is_array = root_is_array;
+        self.state = State::Events { root_is_array };
+        if let Some(copier) = &mut self.reader.copier {
+            copier.events_begin(root_is_array);
+        }
     }
 
     /// Reads what is complete in `buf` and returns how many bytes were consumed. `eof`: nothing follows.
@@ -207,8 +223,7 @@ impl Document {
                     Err(_) => return Ok(false),
                 }
                 self.reader.columns.health.hit(Counter::RootArray, self.offset);
-                self.event_arrays = 1;
-                self.state = State::Events { root_is_array: true };
+                self.enter_events(true);
             }
             _ => return Err(NOT_JSON),
         }
@@ -284,8 +299,7 @@ impl Document {
         c.expect(b':')?;
         if key == "traceEvents" && c.peek()? == b'[' {
             c.pos += 1;
-            self.event_arrays += 1;
-            self.state = State::Events { root_is_array: false };
+            self.enter_events(false);
             return Ok(());
         }
         if key == "nodes" || key == "rocprofiler-sdk-tool" {
@@ -310,6 +324,9 @@ impl Document {
             health.hit(Counter::MetadataAfter, at);
         }
         header::take(&mut self.meta, &key, raw, &mut self.reader.columns.health, at);
+        if let Some(copier) = &mut self.reader.copier {
+            copier.member(&key, raw);
+        }
         self.keys.push(key);
         Ok(())
     }

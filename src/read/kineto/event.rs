@@ -11,6 +11,7 @@ use crate::model::category::{Class, is_counter_range, is_launch_flow};
 use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
 use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
+use crate::read::copy::copier::{Accepted, Copier};
 use std::sync::LazyLock;
 
 /// What of a file is loaded.
@@ -37,21 +38,26 @@ pub enum Rules {
 /// Tokens of one event.
 #[derive(Default)]
 pub struct Scratch {
-    ph: Token,
-    cat: Token,
-    name: Token,
-    pid: Token,
-    tid: Token,
-    ts: Token,
-    dur: Token,
-    id: Token,
+    /// Its braces, the closing one included.
+    pub start: usize,
+    pub end: usize,
+    pub ph: Token,
+    pub cat: Token,
+    pub name: Token,
+    pub pid: Token,
+    pub tid: Token,
+    pub ts: Token,
+    pub dur: Token,
+    pub id: Token,
     /// With the place of the key's quote.
     args: Vec<(Arg, Token, usize)>,
     /// Arguments without a column: from the key's quote to the value's end.
     rest: Vec<Token>,
-    /// `args.name` and `args.labels` of `M` events.
-    label: Token,
-    loose_name: bool,
+    /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
+    pub label: Token,
+    pub loose_name: bool,
+    /// Its arguments are damaged, and go.
+    pub lost_args: bool,
     /// Integers beyond 64 bits among the arguments without a column.
     huge: u64,
     /// A key that is kept stood twice.
@@ -148,6 +154,8 @@ pub struct EventReader {
     texts: Texts,
     last_lane: Option<(Vec<u8>, Vec<u8>, u32)>,
     last_cat: Option<(Vec<u8>, u16)>,
+    /// Events go here, and no columns are made.
+    pub copier: Option<Box<Copier>>,
 }
 
 impl EventReader {
@@ -162,6 +170,7 @@ impl EventReader {
             texts: Texts::default(),
             last_lane: None,
             last_cat: None,
+            copier: None,
         }
     }
 
@@ -176,6 +185,7 @@ impl EventReader {
     /// Collects the tokens of the event whose `{` the cursor stands on.
     pub fn collect(&mut self, c: &mut Cursor, rules: Rules) -> Parse<()> {
         self.scratch.clear();
+        self.scratch.start = c.pos;
         c.pos += 1;
         loop {
             match c.peek()? {
@@ -186,6 +196,7 @@ impl EventReader {
                 }
                 b'}' => {
                     c.pos += 1;
+                    self.scratch.end = c.pos;
                     return Ok(());
                 }
                 _ => return Err(Halt::Syntax),
@@ -276,7 +287,7 @@ impl EventReader {
             {
                 self.scratch.huge += 1;
             }
-            if name == b"name" || name == b"labels" {
+            if name == b"name" || name == b"labels" || name == b"sort_index" {
                 self.scratch.label = value;
             }
             if keep_rest {
@@ -297,6 +308,14 @@ impl EventReader {
                 return;
             }
         };
+        if self.copier.is_some() {
+            self.copy(phase, buf, at);
+            return;
+        }
+        if self.scratch.cat.bytes(buf).starts_with(OVERLAY) {
+            self.columns.health.hit(Counter::OverlayIgnored, at);
+            return;
+        }
         *self.columns.phases.entry(phase).or_default() += 1;
         if self.scratch.loose_name {
             self.columns.health.hit(Counter::UnescapedQuote, at);
@@ -318,7 +337,40 @@ impl EventReader {
     pub fn drop_args(&mut self, at: u64) {
         self.scratch.args.clear();
         self.scratch.rest.clear();
+        self.scratch.lost_args = true;
         self.columns.health.hit(Counter::ArgsBroken, at);
+    }
+
+    /// Hands the event to the copier, if it can be used: the checks, and the counts of fractions, are those of the
+    /// functions below.
+    #[cold]
+    fn copy(&mut self, phase: u8, buf: &[u8], at: u64) {
+        let mut ts = None;
+        match phase {
+            b'X' | b'B' | b'E' => {
+                ts = self.start_time(buf, at);
+                if ts.is_none() {
+                    return;
+                }
+                if phase == b'X' {
+                    if matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
+                        self.columns.health.hit(Counter::DurMissing, at);
+                        return;
+                    }
+                    self.duration(buf, at);
+                }
+            }
+            b's' | b'f' if matches!(self.scratch.cat.bytes(buf), b"fwdbwd" | b"forward_backward") => {
+                let _ = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes);
+            }
+            b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
+            _ => {}
+        }
+        let Some(copier) = &mut self.copier else { return };
+        let accepted = Accepted { buf, tokens: &self.scratch, phase, ts };
+        if !copier.event(&accepted) {
+            self.columns.health.hit(Counter::EventUnreadable, at);
+        }
     }
 
     fn commit_slice(&mut self, phase: u8, buf: &[u8], at: u64) {
@@ -615,6 +667,9 @@ impl EventReader {
         }
     }
 }
+
+/// What the categories of events that `hta overlay` adds begin with: they are no part of the trace.
+pub const OVERLAY: &[u8] = b"hta_";
 
 /// `"key": value` of an object, from the place of the key's quote.
 fn member(key: usize, value: Token) -> Token {

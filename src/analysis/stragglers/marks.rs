@@ -1,0 +1,89 @@
+//! Where in a rank's time it was late: a span for each step of each finding, to be drawn beside the events.
+//!
+//! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the chain
+//! in which repairing the rank gives most. Not in the registry: its table is drawn, not printed.
+
+use super::{explain, judge, report};
+use crate::analysis::across::Job;
+use crate::analysis::across::delay::Chain;
+use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
+use crate::model::rank_trace::RankTrace;
+use crate::model::schema::{TableSpec, Text};
+use crate::table;
+
+table! {
+    /// A late rank's local time in one step.
+    pub struct LateMarks, LateMarkRow = "late_marks" by "rank, ts_ns" {
+        rank: u32, "", "late rank";
+        ts_ns: i64, "ns", "last synchronisation point, on the rank's own clock";
+        dur_ns: i64, "ns", "up to its arrival";
+        step: Text, "", "step, as `--steps` takes it";
+        excess_ns: i64, "ns", "how much longer it worked than the others";
+        gain_ns: i64, "ns", "what repairing it in this step would give";
+        sentence: Text, "", "the finding";
+    }
+}
+
+pub struct WhereLate;
+
+impl Analysis for WhereLate {
+    fn stem(&self) -> &'static str {
+        "late-marks"
+    }
+
+    fn title(&self) -> &'static str {
+        "where late ranks were late"
+    }
+
+    fn explain(&self) -> &'static str {
+        ""
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[LateMarks::SPEC]
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
+        Mapped::joined_later(trace)
+    }
+
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
+        let judged = judge(job, options);
+        let why = explain(job, &judged);
+        let findings = report::findings(job, &judged, &why);
+        let mut rows: Vec<LateMarkRow> = Vec::new();
+        let steps: Vec<Vec<String>> =
+            judged.stragglers.iter().map(|s| s.steps.iter().map(|(k, _)| k.shown()).collect()).collect();
+        for ((straggler, finding), shown) in judged.stragglers.iter().zip(&findings).zip(&steps) {
+            for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
+                for part in parts {
+                    let of_step = judged.chains.iter().filter(|c| c.step == Some(*step) && c.lates.contains_key(part));
+                    let excess = |c: &Chain| c.lates.get(part).map_or(0, |l| l.excess);
+                    let Some(worst) = of_step.max_by_key(|c| (c.own_gain(*part), excess(c))) else { continue };
+                    let Some(late) = worst.lates.get(part) else { continue };
+                    let windows = judged.windows.get(*part as usize);
+                    let Some(window) = windows.and_then(|w| w.get(late.member.call as usize)).copied().flatten() else {
+                        continue;
+                    };
+                    rows.push(LateMarkRow {
+                        rank: job.parts[*part as usize].rank,
+                        ts_ns: window.span.start,
+                        dur_ns: window.span.len(),
+                        step: shown,
+                        excess_ns: late.excess,
+                        gain_ns: worst.own_gain(*part),
+                        sentence: &finding.sentence,
+                    });
+                }
+            }
+        }
+        rows.sort_by_key(|r| (r.rank, r.ts_ns));
+        let mut table = LateMarks::default();
+        rows.into_iter().for_each(|r| table.push(r));
+        Output { tables: vec![table.finish()], ..Output::default() }
+    }
+}

@@ -1,0 +1,204 @@
+//! `hta overlay`: one file of chosen ranks to look at.
+
+use super::args::{RankRanges, TraceArgs, parse_ranks};
+use super::exit::Exit;
+use super::output::{note, print};
+use super::progress::Bar;
+use crate::analysis::across::ClockMode;
+use crate::analysis::counters::series::Counter;
+use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
+use crate::error::SetError;
+use crate::report::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
+use crate::report::text::loss_lines;
+use crate::units::{fmt_count, fmt_ns};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Shown below the options.
+pub const AFTER_HELP: &str = "\
+Examples:
+  hta overlay rank_0.json.gz -o seen.json.gz --critical-path
+  hta overlay traces/ -o seen.json.gz --ranks 0-7 --draw 0,5
+  hta overlay traces/ -o seen.json.gz --counter none --no-compare
+
+Open the file in https://ui.perfetto.dev. `hta explain overlay` says what is drawn and what is changed.";
+
+#[derive(Debug, Args)]
+pub struct OverlayArgs {
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// File to write, packed as its name says (.gz, .zst); `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file, if it is there; never one of the traces
+    #[arg(long)]
+    force: bool,
+    /// Draw only these of the ranks; the others are still compared
+    #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
+    draw: Option<RankRanges>,
+    /// Counters to draw
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    counter: Vec<CounterArg>,
+    /// Draw the critical path: of the median step, or as --steps, --annotation or --capture say
+    #[arg(long)]
+    critical_path: bool,
+    /// The path of an annotation in place of a step: its k-th occurrence, from 0
+    #[arg(long, value_name = "NAME[:k]", requires = "critical_path")]
+    annotation: Option<String>,
+    /// The path of all that was recorded in place of a step
+    #[arg(long, requires = "critical_path")]
+    capture: bool,
+    /// Do not compare ranks: clocks as they are, no marks of late ranks
+    #[arg(long)]
+    no_compare: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum CounterArg {
+    All,
+    None,
+    /// Launches that wait, by stream
+    QueueLength,
+    /// Of copies, by direction
+    MemoryBandwidth,
+    /// Share of each bucket with a kernel running
+    GpuUtilization,
+    /// Share of the multiprocessors with blocks
+    SmEfficiency,
+    /// Estimated by the profiler
+    EstOccupancy,
+}
+
+impl CounterArg {
+    fn counters(self) -> &'static [Counter] {
+        match self {
+            CounterArg::All => &Counter::ALL,
+            CounterArg::None => &[],
+            CounterArg::QueueLength => &[Counter::QueueLength],
+            CounterArg::MemoryBandwidth => &[Counter::MemoryBandwidth],
+            CounterArg::GpuUtilization => &[Counter::GpuUtilization],
+            CounterArg::SmEfficiency => &[Counter::SmEfficiency],
+            CounterArg::EstOccupancy => &[Counter::EstOccupancy],
+        }
+    }
+}
+
+pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
+    let mut options = args.traces.options(&[])?;
+    if args.counter.len() > 1 && args.counter.contains(&CounterArg::None) {
+        let reason = "expected none alone, or counters".to_string();
+        return Err(SetError::Argument { option: "--counter", value: "none".to_string(), reason }.into());
+    }
+    let given = [(&ANNOTATION, args.annotation.as_deref()), (&CAPTURE, args.capture.then_some(""))];
+    for (setting, text) in given.into_iter().filter_map(|(s, t)| Some((s, t?))) {
+        options.settings.set(setting, text).map_err(|reason| SetError::Argument {
+            option: setting.flag,
+            value: text.to_string(),
+            reason,
+        })?;
+    }
+    let mut counters: Vec<Counter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
+    counters.sort_unstable();
+    counters.dedup();
+    let traces = args.traces.traces()?;
+    let target = match args.out.as_os_str() == "-" {
+        true => Target::Stdout,
+        false => Target::File { path: args.out.clone(), force: args.force },
+    };
+    let mut out = Output::create(&target, &traces.inputs)?;
+    let request = OverlayRequest {
+        inputs: &traces.inputs,
+        ranks: args.traces.rank_ranges(),
+        draw: args.draw.as_ref().map_or(&[], |d| &d.0),
+        options: &options,
+        load: args.traces.load(false, false),
+        counters: &counters,
+        critical_path: args.critical_path,
+        compares: !args.no_compare,
+    };
+    let (survey, marks, copy) = (Bar::default(), Bar::default(), Bar::default());
+    let passes = Passes { survey: &survey, marks: &marks, copy: &copy };
+    let made = args.traces.on_threads(|| overlay(&request, &mut out, &passes))?;
+    let summary = match made {
+        Ok(s) => s,
+        // a reader that goes away is no error
+        Err(OverlayError::Write { source, .. })
+            if target == Target::Stdout && source.kind() == std::io::ErrorKind::BrokenPipe =>
+        {
+            return Ok(Exit::Done);
+        }
+        Err(OverlayError::Run(e)) => return Err(e.into()),
+        Err(e) => return Err(e.into()),
+    };
+    warn(&summary);
+    if args.traces.strict && summary.has_loss() {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    match out.finish() {
+        Err(OverlayError::Write { source, .. })
+            if target == Target::Stdout && source.kind() == std::io::ErrorKind::BrokenPipe => {}
+        other => other?,
+    }
+    let clocks_off = !request.compares || matches!(options.across.clock, ClockMode::None);
+    let text = report(&summary, &args.out.display().to_string(), clocks_off);
+    match target {
+        Target::Stdout => text.lines().for_each(note),
+        Target::File { .. } => drop(print(text.as_bytes())?),
+    }
+    Ok(if summary.has_loss() { Exit::Partly } else { Exit::Done })
+}
+
+fn warn(summary: &Summary) {
+    for r in summary.refused.iter().filter(|r| r.input.named || !r.error.is_foreign()) {
+        note(&format!("hta: {}", r.error));
+        if let Some(h) = r.error.hint() {
+            note(&format!("hint: {h}"));
+        }
+    }
+    let analysed = summary.outcome.as_ref().map(loss_lines).unwrap_or_default();
+    for line in summary.losses.iter().filter(|l| !analysed.contains(l)).chain(&analysed) {
+        note(line);
+    }
+}
+
+fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", fmt_count(n), if n == 1 { one } else { many })
+}
+
+fn report(summary: &Summary, path: &str, clocks_off: bool) -> String {
+    let several = summary.drawn.len() > 1;
+    let one = |d: &Drawn| {
+        let mut parts = vec![plural(d.events, "event", "events")];
+        if d.counters > 0 {
+            let samples = plural(d.samples, "sample", "samples");
+            parts.push(format!("{} ({samples})", plural(d.counters, "counter", "counters")));
+        }
+        if d.segments > 0 {
+            parts.push(format!("critical path of {}", plural(d.segments, "segment", "segments")));
+        }
+        if d.marks > 0 {
+            parts.push(format!("late {}", plural(d.marks, "time", "times")));
+        }
+        if d.clock_offset != 0 {
+            parts.push(format!("clock moved by {}", fmt_ns(-d.clock_offset)));
+        }
+        if d.mended > 0 {
+            parts.push(format!("{} mended to be JSON", plural(d.mended, "event", "events")));
+        }
+        format!("  rank {}: {}\n", d.rank, parts.join(", "))
+    };
+    let mut text = format!("overlay of {}\n", plural(summary.drawn.len() as u64, "rank", "ranks"));
+    summary.drawn.iter().for_each(|d| text.push_str(&one(d)));
+    if several && !clocks_off && summary.drawn.iter().all(|d| d.clock_offset == 0) {
+        text.push_str("  clocks: no offset is clear enough to be applied\n");
+    }
+    for line in &summary.notes {
+        text.push_str(&format!("  {line}\n"));
+    }
+    if path != "-" {
+        text.push_str(&format!("\nresult: {path} (open it in https://ui.perfetto.dev)\n"));
+    }
+    text
+}

@@ -1,0 +1,112 @@
+//! `hta overlay`: the events of its sources, all of them and as they were, and what is drawn in valid terms of the
+//! Chrome trace format. Read here with serde_json, apart from hta's own reader.
+
+mod alone;
+mod damaged;
+mod several;
+mod valid;
+
+use crate::run::{Quiet, options};
+use hta::analysis::api::Options;
+use hta::analysis::counters::series::Counter;
+use hta::read::discover::discover;
+use hta::read::kineto::event::LoadOptions;
+use hta::report::overlay::{Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What to draw.
+pub struct Asked {
+    pub options: Options,
+    pub draw: Vec<(u32, u32)>,
+    pub counters: &'static [Counter],
+    pub critical_path: bool,
+    pub compares: bool,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { options: options(), draw: vec![], counters: &Counter::ALL, critical_path: true, compares: true }
+    }
+}
+
+impl Asked {
+    /// Nothing but the events.
+    pub fn nothing() -> Self {
+        Self { counters: &[], critical_path: false, compares: false, ..Self::default() }
+    }
+
+    pub fn write(&self, from: &[PathBuf], to: &Path) -> Result<Summary, OverlayError> {
+        let inputs = discover(from).expect("the traces are there");
+        let mut out = Output::create(&Target::File { path: to.to_path_buf(), force: true }, &inputs)?;
+        let request = OverlayRequest {
+            inputs: &inputs,
+            ranks: &[],
+            draw: &self.draw,
+            options: &self.options,
+            load: LoadOptions::default(),
+            counters: self.counters,
+            critical_path: self.critical_path,
+            compares: self.compares,
+        };
+        let summary = overlay(&request, &mut out, &Passes { survey: &Quiet, marks: &Quiet, copy: &Quiet })?;
+        out.finish()?;
+        Ok(summary)
+    }
+}
+
+/// The text of a file, unpacked.
+pub fn text(path: &Path) -> Vec<u8> {
+    let packed = std::fs::read(path).expect("the file can be read");
+    let mut out = Vec::new();
+    if packed.starts_with(&[0x1f, 0x8b]) {
+        flate2::bufread::MultiGzDecoder::new(&packed[..]).read_to_end(&mut out).expect("gzip is whole");
+    } else {
+        out = packed;
+    }
+    out
+}
+
+/// Events as they stand in the file, byte for byte.
+pub fn raw_events(text: &[u8]) -> Vec<String> {
+    let of_list = |list: &RawValue| -> Vec<String> {
+        let list: Vec<Box<RawValue>> = serde_json::from_str(list.get()).expect("events are a list");
+        list.into_iter().map(|e| e.get().to_string()).collect()
+    };
+    let root: &RawValue = serde_json::from_slice(text).expect("the file is JSON");
+    if root.get().starts_with('[') {
+        return of_list(root);
+    }
+    let keys: BTreeMap<String, &RawValue> = serde_json::from_str(root.get()).expect("the file is an object");
+    of_list(keys["traceEvents"])
+}
+
+/// Top-level values as they stand, without the events.
+pub fn members(text: &[u8]) -> BTreeMap<String, String> {
+    let keys: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(text).unwrap_or_default();
+    keys.into_iter().filter(|(k, _)| k != "traceEvents").map(|(k, v)| (k, v.get().to_string())).collect()
+}
+
+/// Fields of an event as they stand.
+pub fn fields(event: &str) -> BTreeMap<String, String> {
+    let of: BTreeMap<String, Box<RawValue>> = serde_json::from_str(event).expect("an event is an object");
+    of.into_iter().map(|(k, v)| (k, v.get().to_string())).collect()
+}
+
+/// Whether an overlay has added it.
+pub fn is_added(event: &str) -> bool {
+    fields(event).get("cat").is_some_and(|c| c.starts_with("\"hta_"))
+}
+
+/// A decimal number in 10^-9 of its unit, exact.
+pub fn exact(text: &str) -> i128 {
+    let text = text.trim_matches('"');
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    assert!(fraction.len() <= 9 && !digits.contains(['e', 'E']), "{text}");
+    let value: i128 = format!("{whole}{fraction:0<9}").parse().expect("a number");
+    if negative { -value } else { value }
+}
