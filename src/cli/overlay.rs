@@ -109,17 +109,17 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     let mut out = Output::create(&target, &traces.inputs)?;
     let request = OverlayRequest {
         inputs: &traces.inputs,
-        ranks: args.traces.rank_ranges(),
+        ranks: args.traces.common.rank_ranges(),
         draw: args.draw.as_ref().map_or(&[], |d| &d.0),
         options: &options,
-        load: args.traces.load(false, false),
+        load: args.traces.common.load(false, false),
         counters: &counters,
         critical_path: args.critical_path,
         compares: !args.no_compare,
     };
     let (survey, marks, copy) = (Bar::default(), Bar::default(), Bar::default());
     let passes = Passes { survey: &survey, marks: &marks, copy: &copy };
-    let made = args.traces.on_threads(|| overlay(&request, &mut out, &passes))?;
+    let made = args.traces.common.on_threads(|| overlay(&request, &mut out, &passes))?;
     let summary = match made {
         Ok(s) => s,
         // a reader that goes away is no error
@@ -132,7 +132,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
         Err(e) => return Err(e.into()),
     };
     warn(&summary);
-    if args.traces.strict && summary.has_loss() {
+    if args.traces.common.strict && summary.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
