@@ -2,8 +2,8 @@
 
 use crate::analysis::kernels::clip;
 
-/// Names of a sequence that are written; a longer one shows its first and last.
-pub const SHOWN: usize = 64;
+/// Names of a sequence that are written; one that is longer still shows its first and last.
+const SHOWN: usize = 4096;
 
 /// Names joined by `|`. Of more than [`SHOWN`], those in the middle are counted: `...(1430 more)`.
 pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn long_sequences_show_their_ends() {
-        let names: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
+    fn very_long_sequences_show_their_ends() {
+        let names: Vec<String> = (0..5000).map(|i| format!("k{i}")).collect();
         let text = joined(names.iter().map(String::as_str));
-        assert!(text.starts_with("k0|k1|") && text.ends_with("|k98|k99"));
-        assert!(text.contains("|k31|...(36 more)|k68|"));
+        assert!(text.starts_with("k0|k1|") && text.ends_with("|k4998|k4999"));
+        assert!(text.contains("|k2047|...(904 more)|k2952|"));
         assert_eq!(joined(names[..3].iter().map(String::as_str)), "k0|k1|k2");
     }
 }

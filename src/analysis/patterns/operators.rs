@@ -80,7 +80,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
     let total = rows.len();
     for (place, ((op, names), g)) in rows.into_iter().enumerate() {
         let names = || names.iter().map(|n| trace.text(*n));
-        let (first_ts_ns, first_event_id) = g.first.unwrap_or_default();
+        let (first_ts_ns, event_id) = g.first.unwrap_or_default();
         let (operator, length) = (trace.text(op), names().len() as u32);
         let first_latency_mean_ns = g.latency_ns as f64 / g.count as f64;
         let shown = options.top.min(total);
@@ -108,7 +108,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
                 first_latency_mean_ns,
                 steps: g.steps.len() as u32,
                 first_ts_ns,
-                first_event_id,
+                event_id,
             });
         }
     }
