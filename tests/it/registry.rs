@@ -66,7 +66,8 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     let all: BTreeSet<&str> = TOOLS.iter().flat_map(|t| declared(*t)).map(|s| s.name).collect();
     let empty: Vec<&&str> = all.difference(&filled).collect();
     // HTA's straggler heuristic knows no kernel of today's NCCL, as in every recording of the last years
-    let excused = ["health", "compat_hta_potential_stragglers"];
+    // and wants three kernels below one operator for a sequence; no sample has that
+    let excused = ["health", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
     assert!(empty.iter().all(|t| excused.contains(t)), "no sample fills {empty:?}");
 }
 

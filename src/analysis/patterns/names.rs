@@ -26,19 +26,10 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     out
 }
 
-/// Few short names for a line of text.
-pub fn brief<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    const NAMES: usize = 2;
-    let more = names.len().saturating_sub(NAMES);
-    let last_part = |name: &str| {
-        let short = crate::analysis::kernels::short_name(name);
-        clip(short.rsplit("::").next().unwrap_or(&short), 28)
-    };
-    let mut parts: Vec<String> = names.take(NAMES).map(last_part).collect();
-    if more > 0 {
-        parts.push("...".to_string());
-    }
-    parts.join(", ")
+/// The name of what a sequence begins with, short enough for a line of text.
+pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+    let short = crate::analysis::kernels::short_name(names.next().unwrap_or_default());
+    clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 
 /// Which operators are asked for.

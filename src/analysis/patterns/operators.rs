@@ -23,7 +23,7 @@ table! {
     /// The sequences of a rank that the report prints.
     pub struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
         operator: Text, "", "operator";
-        names: Text, "", "first names, short";
+        names: Text, "", "first name, short";
         length: u32, "", "activities";
         count: u64, "", "instances";
         op_dur_sum_ns: i64, "ns", "operators";

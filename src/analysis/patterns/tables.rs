@@ -66,7 +66,7 @@ table! {
         stream: Option<i64>, "", "stream";
         length: u32, "", "activities";
         count: u64, "", "occurrences";
-        names: Text, "", "first names, short";
+        names: Text, "", "first name, short";
         gpu_ns: i64, "ns", "sum of durations";
         covered_pct: Option<f64>, "%", "of the stream";
         gap_ns: i64, "ns", "gaps";
