@@ -67,10 +67,9 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     let empty: Vec<&&str> = all.difference(&filled).collect();
     // the samples' activities all have their launch;
     // HTA's straggler heuristic knows no kernel of today's NCCL, as in every recording of the last years
-    let excused = ["health", "compat_hta_potential_stragglers", "unlinked_activities"];
-    // no sample was recorded with CUPTI's range profiler; tests of its own fill these
-    let excused = |t: &str| excused.contains(&t) || t.starts_with("cupti_") || t == "compat_hta_cupti_counters";
-    assert!(empty.iter().all(|t| excused(t)), "no sample fills {empty:?}");
+    // and wants three kernels below one operator for a sequence; no sample has that
+    let excused = ["health", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
+    assert!(empty.iter().all(|t| excused.contains(t)), "no sample fills {empty:?}");
 }
 
 #[test]

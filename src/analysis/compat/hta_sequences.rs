@@ -31,7 +31,7 @@ table! {
 }
 
 /// Without `--op`, the first of these that is in the trace.
-const OPERATORS: [&str; 5] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add"];
+const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
 pub fn sequences(trace: &RankTrace, options: &Options) -> Mapped {
     let names = || trace.columns.strings.iter().map(|(_, t)| t);

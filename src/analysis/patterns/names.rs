@@ -2,8 +2,8 @@
 
 use crate::analysis::kernels::clip;
 
-/// Names of a sequence that are written; a longer one shows its first and last.
-pub const SHOWN: usize = 64;
+/// Names of a sequence that are written; one that is longer still shows its first and last.
+const SHOWN: usize = 4096;
 
 /// Names joined by `|`. Of more than [`SHOWN`], those in the middle are counted: `...(1430 more)`.
 pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
@@ -26,19 +26,10 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     out
 }
 
-/// Few short names for a line of text.
-pub fn brief<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    const NAMES: usize = 2;
-    let more = names.len().saturating_sub(NAMES);
-    let last_part = |name: &str| {
-        let short = crate::analysis::kernels::short_name(name);
-        clip(short.rsplit("::").next().unwrap_or(&short), 28)
-    };
-    let mut parts: Vec<String> = names.take(NAMES).map(last_part).collect();
-    if more > 0 {
-        parts.push("...".to_string());
-    }
-    parts.join(", ")
+/// The name of what a sequence begins with, short enough for a line of text.
+pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+    let short = crate::analysis::kernels::short_name(names.next().unwrap_or_default());
+    clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 
 /// Which operators are asked for.
@@ -101,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn long_sequences_show_their_ends() {
-        let names: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
+    fn very_long_sequences_show_their_ends() {
+        let names: Vec<String> = (0..5000).map(|i| format!("k{i}")).collect();
         let text = joined(names.iter().map(String::as_str));
-        assert!(text.starts_with("k0|k1|") && text.ends_with("|k98|k99"));
-        assert!(text.contains("|k31|...(36 more)|k68|"));
+        assert!(text.starts_with("k0|k1|") && text.ends_with("|k4998|k4999"));
+        assert!(text.contains("|k2047|...(904 more)|k2952|"));
         assert_eq!(joined(names[..3].iter().map(String::as_str)), "k0|k1|k2");
     }
 }

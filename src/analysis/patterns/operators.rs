@@ -23,7 +23,7 @@ table! {
     /// The sequences of a rank that the report prints.
     pub struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
         operator: Text, "", "operator";
-        names: Text, "", "first names, short";
+        names: Text, "", "first name, short";
         length: u32, "", "activities";
         count: u64, "", "instances";
         op_dur_sum_ns: i64, "ns", "operators";
@@ -80,7 +80,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
     let total = rows.len();
     for (place, ((op, names), g)) in rows.into_iter().enumerate() {
         let names = || names.iter().map(|n| trace.text(*n));
-        let (first_ts_ns, first_event_id) = g.first.unwrap_or_default();
+        let (first_ts_ns, event_id) = g.first.unwrap_or_default();
         let (operator, length) = (trace.text(op), names().len() as u32);
         let first_latency_mean_ns = g.latency_ns as f64 / g.count as f64;
         let shown = options.top.min(total);
@@ -108,7 +108,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
                 first_latency_mean_ns,
                 steps: g.steps.len() as u32,
                 first_ts_ns,
-                first_event_id,
+                event_id,
             });
         }
     }

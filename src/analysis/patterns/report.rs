@@ -51,11 +51,12 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
             time("gpu_ns", r),
             fmt_pct(t.float("covered_pct", r)),
             time("gap_ns", r),
-            t.float("launch_cpu_ns", r).map_or("-".to_string(), |v| fmt_ns(v as Ns)),
+            launch(t, r),
             t.text("names", r).unwrap_or_default().to_string(),
         ]
     };
-    let mut notes = vec!["gaps: inside all occurrences; launch: host time in launch calls per occurrence".to_string()];
+    let mut notes =
+        vec!["gaps: inside all occurrences; launch: host time in one occurrence's launch calls".to_string()];
     if ranks > 1 {
         notes.push(format!("rank {rank}, which has the largest; the others are in the table"));
     }
@@ -77,6 +78,15 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
         ],
         rows: shown.iter().map(row).collect(),
         notes,
+    }
+}
+
+/// Host time in an occurrence's launches, or that a graph launches it already.
+fn launch(t: &Batch, r: usize) -> String {
+    match (t.float("launch_cpu_ns", r), t.float("graph_pct", r)) {
+        (_, Some(graph)) if graph >= GRAPH_DONE_PCT => "graph".to_string(),
+        (Some(ns), _) => fmt_ns(ns as Ns),
+        (None, _) => "-".to_string(),
     }
 }
 
@@ -139,7 +149,7 @@ fn finding(rank: u32, t: &Batch, r: usize, cost: Ns) -> Option<Finding> {
         share_of_step: Some(share),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "{} runs the same {}{stream} {} times, and the device idles {} a step in the gaps between them ({}); \
+            "{} runs the same {} {} times{stream}, and the device idles {} a step in the gaps between them ({}); \
              a CUDA graph or fused kernels would close gaps that launching makes: {:.0} launch calls cost the host \
              {} each time",
             capital(&format!("rank {rank}")),

@@ -23,7 +23,7 @@ table! {
         pattern_id: u32, "", "place in this order, from 0";
         length: u32, "", "activities in one occurrence";
         count: u64, "", "occurrences that do not overlap";
-        names: Text, "", "names joined by |; of more than 64 the first and last 32";
+        names: Text, "", "names joined by |; of more than 4096 the first and last 2048";
         gpu_ns: i64, "ns", "sum of durations in all occurrences";
         covered_pct: Option<f64>, "%", "of the sum of durations on the stream";
         extent_ns: i64, "ns", "sum of last end - first start";
@@ -36,17 +36,17 @@ table! {
         graph_pct: Option<f64>, "%", "occurrences that lie in one graph launch";
         steps: u32, "", "steps that launched any of it";
         first_ts_ns: i64, "ns", "start of the first occurrence";
-        first_event_id: u32, "", "event that begins it, as in `events`";
+        event_id: u32, "", "event that begins it, as in `events`";
         parent: Option<u32>, "", "first pattern in this order that contains this one";
     }
 }
 
 table! {
     /// A sequence of activities launched under an operator, with how often it was so.
-    pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, first_event_id" {
+    pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
         rank: u32, "", "rank";
         operator: Text, "", "operator";
-        sequence: Text, "", "names of the activities by start, joined by |; of more than 64 the first and last 32";
+        sequence: Text, "", "names of the activities by start, joined by |; of more than 4096 the first and last 2048";
         length: u32, "", "activities";
         count: u64, "", "instances of the operator with this sequence";
         op_dur_sum_ns: i64, "ns", "sum of the operators' durations";
@@ -54,7 +54,7 @@ table! {
         first_latency_mean_ns: f64, "ns", "mean time from the call to the start of the first activity, not below 0";
         steps: u32, "", "steps that launched any of it";
         first_ts_ns: i64, "ns", "start of the first instance";
-        first_event_id: u32, "", "event of the first instance, as in `events`";
+        event_id: u32, "", "event of the first instance, as in `events`";
     }
 }
 
@@ -66,7 +66,7 @@ table! {
         stream: Option<i64>, "", "stream";
         length: u32, "", "activities";
         count: u64, "", "occurrences";
-        names: Text, "", "first names, short";
+        names: Text, "", "first name, short";
         gpu_ns: i64, "ns", "sum of durations";
         covered_pct: Option<f64>, "%", "of the stream";
         gap_ns: i64, "ns", "gaps";
@@ -297,14 +297,14 @@ fn write(
             graph_pct,
             steps: m.steps,
             first_ts_ns: first.span.start,
-            first_event_id: first.row,
+            event_id: first.row,
             parent: *parent,
         });
     }
     Made { rows: table.finish(), top: top.finish() }
 }
 
-/// Shortest graph or fusion that a sentence suggests: this share of its occurrences may be in a graph already, percent.
+/// A pattern of which this share of occurrences lies in a graph needs no other, percent.
 pub const GRAPH_DONE_PCT: f64 = 50.0;
 
 /// The rows that the report prints (marked), and the one whose gaps idle the device most, in order.

@@ -121,7 +121,7 @@ fn a_body_that_is_too_short_is_not_reported_in_multiples() {
 #[test]
 fn rotations_are_one_pattern() {
     // two loops of one body, begun at different places
-    assert_eq!(names("abcabcabcabcxbcabcabcay", 3, 3), [("abc".to_string(), vec![0, 3, 6, 9, 15, 18])]);
+    assert_eq!(names("abcabcabcabcxbcabcabcay", 3, 4), [("abc".to_string(), vec![0, 3, 6, 9, 15, 18])]);
 }
 
 #[test]
@@ -137,6 +137,82 @@ fn a_part_names_the_first_ranked_pattern_that_contains_it() {
     let found = fast(&text, &vec![1; text.len()], Least { length: 2, count: 3 });
     let parents: Vec<_> = found.iter().map(|(w, (_, up))| (w.clone(), up.clone())).collect();
     assert_eq!(parents, [(words("abcd"), None), (words("bc"), Some(words("abcd")))]);
+}
+
+/// A fixed sequence that looks random.
+fn noise(n: usize, symbols: u64) -> Vec<u32> {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 20) % symbols) as u32
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn fibonacci(n: usize) -> Vec<u32> {
+    let (mut a, mut b) = (vec![0], vec![0, 1]);
+    while b.len() < n {
+        (a, b) = (b.clone(), [b, a].concat());
+    }
+    b.truncate(n);
+    b
+}
+
+/// Copies of one block, each changed in one place: maximal repeats whose places are more than n log n.
+fn changed_copies(n: usize) -> Vec<u32> {
+    let side = n.isqrt();
+    let block = noise(side, 50);
+    let copy = |k: usize| {
+        let mut own = block.clone();
+        own[k * 7919 % side] = 60 + k as u32;
+        own
+    };
+    (0..side).flat_map(copy).collect()
+}
+
+fn run_all(text: &[u32]) -> Repeats {
+    let all = repeats(text, &vec![1; text.len()], Least { length: 3, count: 3 });
+    let ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
+    assert_eq!(parents(&all, &ranking).len(), ranking.len());
+    all
+}
+
+/// Times are compared only as the best of many: the machine may do something else.
+#[test]
+fn twice_the_text_costs_at_most_2_3_times() {
+    type Make = fn(usize) -> Vec<u32>;
+    let kinds: [(&str, Make); 5] = [
+        ("random", |n| noise(n, 100)),
+        ("random of four", |n| noise(n, 4)),
+        ("one symbol", |n| vec![7; n]),
+        ("a loop", |n| noise(1000, 50).into_iter().cycle().take(n).collect()),
+        ("Fibonacci", fibonacci),
+    ];
+    for (kind, make) in kinds {
+        let (short, long) = (make(60_000), make(120_000));
+        let time = |text: &[u32]| {
+            let start = std::time::Instant::now();
+            run_all(text);
+            start.elapsed()
+        };
+        let mut best = [std::time::Duration::MAX; 2];
+        let near_linear = (0..60).any(|_| {
+            best = [best[0].min(time(&short)), best[1].min(time(&long))];
+            best[1].as_secs_f64() <= 2.3 * best[0].as_secs_f64()
+        });
+        assert!(near_linear, "{kind}: {best:?}");
+    }
+}
+
+#[test]
+fn work_is_bounded_on_a_text_made_to_be_slow() {
+    let all = run_all(&changed_copies(90_000));
+    assert!(all.left_out > 0 && !all.patterns.is_empty());
+    // what covers most is kept: nearly all of the text is some changed copy of the block
+    let most = all.patterns.iter().map(|p| p.weight).max().unwrap_or(0);
+    assert!(most > 30_000, "{most}");
 }
 
 fn text() -> impl Strategy<Value = Vec<u32>> {
