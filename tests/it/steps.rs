@@ -129,7 +129,7 @@ fn an_extra_kernel_is_found_as_the_cause_of_a_slow_step() {
     let work = one(answer.rows_where("slow_step_work", |r| r.int("diff_ns") != 0));
     assert_eq!((work.text("name"), work.int("count"), work.int("median_count")), ("extra", 1, 0));
     let f = finding(&answer).expect("a finding");
-    assert!(f.sentence.ends_with(": 30.0 us more compute, most in `extra` (+30.0 us, 1 more calls)"), "{}", f.sentence);
+    assert!(f.sentence.ends_with(": 30.0 us more compute, most in `extra` (+30.0 us, 1 more call)"), "{}", f.sentence);
     assert_eq!(f.certainty, Certainty::Measured);
 }
 

@@ -33,8 +33,8 @@ pub fn cause(a: &At) -> (String, Certainty) {
         }
         let more = match a.int("work_count_diff") {
             0 => String::new(),
-            n if n > 0 => format!(", {n} more calls"),
-            n => format!(", {} fewer calls", -n),
+            n if n > 0 => format!(", {}", plural(n as usize, "more call")),
+            n => format!(", {}", plural(n.unsigned_abs() as usize, "fewer call")),
         };
         Some(format!(", most in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
     };
