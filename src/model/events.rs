@@ -89,6 +89,8 @@ pub struct Columns {
     pub window_start: Option<Ns>,
     /// End of the record window: the `Record Window End` mark, on the file's axis.
     pub window_end: Option<Ns>,
+    /// First start and last end of events that were left out unneeded, ns.
+    pub unloaded: Option<(Ns, Ns)>,
     /// Whether any `ts` had a fraction of a microsecond.
     pub has_fraction: bool,
     pub health: Health,
@@ -102,6 +104,12 @@ impl Columns {
 
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
+    }
+
+    /// Notes how far an event reaches that is not loaded.
+    pub fn reach(&mut self, start: Ns, end: Ns) {
+        let (first, last) = self.unloaded.unwrap_or((start, end));
+        self.unloaded = Some((first.min(start), last.max(end)));
     }
 
     /// Index of a category, adding it when it is new. The 65,535th and later ones are `Unknown`.
@@ -167,6 +175,9 @@ impl Columns {
         self.window_start = self.window_start.or(piece.window_start);
         self.window_end = piece.window_end.or(self.window_end);
         self.has_fraction |= piece.has_fraction;
+        if let Some((start, end)) = piece.unloaded {
+            self.reach(start, end);
+        }
         self.health.merge(&piece.health);
     }
 

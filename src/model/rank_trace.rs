@@ -255,6 +255,9 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
         let (start, end) = (c.ts[row], c.ts[row].saturating_add(c.dur[row]));
         span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
     }
+    if let Some((start, end)) = c.unloaded {
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
     span.unwrap_or(Span::new(0, 0))
 }
 

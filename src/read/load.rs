@@ -92,7 +92,7 @@ pub fn load_in_chunks(
         columns.health.note(Counter::Temporary, &input.shown);
     }
     settle_times(&mut columns, &mut meta);
-    if columns.is_empty() {
+    if columns.is_empty() && columns.unloaded.is_none() {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(columns.health) });
     }
     Ok(Loaded { columns, meta, unpacked_bytes })
@@ -275,6 +275,9 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
         }
     }
     columns.health.add(Counter::DurOverflow, overflow, None, "");
+    // impossible times are no part of the capture
+    let possible = |t: i64| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(&t);
+    columns.unloaded = columns.unloaded.filter(|(s, e)| possible(*s) && possible(*e));
     meta.era = match meta.base_ns {
         Some(_) => TimeEra::Based,
         None if columns.ts.iter().all(|t| t.unsigned_abs() < EPOCH_MIN_NS.unsigned_abs()) => {
@@ -291,6 +294,7 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
         for flow in &mut columns.flows {
             flow.ts = flow.ts.saturating_add(base);
         }
+        columns.unloaded = columns.unloaded.map(|(s, e)| (s.saturating_add(base), e.saturating_add(base)));
         columns.window_start = columns.window_start.map(|t| t.saturating_add(base));
         columns.window_end = columns.window_end.map(|t| t.saturating_add(base));
     }

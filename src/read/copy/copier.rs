@@ -22,7 +22,8 @@ pub struct Process {
     pub name: Option<String>,
     /// Its `process_labels`: `CPU`, `GPU 0`.
     pub label: Option<String>,
-    pub has_sort_index: bool,
+    /// Its `process_sort_index`.
+    pub sort_index: Option<i64>,
 }
 
 /// What a file holds, as far as a copy must know it.
@@ -65,37 +66,16 @@ pub struct Processes {
     pub ids: BTreeMap<String, u64>,
     /// Stands before each process' name: `rank 3: `.
     pub prefix: String,
-    /// Added to every sort index, which is cut to [`SORT_SPAN`] before.
-    pub sort_base: u64,
-}
-
-/// Room for the sort indices of one rank.
-pub const SORT_SPAN: u64 = 1000;
-
-/// Kineto's sort indices of devices begin here.
-const DEVICE_SORT: i64 = 5_000_000;
-/// Where the devices of a rank begin, behind its host processes.
-const DEVICE_SLOT: i64 = 200;
-
-/// Place of a process among those of its rank, from the index it had.
-fn sort_slot(index: i64) -> u64 {
-    let slot = match index {
-        ..0 => 10,
-        0..DEVICE_SORT => 100,
-        _ => DEVICE_SLOT + (index - DEVICE_SORT).min(SORT_SPAN as i64 - 1 - DEVICE_SLOT),
-    };
-    slot.unsigned_abs()
+    /// New sort indices, by `pid` as text.
+    pub sort: BTreeMap<String, u64>,
 }
 
 impl Processes {
-    pub fn sort_index(&self, index: i64) -> u64 {
-        self.sort_base + sort_slot(index)
-    }
-
     /// The name of a process in the copy.
     pub fn name(&self, name: &str, pid: &str) -> String {
         let name = if name.is_empty() { "process" } else { name };
-        format!("{}{name} ({pid})", self.prefix)
+        let own = if pid.is_empty() { String::new() } else { format!(" ({pid})") };
+        format!("{}{name}{own}", self.prefix)
     }
 }
 
@@ -217,7 +197,7 @@ impl Copier {
             match label.as_str() {
                 "process_name" => process.name = Some(text(t.label, e.buf)),
                 "process_labels" => process.label = Some(text(t.label, e.buf)),
-                "process_sort_index" => process.has_sort_index = true,
+                "process_sort_index" => process.sort_index = text(t.label, e.buf).parse().ok(),
                 _ => {}
             }
         }
@@ -310,7 +290,8 @@ impl Copier {
                 match label {
                     Some("process_name") => mend::text(escaped(&p.name(&old, pid)).as_bytes(), &mut new),
                     Some("process_sort_index") => {
-                        new.extend_from_slice(p.sort_index(old.parse().unwrap_or(0)).to_string().as_bytes());
+                        let index = p.sort.get(pid).copied().unwrap_or_default();
+                        new.extend_from_slice(index.to_string().as_bytes());
                     }
                     _ => {}
                 }

@@ -134,8 +134,10 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
         } else {
             all.iter().map(|s| (s.task.rank, s.task.rank)).collect()
         };
-        let of_ranks =
-            Request { inputs: request.inputs, analyses, options: request.options, load: request.load, ranks: &ranks };
+        // counters need what devices did and who launched it
+        let device_only = analyses.is_empty() && !request.critical_path;
+        let load = LoadOptions { device_only, ..request.load };
+        let of_ranks = Request { inputs: request.inputs, analyses, options: request.options, load, ranks: &ranks };
         let outcome = run(&of_ranks, &tracks, passes.marks)?;
         tracks.add_marks(&outcome);
         Some(outcome)

@@ -10,7 +10,7 @@ use super::tracks::{End, RankTracks};
 use super::{Drawn, OverlayError};
 use crate::analysis::across::Clock;
 use crate::pipeline::Progress;
-use crate::read::copy::copier::{Ids, Processes, Rewrite, SORT_SPAN};
+use crate::read::copy::copier::{Ids, Process, Processes, Rewrite};
 use crate::read::copy::retime::micros;
 use crate::read::copy::stream::{CopyError, copy};
 use crate::read::source::ByteCount;
@@ -210,9 +210,8 @@ impl<'a> Copy<'a> {
                     let name = p.name(process.label.as_deref().unwrap_or_default(), old);
                     writer.metadata("process_name", *new, 0, start, json!({ "name": name }))?;
                 }
-                if !process.has_sort_index {
-                    let index = old.parse::<i64>().map_or(0, |n| if n < 64 { 5_000_000 + n } else { n });
-                    let args = json!({ "sort_index": p.sort_index(index) });
+                if process.sort_index.is_none() {
+                    let args = json!({ "sort_index": p.sort.get(old) });
                     writer.metadata("process_sort_index", *new, 0, start, args)?;
                 }
             }
@@ -221,7 +220,7 @@ impl<'a> Copy<'a> {
             return writer.flush();
         }
         let name = if self.processes[i].is_some() { format!("rank {rank}: hta") } else { format!("hta rank {rank}") };
-        let sort = self.processes[i].as_ref().map_or(0, |p| p.sort_base);
+        let sort = self.processes[i].as_ref().map_or(0, |_| i as u64 * SORT_SPAN);
         writer.metadata("process_name", own, 0, start, json!({ "name": name }))?;
         writer.metadata("process_sort_index", own, 0, start, json!({ "sort_index": sort }))?;
         for (tid, thread) in (1..).zip(&tracks.threads) {
@@ -274,11 +273,26 @@ fn renamed(source: &Source, position: usize, mut id: impl FnMut(u64) -> u64) -> 
     let mut by_order: Vec<(&String, u32)> =
         source.surveyed.survey.processes.iter().map(|(pid, p)| (pid, p.order)).collect();
     by_order.sort_by_key(|(_, order)| *order);
+    let mut sorted = by_order.clone();
+    sorted.sort_by_key(|(pid, order)| (sort_index(pid, &source.surveyed.survey.processes[*pid]), *order));
+    let slot = |(n, (pid, _)): (u64, (&String, u32))| (pid.clone(), position as u64 * SORT_SPAN + n.min(SORT_SPAN - 1));
     Processes {
         ids: by_order.into_iter().map(|(pid, order)| (pid.clone(), id(u64::from(order)))).collect(),
         prefix: format!("rank {}: ", source.task.rank),
-        sort_base: position as u64 * SORT_SPAN,
+        sort: (1..).zip(sorted).map(slot).collect(),
     }
+}
+
+/// Sort indices of one rank; the first is that of what is drawn.
+const SORT_SPAN: u64 = 1000;
+
+/// Place of a process among those of its rank; Kineto's for devices begin at five million.
+fn sort_index(pid: &str, process: &Process) -> i64 {
+    process.sort_index.unwrap_or_else(|| match pid.parse::<i64>() {
+        Ok(device @ 0..64) => 5_000_000 + device,
+        Ok(host) => host,
+        Err(_) => i64::MAX,
+    })
 }
 
 fn pid(end: &End, processes: Option<&Processes>) -> String {

@@ -4,9 +4,15 @@ use super::{Asked, is_added, members, raw_events, text};
 use crate::invariants::traces_below;
 use crate::run::{answer, options};
 use crate::shared;
+use hta::analysis::counters::series::{Counter, series};
 use hta::model::builder::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
+use hta::model::meta::RankSource;
+use hta::model::rank_trace::RankTrace;
+use hta::read::kineto::event::LoadOptions;
+use hta::read::load::{Spread, load};
+use hta::read::source::{ByteCount, Input};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Rows of all tables but `health`, and without what names the file.
 fn rows(path: &Path) -> Vec<Value> {
@@ -76,8 +82,8 @@ fn every_byte_of_every_event_stays_in_every_format() {
     }
 }
 
-#[test]
-fn samples_and_real_traces_read_as_they_did() {
+/// Samples, and real traces where they are.
+fn files() -> Vec<PathBuf> {
     let mut files = traces_below(&shared::samples());
     if let Some(folder) = shared::folder() {
         for name in [
@@ -91,10 +97,41 @@ fn samples_and_real_traces_read_as_they_did() {
             files.push(folder.join("traces").join(name));
         }
     }
+    files.retain(|f| !f.to_string_lossy().contains("truth") && !f.to_string_lossy().contains("KNOWN"));
+    files
+}
+
+#[test]
+fn counters_need_no_host_events_but_calls() {
+    let mut found = 0;
+    for file in files() {
+        let of = |device_only: bool, spread: Spread| {
+            let input = Input { path: file.clone(), shown: file.display().to_string(), named: true };
+            let options = LoadOptions { device_only, ..LoadOptions::default() };
+            let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
+            let trace = RankTrace::new(
+                0,
+                RankSource::File,
+                input.shown,
+                l.unpacked_bytes,
+                l.meta,
+                l.columns,
+                &crate::run::options().model,
+            );
+            (trace.capture, series(&trace, &Counter::ALL, None))
+        };
+        let (all, few) = (of(false, Spread::Inline), of(true, Spread::Inline));
+        assert_eq!(all, few, "{file:?}");
+        assert_eq!(few, of(true, Spread::AllCores), "{file:?}");
+        found += few.1.series.len();
+    }
+    assert!(found > 20);
+}
+
+#[test]
+fn samples_and_real_traces_read_as_they_did() {
     let mut added = 0;
-    for file in
-        files.iter().filter(|f| !f.to_string_lossy().contains("truth") && !f.to_string_lossy().contains("KNOWN"))
-    {
+    for file in &files() {
         added += check(file).1;
     }
     assert!(added > 1000);

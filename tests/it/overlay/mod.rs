@@ -12,7 +12,6 @@ use hta::analysis::counters::series::Counter;
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
 use hta::report::overlay::{Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::Read;
