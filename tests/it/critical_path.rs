@@ -422,7 +422,7 @@ fn waits() -> impl Strategy<Value = Vec<Wait>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_path_tiles_any_window_and_work_lies_inside_its_event(
@@ -446,7 +446,9 @@ proptest! {
         let trace = traced(&t);
         let before = path(&trace, trace.capture);
         let gpu: Vec<&Segment> = before.iter().filter(|s| s.edge == Edge::Gpu && s.span.len() > 2).collect();
-        prop_assume!(!gpu.is_empty());
+        if gpu.is_empty() {
+            return Ok(());
+        }
         let inside = gpu[pick % gpu.len()].span;
         let device = trace.activities.iter().find(|a| Some(a.row) == gpu[pick % gpu.len()].event).and_then(|a| a.device);
         let mut more = waiting(&plan, &waits, ORIGIN).device_index(device.unwrap_or(0));

@@ -218,7 +218,7 @@ fn finding(paths: &[RankPath]) -> Option<Finding> {
     };
     let mut sentence = format!(
         "The critical path of {} on {whose} is {} {} ({} of {}{})",
-        most.head.window,
+        if most.head.scope == "capture" { "everything recorded" } else { most.head.window.as_str() },
         fmt_pct(share),
         leader.replace('_', " "),
         fmt_ns(ns / count),
