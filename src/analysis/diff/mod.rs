@@ -16,6 +16,7 @@
 mod exact;
 mod map;
 mod names;
+mod notes;
 mod population;
 mod report;
 mod set;
