@@ -349,7 +349,7 @@ fn push_names(
             class_reason: options.model.rules.reason(k.rule),
             kind: k.kind,
             name,
-            short_name: &if k.work == Work::Memory { name.to_string() } else { short_name(name) },
+            short_name: &short_name(name),
             op: k.op.map(|o| match o {
                 Owner::Op(name) => trace.text(name),
                 Owner::Unlinked => UNLINKED,
@@ -373,8 +373,11 @@ fn push_names(
     }
 }
 
-/// A kernel's name without its return type, template arguments and parameters.
+/// A kernel's name without its return type, template arguments and parameters; copies and sets keep theirs.
 pub fn short_name(name: &str) -> String {
+    if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
+        return name.to_string();
+    }
     let text = name.strip_prefix("void ").unwrap_or(name);
     let mut out = String::with_capacity(text.len());
     let mut depth = 0u32;
@@ -383,6 +386,11 @@ pub fn short_name(name: &str) -> String {
         if depth == 0 && rest.starts_with("(anonymous namespace)") {
             out.push_str("(anonymous namespace)");
             rest = &rest["(anonymous namespace)".len()..];
+            continue;
+        }
+        // an arrow closes nothing
+        if depth > 0 && rest.starts_with("->") {
+            rest = &rest[2..];
             continue;
         }
         match c {
@@ -408,5 +416,7 @@ mod tests {
         assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
         assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
         assert_eq!(short_name("<unknown>"), "<unknown>");
+        assert_eq!(short_name("void f<g(int)::{lambda(float) -> float}>(int)"), "f");
+        assert_eq!(short_name("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
     }
 }

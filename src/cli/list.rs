@@ -9,20 +9,21 @@ use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use std::fmt::Write;
 
-/// Width of the tables' names.
-const WIDTH: usize = 64;
+/// Width of names, and of what stands beside them.
+const NAME: usize = 13;
+const WIDTH: usize = 62;
 
 pub fn run() -> anyhow::Result<Exit> {
     let mut out = String::from("analyses\n");
     for a in ANALYSES {
-        let _ = writeln!(out, "  {:<11} {}", a.stem(), a.title());
+        entry(&mut out, a.stem(), a.title());
         tables(&mut out, *a);
     }
     let names: Vec<&str> = inventory::TABLES.iter().map(|t| t.name).collect();
     let _ = writeln!(out, "\ntables of every run\n  {}, events", names.join(", "));
     out.push_str("\ntopics\n");
     for (name, title, _) in TOPICS {
-        let _ = writeln!(out, "  {name:<11} {title}");
+        entry(&mut out, name, title);
         if *name == DIFF.stem() {
             tables(&mut out, &DIFF);
         }
@@ -32,10 +33,15 @@ pub fn run() -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// A name, and what it is.
+fn entry(out: &mut String, name: &str, text: &str) {
+    for (i, line) in crate::report::columns::wrap(text, WIDTH).into_iter().enumerate() {
+        let _ = writeln!(out, "  {:<NAME$} {line}", if i == 0 { name } else { "" });
+    }
+}
+
 /// The tables of one analysis, below its line.
 fn tables(out: &mut String, analysis: &dyn Analysis) {
     let names: Vec<&str> = analysis.tables().iter().map(|t| t.name).collect();
-    for line in crate::report::columns::wrap(&format!("tables: {}", names.join(", ")), WIDTH) {
-        let _ = writeln!(out, "  {:<11} {line}", "");
-    }
+    entry(out, "", &format!("tables: {}", names.join(", ")));
 }

@@ -55,13 +55,16 @@ pub struct Piece {
 /// A thread's pieces in order; between them nothing is open. `is_marked` tells events that are to be
 /// remembered for all that happens inside them. `rows` are sorted outer first.
 pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec<Piece> {
-    let mut walk = Walk { out: Vec::new(), open: Vec::new(), at: Ns::MIN };
+    let mut walk = Walk { out: Vec::new(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN };
     for &row in rows {
         let start = c.ts[row as usize];
         let end = start.saturating_add(c.dur[row as usize]);
         if end > start {
             walk.advance(start);
-            walk.open.push(Open { end, row, marked: is_marked(row) });
+            walk.open.push(Open { end, row });
+            if is_marked(row) {
+                walk.marked.push(Open { end, row });
+            }
         }
     }
     walk.advance(Ns::MAX);
@@ -71,13 +74,14 @@ pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec
 struct Open {
     end: Ns,
     row: u32,
-    marked: bool,
 }
 
 struct Walk {
     out: Vec<Piece>,
     /// In order of start; what has ended may linger below what is still open.
     open: Vec<Open>,
+    /// The marked ones of them.
+    marked: Vec<Open>,
     at: Ns,
 }
 
@@ -86,7 +90,10 @@ impl Walk {
     fn advance(&mut self, t: Ns) {
         while let Some(top) = self.open.last() {
             // the next moment at which something changes: the top ends, or a marked event below does
-            let marked = self.open.iter().rev().find(|o| o.marked && o.end > self.at);
+            while self.marked.last().is_some_and(|m| m.end <= self.at) {
+                self.marked.pop();
+            }
+            let marked = self.marked.last();
             let stop = top.end.min(t).min(marked.map_or(Ns::MAX, |m| m.end));
             if stop > self.at {
                 let span = Span::new(self.at, stop);

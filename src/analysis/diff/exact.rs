@@ -10,7 +10,7 @@ use crate::units::Ns;
 /// rank, so that parts still sum exactly.
 const LIMIT: i128 = 1 << 40;
 
-/// `num / den`, `den` positive.
+/// `num / den`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
     pub num: i128,
@@ -33,11 +33,14 @@ impl Exact {
 
     /// Percent of `whole`; `None` where that is 0.
     pub fn percent_of(self, whole: Exact) -> Option<f64> {
-        if self.den == whole.den {
-            // the same denominator cancels
-            return (whole.num != 0).then(|| 100.0 * self.num as f64 / whole.num as f64);
+        if whole.num == 0 {
+            return None;
         }
-        (whole.num != 0).then(|| 100.0 * self.value() / whole.value())
+        // the same denominator cancels
+        let (of_self, of_whole) = if self.den == whole.den { (1, 1) } else { (self.den, whole.den) };
+        let num = self.num.checked_mul(of_whole).and_then(|n| n.checked_mul(100));
+        let exact = num.zip(whole.num.checked_mul(of_self)).map(|(num, den)| Exact { num, den }.value());
+        Some(exact.unwrap_or_else(|| 100.0 * self.value() / whole.value()))
     }
 }
 

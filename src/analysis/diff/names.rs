@@ -7,7 +7,6 @@ use super::summary::{Figure, Metric, Pair, pair};
 use super::{NameRow, Names};
 use crate::analysis::kernels::short_name;
 use crate::model::schema::Batch;
-use crate::model::timeline::Work;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -171,10 +170,7 @@ fn sums(side: &Chosen, by: By, ids: &mut HashMap<Label, usize>, labels: &mut Vec
 }
 
 fn label(key: &Key, by: By) -> Label {
-    let short = |k: &Key| {
-        // copies are named by what stands in parentheses
-        if &*k.class == Work::Memory.name() { k.name.clone() } else { Arc::from(short_name(&k.name)) }
-    };
+    let short = |k: &Key| Arc::from(short_name(&k.name));
     let name = match (by, &key.owner) {
         (By::Owner { .. }, Some(owner)) => owner.clone(),
         (By::ShortName | By::Owner { short: true }, _) => short(key),

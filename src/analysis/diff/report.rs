@@ -10,7 +10,6 @@ use super::threshold::{Threshold, Verdict, noise};
 use super::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
 use crate::analysis::kernels::{clip, short_name};
-use crate::model::timeline::Work;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 
 /// Characters of the bar of the longer side.
@@ -166,7 +165,7 @@ fn mark(n: &Named) -> &'static str {
 
 /// What fits a line; the table has the full name.
 fn short(label: &Label) -> String {
-    if &*label.class == Work::Memory.name() { label.name.to_string() } else { short_name(&label.name) }
+    short_name(&label.name)
 }
 
 /// In words, first what appeared or went.
