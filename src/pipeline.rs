@@ -17,13 +17,13 @@ use crate::read::load::{Loaded, Spread, load};
 use crate::read::peek::peek;
 use crate::read::source::{ByteCount, Input};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
 
 /// Takes what is too large to keep.
 pub trait RowSink: Sync {
-    /// The rows of one rank; called in order of rank.
+    /// Rows of one rank; called in order of rank, for each as often as it has rows to give.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -34,6 +34,12 @@ pub trait RowSink: Sync {
     /// # Errors
     /// When it cannot be written.
     fn trace(&self, trace: &RankTrace) -> io::Result<()>;
+
+    /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
+    ///
+    /// # Errors
+    /// When what was written cannot be taken back.
+    fn void(&self) -> io::Result<()>;
 }
 
 /// Told of progress, from any thread.
@@ -163,7 +169,10 @@ pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Re
         match attempt(request, &claims, tasks, sink, progress)? {
             Attempt::Finished(outcome) => return Ok(*outcome),
             // a rank stood behind the events: number the set again with what is known now
-            Attempt::Claimed(input, rank) => claims.ranks[input] = Some(rank),
+            Attempt::Claimed(input, rank) => {
+                claims.ranks[input] = Some(rank);
+                sink.void().map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
+            }
         }
     }
 }
@@ -261,25 +270,20 @@ fn attempt(
     let count = ByteCount::default();
     let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
-    let order = Mutex::new(InOrder { next: 0, waiting: BTreeMap::new(), error: None });
+    let order = InOrder::new(sink);
     let results: Vec<Result<Done, Failure>> = tasks
         .par_iter()
         .enumerate()
         .with_max_len(1)
         .map(|(i, task)| {
-            let result = one(request, task, tasks.len() > 1, spread, &count, sink);
-            let rows = match &result {
-                Ok((_, rows)) => rows.clone(),
-                Err(_) => Vec::new(),
-            };
-            hand_over(&order, i, rows, sink);
+            let result = one(request, task, tasks.len() > 1, spread, &count, sink, &|rows| order.take(i, rows));
+            order.end(i);
             progress.rank_done();
-            result.map(|(done, _)| done)
+            result
         })
         .collect();
     progress.finish();
-    let error = order.lock().map_or(None, |mut o| o.error.take());
-    if let Some(source) = error {
+    if let Some(source) = order.error() {
         return Err(RunError::Write { what: "the tables".to_string(), source });
     }
     let mut refused: Vec<Refused> = Vec::new();
@@ -331,7 +335,8 @@ fn one(
     spread: Spread,
     count: &ByteCount,
     sink: &dyn RowSink,
-) -> Result<(Done, Vec<Batch>), Failure> {
+    give: &dyn Fn(Vec<Batch>),
+) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
     let Loaded { columns, meta, unpacked_bytes } = load(input, request.load, spread, count).map_err(Failure::Read)?;
     let mut source = task.source;
@@ -344,16 +349,15 @@ fn one(
     let options = request.options;
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     sink.trace(&trace).map_err(Failure::Write)?;
-    let mut rows = Vec::new();
-    let mut take = |mapped: Mapped| {
-        rows.extend(mapped.rows);
+    let take = |mapped: Mapped| {
+        give(mapped.rows);
         mapped.partial
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| Part::new(&trace, options, has_peers));
-    let done = Done {
+    Ok(Done {
         rank: trace.rank,
         part,
         file: trace.file,
@@ -364,27 +368,64 @@ fn one(
         base: trace.meta.base_ns,
         world: trace.meta.world_size,
         unpacked: unpacked_bytes,
-    };
-    Ok((done, rows))
+    })
 }
 
-/// Rows that wait for those of earlier ranks.
-struct InOrder {
+/// Hands rows on in order of rank: at once for the rank whose turn it is, so that they are not kept.
+struct InOrder<'a> {
+    sink: &'a dyn RowSink,
+    state: Mutex<Turn>,
+}
+
+#[derive(Default)]
+struct Turn {
+    /// Whose turn it is.
     next: usize,
     waiting: BTreeMap<usize, Vec<Batch>>,
+    ended: BTreeSet<usize>,
     error: Option<io::Error>,
 }
 
-fn hand_over(order: &Mutex<InOrder>, index: usize, rows: Vec<Batch>, sink: &dyn RowSink) {
-    // a thread that panicked while holding the lock has ended the run anyway
-    let Ok(mut o) = order.lock() else { return };
-    o.waiting.insert(index, rows);
-    loop {
-        let next = o.next;
-        let Some(rows) = o.waiting.remove(&next) else { return };
-        o.next += 1;
-        if o.error.is_none() {
-            o.error = sink.rows(rows).err();
+impl<'a> InOrder<'a> {
+    fn new(sink: &'a dyn RowSink) -> Self {
+        Self { sink, state: Mutex::default() }
+    }
+
+    /// Rows of the rank at a position.
+    fn take(&self, index: usize, rows: Vec<Batch>) {
+        // a thread that panicked while holding the lock has ended the run anyway
+        let Ok(mut turn) = self.state.lock() else { return };
+        if turn.next == index {
+            turn.give(rows, self.sink);
+        } else if !rows.is_empty() {
+            turn.waiting.entry(index).or_default().extend(rows);
+        }
+    }
+
+    /// The rank at a position has no more.
+    fn end(&self, index: usize) {
+        let Ok(mut turn) = self.state.lock() else { return };
+        turn.ended.insert(index);
+        loop {
+            let now = turn.next;
+            if !turn.ended.remove(&now) {
+                return;
+            }
+            turn.next = now + 1;
+            let rows = turn.waiting.remove(&(now + 1)).unwrap_or_default();
+            turn.give(rows, self.sink);
+        }
+    }
+
+    fn error(self) -> Option<io::Error> {
+        self.state.into_inner().ok()?.error
+    }
+}
+
+impl Turn {
+    fn give(&mut self, rows: Vec<Batch>, sink: &dyn RowSink) {
+        if self.error.is_none() && !rows.is_empty() {
+            self.error = sink.rows(rows).err();
         }
     }
 }
@@ -399,14 +440,14 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
     }
     let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
     if eras.windows(2).any(|w| w[0] != w[1]) {
-        let names: std::collections::BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
+        let names: BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
         health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
     }
     let bases: Vec<i64> = done.iter().filter_map(|d| d.base).collect();
     if bases.windows(2).any(|w| w[0] != w[1]) {
         health.note(Counter::BaseDiffers, "");
     }
-    let worlds: std::collections::BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
+    let worlds: BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
     let beyond = done.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
     if worlds.len() > 1 || beyond > 0 {
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();

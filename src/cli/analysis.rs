@@ -76,6 +76,11 @@ impl RowSink for Keep {
     fn trace(&self, _: &RankTrace) -> io::Result<()> {
         Ok(())
     }
+
+    fn void(&self) -> io::Result<()> {
+        self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?.clear();
+        Ok(())
+    }
 }
 
 /// The subcommand of an analysis: what all take, and what it declares itself.

@@ -56,6 +56,10 @@ impl RowSink for NoRows {
     fn trace(&self, _: &RankTrace) -> io::Result<()> {
         Ok(())
     }
+
+    fn void(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {

@@ -135,4 +135,15 @@ impl RowSink for Folder {
             None => Ok(()),
         }
     }
+
+    fn void(&self) -> io::Result<()> {
+        let mut tables = self.lock()?;
+        fs::remove_dir_all(self.work.join("tables"))?;
+        *tables = Tables::create(&self.work.join("tables"))?;
+        if self.events.is_some() {
+            fs::remove_dir_all(self.work.join("events"))?;
+            fs::create_dir_all(self.work.join("events"))?;
+        }
+        Ok(())
+    }
 }

@@ -2,7 +2,7 @@
 //! category `gpu_user_annotation` and of `user_annotation`. Whole microseconds, all names: the row `others`,
 //! which there comes after a thousand names, is not made.
 
-use super::hta::{Loaded, load_all};
+use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::{Mapped, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};

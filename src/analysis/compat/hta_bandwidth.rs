@@ -5,7 +5,7 @@
 //! times its order is arbitrary; here what ends comes first, so that copies that follow each other do not seem
 //! to run at once. Not reproduced: what floats leave over when all copies have ended, which counts there.
 
-use super::hta::{Kind, load_all};
+use super::hta_loader::{Kind, load_all};
 use super::hta_statistics::Describe;
 use crate::analysis::api::{Mapped, Options, Partial};
 use crate::model::args::Arg;

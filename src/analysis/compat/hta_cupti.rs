@@ -4,7 +4,7 @@
 //! counters that HTA reads have a column each. Its other columns (position in the file's list of events, made
 //! up times, ids that ranges do not have) are left out.
 
-use super::hta::{Loaded, load_all};
+use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::{Mapped, Partial};
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
 use crate::model::rank_trace::RankTrace;

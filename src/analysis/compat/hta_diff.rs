@@ -5,7 +5,7 @@
 //! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
 //! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
 
-use super::hta::{Loaded, all_rows};
+use super::hta_loader::{Loaded, all_rows};
 use super::view;
 use crate::analysis::api::{Mapped, Output, Partial};
 use crate::model::rank_trace::RankTrace;

@@ -3,7 +3,7 @@
 //! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in [`NAMES`] only:
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
-use super::hta::{Row, load_all};
+use super::hta_loader::{Row, load_all};
 use crate::analysis::api::{Mapped, Options, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::table;

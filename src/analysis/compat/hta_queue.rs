@@ -4,7 +4,7 @@
 //! row starts; a call whose GPU row is the first event of the file is left out. Statistics over these points, not over time. At equal times its order is arbitrary; here what
 //! enters comes first. Times are in whole microseconds from the rank's first event.
 
-use super::hta::load_all;
+use super::hta_loader::load_all;
 use super::hta_statistics::Describe;
 use crate::analysis::api::{Mapped, Options, Partial};
 use crate::model::rank_trace::RankTrace;

@@ -10,7 +10,7 @@
 //!   aten::linear  depth 4      |.....|              not counted, though elsewhere it may stand alone
 //! ```
 
-use super::hta::{Loaded, load_all};
+use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::{Mapped, Options, Partial};
 use crate::analysis::patterns::{MIN_LENGTH, OP};
 use crate::model::rank_trace::RankTrace;

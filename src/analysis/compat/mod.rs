@@ -6,6 +6,7 @@ pub mod hta_bandwidth;
 pub mod hta_cupti;
 pub mod hta_diff;
 pub mod hta_launches;
+mod hta_loader;
 pub mod hta_queue;
 pub mod hta_sequences;
 mod hta_statistics;

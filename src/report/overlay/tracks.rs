@@ -137,6 +137,11 @@ impl RowSink for Collector<'_> {
         all.insert(trace.file.clone(), tracks);
         Ok(())
     }
+
+    fn void(&self) -> io::Result<()> {
+        self.tracks.lock().map_err(|_| io::Error::other("another thread failed"))?.clear();
+        Ok(())
+    }
 }
 
 fn counters(trace: &RankTrace, asked: &[Counter], out: &mut RankTracks) {
