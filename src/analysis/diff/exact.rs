@@ -10,7 +10,7 @@ use crate::units::Ns;
 /// rank, so that parts still sum exactly.
 const LIMIT: i128 = 1 << 40;
 
-/// `num / den`, `den` positive.
+/// `num / den`; `den` is positive in figures, and never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
     pub num: i128,
@@ -31,13 +31,18 @@ impl Exact {
         Exact { num, den: self.den.saturating_mul(base.den) }
     }
 
-    /// Percent of `whole`; `None` where that is 0.
+    /// Percent of `whole`, made from integers; `None` where that is 0.
     pub fn percent_of(self, whole: Exact) -> Option<f64> {
-        if self.den == whole.den {
-            // the same denominator cancels
-            return (whole.num != 0).then(|| 100.0 * self.num as f64 / whole.num as f64);
+        if whole.num == 0 {
+            return None;
         }
-        (whole.num != 0).then(|| 100.0 * self.value() / whole.value())
+        // the same denominator cancels
+        let fraction = if self.den == whole.den {
+            Some((self.num, whole.num))
+        } else {
+            self.num.checked_mul(whole.den).zip(whole.num.checked_mul(self.den))
+        };
+        Some(100.0 * fraction.map_or_else(|| self.value() / whole.value(), |(num, den)| Exact { num, den }.value()))
     }
 }
 
