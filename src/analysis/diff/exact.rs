@@ -10,7 +10,7 @@ use crate::units::Ns;
 /// rank, so that parts still sum exactly.
 const LIMIT: i128 = 1 << 40;
 
-/// `num / den`.
+/// `num / den`; `den` is positive in figures, and never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
     pub num: i128,
@@ -31,16 +31,18 @@ impl Exact {
         Exact { num, den: self.den.saturating_mul(base.den) }
     }
 
-    /// Percent of `whole`; `None` where that is 0.
+    /// Percent of `whole`, made from integers; `None` where that is 0.
     pub fn percent_of(self, whole: Exact) -> Option<f64> {
         if whole.num == 0 {
             return None;
         }
         // the same denominator cancels
-        let (of_self, of_whole) = if self.den == whole.den { (1, 1) } else { (self.den, whole.den) };
-        let num = self.num.checked_mul(of_whole).and_then(|n| n.checked_mul(100));
-        let exact = num.zip(whole.num.checked_mul(of_self)).map(|(num, den)| Exact { num, den }.value());
-        Some(exact.unwrap_or_else(|| 100.0 * self.value() / whole.value()))
+        let fraction = if self.den == whole.den {
+            Some((self.num, whole.num))
+        } else {
+            self.num.checked_mul(whole.den).zip(whole.num.checked_mul(self.den))
+        };
+        Some(100.0 * fraction.map_or_else(|| self.value() / whole.value(), |(num, den)| Exact { num, den }.value()))
     }
 }
 
