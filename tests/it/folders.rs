@@ -2,6 +2,7 @@
 //!
 //! 0: all done. 1: something could not be used, the rest is there. 2: nothing useful, and why.
 
+use crate::run::{answer, options};
 use crate::shared;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -115,4 +116,26 @@ fn every_real_folder_ends_as_the_contract_says() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn a_rank_told_behind_the_events_leaves_no_rows_of_the_first_numbering() {
+    let kernels = |count: usize| {
+        let one = |i: usize| {
+            let ts = 100 + 10 * i;
+            format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"dur":5,"args":{{"device":0,"stream":7}}}}"#
+            )
+        };
+        (0..count).map(one).collect::<Vec<_>>().join(",")
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("a.json"), format!(r#"{{"traceEvents":[{}]}}"#, kernels(5))).expect("written");
+    // too long to be seen whole before it is loaded
+    let told = format!(r#"{{"traceEvents":[{}],"distributedInfo":{{"rank":7}}}}"#, kernels(20_000));
+    std::fs::write(folder.path().join("b.json"), told).expect("written");
+    let answer = answer(&[folder.path().to_path_buf()], &options());
+    assert_eq!(answer.outcome.ranks(), [0, 7]);
+    let rows = |rank| answer.rows("kernels").iter().filter(|r| r.int("rank") == rank).count();
+    assert_eq!((rows(0), rows(7)), (5, 20_000));
 }
