@@ -12,11 +12,17 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Rank, device, counter.
+type Series = (i64, Option<i64>, String);
+
+/// First start, latest end, values times widths.
+type Sum = (i64, i64, f64);
+
 /// What holds on every trace: buckets tile the capture, and values times widths are the time with kernels.
 pub fn check(what: &str, answer: &Answer) {
     let rows = answer.rows("counters");
     let means = answer.rows("counter_means");
-    let mut buckets: BTreeMap<(i64, Option<i64>, String), (i64, i64, f64)> = BTreeMap::new();
+    let mut buckets: BTreeMap<Series, Sum> = BTreeMap::new();
     for r in rows.iter().filter(|r| r.text("counter").ends_with("_ratio") || r.text("counter").ends_with("_pct")) {
         let key = (r.int("rank"), r.opt_int("device"), r.text("counter").to_string());
         let sum = buckets.entry(key).or_insert((r.int("ts_ns"), r.int("ts_ns"), 0.0));
@@ -180,7 +186,7 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
     let Some(root) = shared::folder() else { return };
     let reference = json(&root.join("reference/tensorboard/resnet50_num_workers_0.span1/overview.json"));
     let file = root.join("traces/kineto_tb").join(RESNET50);
-    let answer = answer(&[file.clone()], &device_windows());
+    let answer = answer(std::slice::from_ref(&file), &device_windows());
     let row = &answer.rows_where("counter_means", |r| r.text("scope") == "steps")[0];
     for (column, key) in [
         ("gpu_utilization_ratio", "gpu_utilization"),

@@ -204,8 +204,10 @@ fn a_host_held_by_a_full_queue_is_told() {
     assert!(findings[0].contains("while 2 or more launches wait"), "{findings:?}");
 }
 
-/// Known answers: trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls meanwhile.
-const KNOWN: [(&str, i64, i64, i64, Option<i64>, i64, i64); 2] = [
+/// Trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls meanwhile.
+type Known = (&'static str, i64, i64, i64, Option<i64>, i64, i64);
+
+const KNOWN: [Known; 2] = [
     ("tracelens/mi300_resnet_act_checkpoint.json.gz", 0, 2673, 1840, Some(867_533), 35_885_892, 5_562_114),
     (
         "kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz",

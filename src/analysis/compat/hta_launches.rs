@@ -1,6 +1,6 @@
 //! `--compat hta` of the launches: `get_cuda_kernel_launch_stats` of HTA 0.5.0.
 //!
-//! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in [`NAMES`] only:
+//! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in `NAMES` only:
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
 use super::hta_loader::{Row, load_all};

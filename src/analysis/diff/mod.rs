@@ -9,7 +9,7 @@
 //!   test/  --pipeline(Diff)-->  Set  /
 //! ```
 //!
-//! Every figure is per full step, mean over the ranks compared. It stays a fraction of integers ([`exact`]) up to
+//! Every figure is per full step, mean over the ranks compared. It stays a fraction of integers (`exact`) up to
 //! the row of a table, so that parts sum to the change exactly. The surprising one: a host row counts what it
 //! encloses, too; what is its own is in the `self` columns.
 

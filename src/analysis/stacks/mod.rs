@@ -1,7 +1,7 @@
 //! Call stacks: what operators and modules cost on host and GPU, themselves and with all they call.
 //!
-//! A rank's operators and API calls become one forest ([`calls`]) with the GPU work that each launches, directly
-//! or below it ([`forest`]); the tables, findings and folded stacks are read from that. Times are ns. The
+//! A rank's operators and API calls become one forest (`calls`) with the GPU work that each launches, directly
+//! or below it (`forest`); the tables, findings and folded stacks are read from that. Times are ns. The
 //! surprising one: sums of GPU durations count concurrent streams twice, so every GPU time comes as a sum and
 //! as a union.
 

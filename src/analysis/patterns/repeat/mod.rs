@@ -10,15 +10,15 @@
 //!   bc             no: always after an a, so it says nothing that abc does not
 //! ```
 //!
-//! 1. [`suffix_array`] sorts the suffixes (induced sorting, linear); [`lcp`] says how much neighbours share.
-//! 2. [`candidates`] are the LCP intervals with more than one left symbol: the maximal repeats, fewer than
-//!    positions. In a loop of n rounds they overlap themselves and are about n; [`runs`] finds all loops
+//! 1. `suffix_array` sorts the suffixes (induced sorting, linear); `lcp` says how much neighbours share.
+//! 2. `candidates` are the LCP intervals with more than one left symbol: the maximal repeats, fewer than
+//!    positions. In a loop of n rounds they overlap themselves and are about n; `runs` finds all loops
 //!    of the text at once, so such a candidate goes to its root without being looked up in the text.
-//! 3. [`occurrences`] takes each pattern's positions from left to right and keeps one of its rotations.
-//! 4. [`contained`] finds which pattern is part of which.
+//! 3. `occurrences` takes each pattern's positions from left to right and keeps one of its rotations.
+//! 4. `contained` finds which pattern is part of which.
 //!
 //! All in all O(n log n), and a bound on the positions visited makes it so on any text (see
-//! [`occurrences`]).
+//! `occurrences`).
 
 mod candidates;
 mod contained;
