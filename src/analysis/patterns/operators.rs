@@ -116,7 +116,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
 }
 
 /// The outermost operators asked for that launched something, with the activities launched below them,
-/// by (start, event).
+/// by start.
 fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
@@ -146,5 +146,20 @@ fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
             found.entry(op).or_default().push(i as u32);
         }
     }
+    for own in found.values_mut() {
+        by_content(trace, own);
+    }
     found
+}
+
+/// Activities that start together, on several streams or without a length, by what they are and not by
+/// where the file has them: the order in a file says nothing, and one sequence is not to be two.
+fn by_content(trace: &RankTrace, own: &mut [u32]) {
+    let of = |i: &u32| &trace.activities[*i as usize];
+    for together in own.chunk_by_mut(|a, b| of(a).span.start == of(b).span.start) {
+        if together.len() > 1 {
+            let call = |i: &u32| of(i).launch.map(|row| trace.span(row).start);
+            together.sort_by_key(|i| (call(i), of(i).device, of(i).stream, trace.text(of(i).name)));
+        }
+    }
 }

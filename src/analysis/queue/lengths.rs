@@ -77,7 +77,8 @@ struct Lane {
 
 impl Lane {
     fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> Queue {
-        self.entries.sort_unstable_by_key(|e| (e.enter, e.call));
+        // of calls at one time the one that leaves first is the earlier, wherever the file has it
+        self.entries.sort_unstable_by_key(|e| (e.enter, e.leave, e.call));
         let mut waiting: BinaryHeap<Reverse<Ns>> = BinaryHeap::new();
         for e in &mut self.entries {
             while waiting.peek().is_some_and(|leave| leave.0 <= e.enter) {

@@ -28,7 +28,7 @@ pub struct Format {
     pub fraction: Fraction,
     /// What `External id` means on launches and device rows.
     pub external_ids: ExternalIds,
-    /// Write events in a random but repeatable order.
+    /// Write events in a random but repeatable order; those that start together stay in order.
     pub shuffle: Option<u64>,
 }
 

@@ -3,6 +3,7 @@
 //! The text is put together by hand and not by a serialiser, because tests need what no serialiser
 //! writes: broken names, bare words, unpadded fractions, keys in a chosen order.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use flate2::{Compression, GzBuilder};
@@ -32,7 +33,8 @@ impl TraceBuilder {
             self.events.iter().map(|event| pen.event(event)).collect()
         };
         if let Some(seed) = format.shuffle {
-            shuffle(&mut events, seed);
+            let order = self.shuffled(seed);
+            events = order.into_iter().map(|i| std::mem::take(&mut events[i])).collect();
         }
         let (separator, blank) = match format.layout {
             Layout::Pretty => (&b",\n"[..], "\n  "),
@@ -59,6 +61,24 @@ impl TraceBuilder {
         let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         encoder.write_all(&self.to_bytes(format))?;
         encoder.finish()
+    }
+
+    /// The events in another order; rows of one start keep theirs, as ties are defined to go by it.
+    fn shuffled(&self, seed: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.events.len()).collect();
+        shuffle(&mut order, seed);
+        let mut places: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (place, &event) in order.iter().enumerate() {
+            if let Event::Row(row) = &self.events[event] {
+                places.entry(row.ts).or_default().push(place);
+            }
+        }
+        for places in places.values() {
+            let mut events: Vec<usize> = places.iter().map(|&p| order[p]).collect();
+            events.sort_unstable();
+            places.iter().zip(events).for_each(|(&place, event)| order[place] = event);
+        }
+        order
     }
 
     /// Spans of one category that have an id under `key`.
@@ -241,15 +261,15 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// Fisher-Yates on splitmix64, so that a seed always gives the same order.
-fn shuffle(events: &mut [Vec<u8>], seed: u64) {
+fn shuffle(order: &mut [usize], seed: u64) {
     let mut state = seed;
-    for last in (1..events.len()).rev() {
+    for last in (1..order.len()).rev() {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
         let other = mixed % (last as u64 + 1);
-        events.swap(last, other as usize);
+        order.swap(last, other as usize);
     }
 }
