@@ -53,6 +53,10 @@ pub enum SetError {
     NoFiles { what: String },
     #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
     DuplicateRank { rank: u32, first: String, second: String },
+    #[error(
+        "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found neither"
+    )]
+    NoRank { file: String },
     #[error("cannot read the kernel rules {path}: {reason}")]
     Rules { path: PathBuf, reason: String },
     #[error("cannot use `{value}` for {option}: {reason}")]
@@ -64,6 +68,9 @@ impl SetError {
         match self {
             SetError::DuplicateRank { .. } => Some("give the files of one job, one file a rank"),
             SetError::Missing { .. } => Some("paths and patterns are relative to the current folder"),
+            SetError::NoRank { .. } => {
+                Some("name it rank_N.json.gz: in a part of the job its position among the files says nothing")
+            }
             SetError::NoFiles { .. } => Some("folders are read one level deep"),
             _ => None,
         }

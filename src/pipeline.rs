@@ -2,6 +2,9 @@
 //!
 //! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
 //! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
+//!
+//! [`run`] is [`map`] and [`reduce`] over one [`MappedSet`]. Other processes may map other ranks of the job:
+//! `partial` writes a set and reads it again, and `hta merge` reduces all of them by the same function.
 
 use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
@@ -11,7 +14,7 @@ use crate::model::health::{Counter, Health};
 use crate::model::meta::{RankSource, TimeEra};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
-use crate::read::discover::assign_ranks;
+use crate::read::discover::{assign_ranks, rank_of_name};
 use crate::read::kineto::event::LoadOptions;
 use crate::read::load::{Loaded, Spread, load};
 use crate::read::peek::peek;
@@ -88,8 +91,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether something could not be used: a lost event, a refused file that was named.
     pub fn has_loss(&self) -> bool {
-        self.refused.iter().any(|r| r.input.named || !r.error.is_foreign())
-            || self.rank_health.iter().any(|(_, _, h)| h.has_loss())
+        is_loss(&self.refused) || self.rank_health.iter().any(|(_, _, h)| h.has_loss())
     }
 
     /// The `health` table: the set's counters, then each rank's, then the refused files.
@@ -144,17 +146,56 @@ pub struct Task {
 }
 
 /// What one rank leaves.
-struct Done {
-    rank: u32,
-    file: String,
-    partials: Vec<Partial>,
-    inventory: Partial,
-    part: Option<Part>,
-    health: Health,
-    era: TimeEra,
-    base: Option<i64>,
-    world: Option<u32>,
-    unpacked: u64,
+pub struct Done {
+    pub rank: u32,
+    pub source: RankSource,
+    pub file: String,
+    /// By analysis of the run.
+    pub partials: Vec<Partial>,
+    pub inventory: Partial,
+    /// For the analyses that compare ranks, where the run has one.
+    pub part: Option<Part>,
+    pub health: Health,
+    pub era: TimeEra,
+    /// Base time that was added, ns.
+    pub base: Option<i64>,
+    /// World size, ranks.
+    pub world: Option<u32>,
+    /// Size of the JSON text, bytes.
+    pub unpacked: u64,
+}
+
+/// What mapping some files of a job leaves: all that [`reduce`] needs.
+pub struct MappedSet {
+    /// The files, in natural order, with what is known of each.
+    pub inputs: Vec<Input>,
+    pub claims: Claims,
+    /// Files that were read or tried, in order of rank.
+    pub tasks: Vec<Task>,
+    /// Ranks that were mapped, in order of rank.
+    pub ranks: Vec<Done>,
+    /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
+    pub refused: Vec<Refused>,
+}
+
+impl MappedSet {
+    /// Whether something could not be used, as [`Outcome::has_loss`] tells it.
+    pub fn has_loss(&self) -> bool {
+        is_loss(&self.refused) || self.ranks.iter().any(|d| d.health.has_loss())
+    }
+}
+
+fn is_loss(refused: &[Refused]) -> bool {
+    refused.iter().any(|r| r.input.named || !r.error.is_foreign())
+}
+
+/// Whether a set of files is the whole job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    Whole,
+    /// Other ranks are mapped elsewhere: a rank must not come from a file's position, peers are there, and it is no
+    /// error that no file is readable.
+    Part,
 }
 
 /// Runs analyses over a set of files.
@@ -163,11 +204,33 @@ struct Done {
 /// Two files of one rank, nothing readable, rows that cannot be written. Files that cannot be read while
 /// others can are reported in the outcome.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    let set = map(request, Extent::Whole, sink, progress)?;
+    if set.ranks.is_empty() {
+        return Err(RunError::NothingReadable(set.refused));
+    }
+    Ok(reduce(set, request.analyses, request.options))
+}
+
+/// Maps the ranks of a set of files.
+///
+/// # Errors
+/// Two files of one rank, rows that cannot be written; of a part, a file that does not tell its rank.
+pub fn map(
+    request: &Request,
+    extent: Extent,
+    sink: &dyn RowSink,
+    progress: &dyn Progress,
+) -> Result<MappedSet, RunError> {
     let mut claims = Claims::peek(request.inputs);
     loop {
-        let tasks = claims.tasks(request.inputs, request.ranks)?;
-        match attempt(request, &claims, tasks, sink, progress)? {
-            Attempt::Finished(outcome) => return Ok(*outcome),
+        let mut tasks = claims.tasks(request.inputs, request.ranks)?;
+        if extent == Extent::Part {
+            by_own_names(request.inputs, &mut tasks);
+        }
+        match attempt(request, extent, &claims, &tasks, sink, progress)? {
+            Attempt::Finished(ranks, refused) => {
+                return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused });
+            }
             // a rank stood behind the events: number the set again with what is known now
             Attempt::Claimed(input, rank) => {
                 claims.ranks[input] = Some(rank);
@@ -178,8 +241,18 @@ pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Re
 }
 
 enum Attempt {
-    Finished(Box<Outcome>),
+    Finished(Vec<Done>, Vec<Refused>),
     Claimed(usize, u32),
+}
+
+/// Where names give a rank only beside those of the other files, takes the rank that the name alone may mean.
+fn by_own_names(inputs: &[Input], tasks: &mut [Task]) {
+    for task in tasks.iter_mut().filter(|t| t.source == RankSource::Position) {
+        if let Some(rank) = rank_of_name(&inputs[task.input].path) {
+            (task.rank, task.source) = (rank, RankSource::Name);
+        }
+    }
+    tasks.sort_by_key(|t| (t.rank, t.input));
 }
 
 /// What is known of the files before they are read.
@@ -248,8 +321,9 @@ pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
 
 fn attempt(
     request: &Request,
+    extent: Extent,
     claims: &Claims,
-    tasks: Vec<Task>,
+    tasks: &[Task],
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
@@ -271,12 +345,13 @@ fn attempt(
     let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
+    let among = Among { extent, has_peers: extent == Extent::Part || tasks.len() > 1, spread };
     let results: Vec<Result<Done, Failure>> = tasks
         .par_iter()
         .enumerate()
         .with_max_len(1)
         .map(|(i, task)| {
-            let result = one(request, task, tasks.len() > 1, spread, &count, sink, &|rows| order.take(i, rows));
+            let result = one(request, task, among, &count, sink, &|rows| order.take(i, rows));
             order.end(i);
             progress.rank_done();
             result
@@ -299,12 +374,12 @@ fn attempt(
             Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(task.input, rank)),
             Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[task.input].clone(), error }),
             Err(Failure::Write(source)) => return Err(RunError::Write { what: "the events".to_string(), source }),
+            Err(Failure::NoRank) => {
+                return Err(SetError::NoRank { file: request.inputs[task.input].shown.clone() }.into());
+            }
         }
     }
-    if done.is_empty() {
-        return Err(RunError::NothingReadable(refused));
-    }
-    Ok(Attempt::Finished(Box::new(reduce(request, &tasks, done, refused))))
+    Ok(Attempt::Finished(done, refused))
 }
 
 /// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
@@ -321,30 +396,43 @@ pub fn again(error: &ReadError) -> ReadError {
     }
 }
 
+/// What a rank is one of.
+#[derive(Clone, Copy)]
+struct Among {
+    extent: Extent,
+    has_peers: bool,
+    spread: Spread,
+}
+
 enum Failure {
     Read(ReadError),
     Write(io::Error),
     /// The file's own rank, found behind its events, is another one.
     Claims(u32),
+    /// Neither the file nor its name tells the rank, and its position is that in a part of the job.
+    NoRank,
 }
 
 fn one(
     request: &Request,
     task: &Task,
-    has_peers: bool,
-    spread: Spread,
+    among: Among,
     count: &ByteCount,
     sink: &dyn RowSink,
     give: &dyn Fn(Vec<Batch>),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
-    let Loaded { columns, meta, unpacked_bytes } = load(input, request.load, spread, count).map_err(Failure::Read)?;
+    let Loaded { columns, meta, unpacked_bytes } =
+        load(input, request.load, among.spread, count).map_err(Failure::Read)?;
     let mut source = task.source;
     if let Some(rank) = meta.rank {
         if rank != task.rank {
             return Err(Failure::Claims(rank));
         }
         source = RankSource::File;
+    }
+    if among.extent == Extent::Part && source == RankSource::Position {
+        return Err(Failure::NoRank);
     }
     let options = request.options;
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
@@ -355,10 +443,11 @@ fn one(
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
-    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
-    let part = joins.then(|| Part::new(&trace, options, has_peers));
+    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (among.has_peers && a.joins_peers()));
+    let part = joins.then(|| Part::new(&trace, options, among.has_peers));
     Ok(Done {
         rank: trace.rank,
+        source,
         part,
         file: trace.file,
         partials,
@@ -430,13 +519,12 @@ impl Turn {
     }
 }
 
-fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {
+/// Reduces what was mapped, in one process or in several, to tables and findings.
+pub fn reduce(set: MappedSet, analyses: &[&'static dyn Analysis], options: &Options) -> Outcome {
+    let MappedSet { tasks, ranks: done, refused, .. } = set;
     let mut health = Health::default();
-    for task in tasks.iter().filter(|j| j.source == RankSource::Position) {
-        // a file that was read may have told its rank behind its events
-        if done.iter().any(|d| d.rank == task.rank) {
-            health.note(Counter::RankByPosition, &request.inputs[task.input].shown);
-        }
+    for d in done.iter().filter(|d| d.source == RankSource::Position) {
+        health.note(Counter::RankByPosition, &d.file);
     }
     let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
     if eras.windows(2).any(|w| w[0] != w[1]) {
@@ -453,7 +541,7 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
-    let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); request.analyses.len()];
+    let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); analyses.len()];
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
     for d in done {
@@ -461,22 +549,19 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
             list.push(partial);
         }
         inventory.push(d.inventory);
-        parts.extend(d.part);
+        // a part of a job is mapped with peers in mind; a job of one rank has none
+        parts.extend(if tasks.len() > 1 { d.part } else { d.part.map(Part::without_peers) });
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
-    let job = Job::join(parts, request.options.across.clock);
+    let job = Job::join(parts, options.across.clock);
     inventory.iter_mut().zip(&job.parts).zip(&job.clocks).for_each(|((i, part), clock)| {
         if i.rank == part.rank {
             inventory::set_clock(i, clock);
         }
     });
-    let outputs = request
-        .analyses
-        .iter()
-        .zip(&per_analysis)
-        .map(|(a, partials)| (*a, a.reduce(partials, &job, request.options)))
-        .collect();
+    let outputs =
+        analyses.iter().zip(&per_analysis).map(|(a, partials)| (*a, a.reduce(partials, &job, options))).collect();
     let clocks = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks }
 }

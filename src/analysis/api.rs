@@ -208,6 +208,10 @@ pub trait Analysis: Sync {
     fn compat_tables(&self, _compat: Compat) -> &'static [&'static TableSpec] {
         &[]
     }
+    /// Tables that only its partials hold, for reducing: those are written where partials are.
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[]
+    }
     /// Options of its own.
     fn settings(&self) -> &'static [Setting] {
         &[]

@@ -100,6 +100,10 @@ impl Analysis for Kernels {
         }
     }
 
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[hta::TypeSums::SPEC]
+    }
+
     fn settings(&self) -> &'static [Setting] {
         &[BY]
     }

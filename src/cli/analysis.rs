@@ -141,7 +141,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let keep = Keep { table, rows: Mutex::default() };
     let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
-    warn(&outcome);
+    warn(&outcome.refused);
     if args.traces.common.strict && outcome.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);

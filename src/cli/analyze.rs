@@ -4,16 +4,18 @@ use super::args::TraceArgs;
 use super::exit::Exit;
 use super::output::{note, print, width};
 use super::progress::Bar;
-use crate::analysis::api::Wanted;
+use crate::analysis::api::{Options, Wanted};
 use crate::analysis::inventory;
+use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
 use crate::model::schema::TableSpec;
-use crate::pipeline::{Outcome, Request, run as run_pipeline};
+use crate::partial;
+use crate::pipeline::{Extent, Outcome, Refused, Request, map, run as run_pipeline};
 use crate::report::folder::Folder;
 use crate::report::{json, text};
 use anyhow::Context;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
@@ -31,6 +33,9 @@ pub struct AnalyzeArgs {
     /// Keep arguments without a column of their own in the events, as JSON
     #[arg(long, conflicts_with = "no_events")]
     keep_args: bool,
+    /// Only map these ranks of a job, for `hta merge`: give every part of the job the same options
+    #[arg(long)]
+    partial: bool,
 }
 
 /// Width of `report.txt`.
@@ -43,7 +48,6 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     }
     let traces = args.traces.traces()?;
     let events = (!args.no_events).then_some(args.keep_args);
-    let folder = Folder::create(&args.out, events, args.force)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: ANALYSES,
@@ -51,24 +55,59 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         load: args.traces.common.load(!args.no_events, args.keep_args),
         ranks: args.traces.common.rank_ranges(),
     };
+    if args.partial {
+        return part(args, &request, events);
+    }
+    let folder = Folder::create(&args.out, events, args.force)?;
     let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &folder, &Bar::default()))??;
-    if args.traces.common.strict && outcome.has_loss() {
-        warn(&outcome);
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    finish(folder, &outcome, &options, &args.out, args.traces.common.strict)
+}
+
+/// Maps, and leaves what `hta merge` reduces.
+fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::Result<Exit> {
+    let common = &args.traces.common;
+    let rules = common.rules_text()?;
+    let skip_python = request.load.skip_python;
+    let options = partial::record(request.options, rules.as_deref(), skip_python, events);
+    let folder = Folder::create_among(&partial::OURS, &args.out, events, args.force)?;
+    let set = common.on_threads(|| map(request, Extent::Part, &folder, &Bar::default()))??;
+    warn(&set.refused);
+    if common.strict && set.has_loss() {
+        note(STRICT);
         return Ok(Exit::Nothing);
     }
-    write(&folder, &outcome, options.compat).with_context(|| format!("cannot write to {}", args.out.display()))?;
-    folder.finish().with_context(|| format!("cannot write to {}", args.out.display()))?;
-    let mut report = text::report(&outcome, width());
-    report.push_str(&format!("\nresults: {}\n", args.out.display()));
+    let failed = || format!("cannot write to {}", args.out.display());
+    partial::leave(&folder, &set, options).with_context(failed)?;
+    folder.finish().with_context(failed)?;
+    let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
+    let s = if ranks.len() == 1 { "" } else { "s" };
+    let held = if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
+    print(format!("partial: {held} in {}\n", args.out.display()).as_bytes())?;
+    Ok(if set.has_loss() { Exit::Partly } else { Exit::Done })
+}
+
+/// What `--strict` says of a loss.
+const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
+
+/// Writes and prints what came of a run.
+pub fn finish(folder: Folder, outcome: &Outcome, options: &Options, out: &Path, strict: bool) -> anyhow::Result<Exit> {
+    if strict && outcome.has_loss() {
+        warn(&outcome.refused);
+        note(STRICT);
+        return Ok(Exit::Nothing);
+    }
+    write(&folder, outcome, options.compat).with_context(|| format!("cannot write to {}", out.display()))?;
+    folder.finish().with_context(|| format!("cannot write to {}", out.display()))?;
+    let mut report = text::report(outcome, width());
+    report.push_str(&format!("\nresults: {}\n", out.display()));
     print(report.as_bytes())?;
-    warn(&outcome);
+    warn(&outcome.refused);
     Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
 }
 
 /// Says on standard error which files were refused.
-pub fn warn(outcome: &Outcome) {
-    for r in outcome.refused.iter().filter(|r| r.input.named || !r.error.is_foreign()) {
+pub fn warn(refused: &[Refused]) {
+    for r in refused.iter().filter(|r| r.input.named || !r.error.is_foreign()) {
         note(&format!("hta: {}", r.error));
         if let Some(h) = r.error.hint() {
             note(&format!("hint: {h}"));

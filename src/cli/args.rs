@@ -193,13 +193,12 @@ impl CommonArgs {
     /// Options of the analyses, those of one set at their defaults.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
         let builtin = Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?;
-        let rules = match &self.rules {
-            None => builtin,
-            Some(path) => {
+        let rules = match (&self.rules, self.rules_text()?) {
+            (Some(path), Some(text)) => {
                 let bad = |reason: String| SetError::Rules { path: path.clone(), reason };
-                let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
                 Rules::parse(&text).map_err(bad)?.before(builtin)
             }
+            _ => builtin,
         };
         let step_pattern = match &self.step_pattern {
             None => None,
@@ -245,6 +244,14 @@ impl CommonArgs {
             settings: Settings::default(),
             wanted: Wanted::default(),
         })
+    }
+
+    /// Text of the user's kernel rules.
+    pub fn rules_text(&self) -> Result<Option<String>, SetError> {
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|e| SetError::Rules { path: path.clone(), reason: e.to_string() })
+        };
+        self.rules.as_ref().map(read).transpose()
     }
 
     pub fn load(&self, event_args: bool, rest_args: bool) -> LoadOptions {

@@ -136,7 +136,7 @@ fn read(args: &DiffArgs, name: &str, inputs: &[Input], options: &Options) -> any
     };
     let run = || run_pipeline(&request, &NoRows, &Bar::default());
     let outcome = args.common.on_threads(run)?.with_context(|| of_set(name))?;
-    warn(&outcome);
+    warn(&outcome.refused);
     Ok(outcome)
 }
 

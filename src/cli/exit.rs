@@ -1,5 +1,6 @@
 //! Exit codes and error messages.
 
+use crate::partial::{MergeError, PartialError};
 use crate::pipeline::RunError;
 use crate::report::folder::FolderError;
 use crate::report::overlay::OverlayError;
@@ -49,6 +50,14 @@ pub fn report(error: &anyhow::Error) -> Exit {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<OverlayError>() {
+        hint(&mut out, e.hint());
+    }
+    match error.downcast_ref::<MergeError>() {
+        Some(MergeError::Partial(e)) => hint(&mut out, e.hint()),
+        Some(MergeError::Run(RunError::Set(e))) => hint(&mut out, e.hint()),
+        _ => {}
+    }
+    if let Some(e) = error.downcast_ref::<PartialError>() {
         hint(&mut out, e.hint());
     }
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {

@@ -7,6 +7,7 @@ mod diff;
 mod exit;
 mod explain;
 mod list;
+mod merge;
 mod output;
 mod overlay;
 mod progress;
@@ -30,6 +31,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match matches.subcommand() {
         Some(("analyze", m)) => {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
+        }
+        Some(("merge", m)) => {
+            merge::MergeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| merge::run(&a))
         }
         Some(("diff", m)) => diff::run(m),
         Some(("overlay", m)) => {
@@ -61,7 +65,9 @@ pub fn command() -> Command {
     }
     let overlay =
         Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
-    root.subcommand(diff::command())
+    let merge = Command::new("merge").about("Join what `hta analyze --partial` left, as if one run had read all");
+    root.subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
+        .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(Command::new("list").about("List the analyses, tables and topics"))
         .subcommand(

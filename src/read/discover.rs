@@ -37,8 +37,7 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     if inputs.is_empty() {
         return Err(SetError::NoFiles { what: looked_in.join(", ") });
     }
-    let key = |i: &Input| natural_key(&i.shown);
-    inputs.sort_by_cached_key(key);
+    inputs.sort_by_cached_key(|i| natural_key(&i.shown));
     // a file given twice, also through a link, is one file
     let mut seen = std::collections::HashSet::new();
     inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
@@ -70,8 +69,8 @@ fn pattern(text: &str) -> Result<Vec<Input>, SetError> {
     Ok(found)
 }
 
-/// Sorts `rank_2` before `rank_10`.
-fn natural_key(text: &str) -> Vec<(String, u64)> {
+/// Key by which files are in order: sorts `rank_2` before `rank_10`.
+pub fn natural_key(text: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -116,6 +115,14 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
         }
     }
     ranks.into_iter().flatten().collect()
+}
+
+/// The rank that a name may mean by itself, with no other file's name beside it.
+pub fn rank_of_name(path: &Path) -> Option<u32> {
+    let name = base_name(path);
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let alone = ranks_from_names(std::slice::from_ref(&name)).into_iter().flatten().next();
+    alone.or_else(|| name[name.len() - digits..].parse().ok())
 }
 
 /// File name without folders and without the endings of trace files.

@@ -39,6 +39,14 @@ impl Folder {
     /// # Errors
     /// When the target holds other things, or cannot be written.
     pub fn create(target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
+        Self::create_among(&OURS, target, events, force)
+    }
+
+    /// Starts a folder of which earlier ones may hold other names.
+    ///
+    /// # Errors
+    /// As [`Folder::create`].
+    pub fn create_among(ours: &[&str], target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
         let path = target.display().to_string();
         let io = |source| FolderError::Io { path: path.clone(), source };
         if target.is_file() {
@@ -47,7 +55,7 @@ impl Folder {
         if target.is_dir() && !force {
             for entry in fs::read_dir(target).map_err(io)? {
                 let found = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
-                if !OURS.contains(&found.as_str()) {
+                if !ours.contains(&found.as_str()) {
                     return Err(FolderError::Foreign { path, found });
                 }
             }
@@ -92,14 +100,27 @@ impl Folder {
         self.tables.lock().map_err(|_| io::Error::other("another thread failed while writing tables"))
     }
 
+    /// Where the result is written until it is complete.
+    pub fn work(&self) -> &Path {
+        &self.work
+    }
+
+    /// Closes the tables, so that their files are whole.
+    ///
+    /// # Errors
+    /// When their last bytes cannot be written.
+    pub fn close(&self) -> io::Result<()> {
+        let mut tables = self.lock()?;
+        let none = Tables::create(&self.work.join("tables"))?;
+        std::mem::replace(&mut *tables, none).finish()
+    }
+
     /// Closes all files and moves the result to its place.
     ///
     /// # Errors
     /// When the last bytes cannot be written or the folder cannot be moved.
-    pub fn finish(mut self) -> io::Result<()> {
-        let empty = Mutex::new(Tables::create(&self.work.join("tables"))?);
-        let tables = std::mem::replace(&mut self.tables, empty);
-        tables.into_inner().map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
+    pub fn finish(self) -> io::Result<()> {
+        self.close()?;
         if self.target.is_dir() {
             // moved away first, so that there is no moment with half of each
             let old = self.work.with_extension(format!("old-{}", std::process::id()));

@@ -20,6 +20,7 @@ mod known_samples;
 mod launches;
 mod one_analysis;
 mod overlay;
+mod partial;
 mod patterns;
 mod plan;
 mod planted;

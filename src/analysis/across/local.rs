@@ -54,6 +54,29 @@ pub enum Use {
 }
 
 impl Use {
+    const ALL: [Use; 15] = [
+        Use::Kernel,
+        Use::Copy,
+        Use::KernelWait,
+        Use::OtherWait,
+        Use::UnlinkedWait,
+        Use::Operator,
+        Use::CommunicationOperator,
+        Use::LaunchCall,
+        Use::SyncCall,
+        Use::AllocationCall,
+        Use::RuntimeCall,
+        Use::DataLoader,
+        Use::Annotation,
+        Use::Python,
+        Use::Untracked,
+    ];
+
+    /// The use with this name.
+    pub fn named(name: &str) -> Option<Use> {
+        Use::ALL.into_iter().find(|u| u.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Use::Kernel => "kernel",
@@ -142,6 +165,16 @@ impl Local {
             e.name = map(e.name);
             e.detail = map(e.detail);
         }
+    }
+
+    /// Cuts, positions of the pieces' first entries, and entries: what [`Local::from_pieces`] takes.
+    pub fn pieces(&self) -> (&[Ns], &[u32], &[Entry]) {
+        (&self.cuts, &self.first, &self.entries)
+    }
+
+    /// Local work as it was.
+    pub fn from_pieces(cuts: Vec<Ns>, first: Vec<u32>, entries: Vec<Entry>) -> Self {
+        Self { cuts, first, entries }
     }
 
     fn new(cuts: Vec<Ns>) -> Self {

@@ -26,5 +26,5 @@ pub use hta_rows::HtaRow;
 pub use job::Job;
 pub use local::{Entry, Local, Origin, Use};
 pub use matching::{Instance, Member, Method};
-pub use part::{Lane, Part, PartStep, PartWindow};
+pub use part::{Lane, Part, PartStep, PartWindow, TABLES as PART_TABLES};
 pub use waits::{Arrivals, Outcome};

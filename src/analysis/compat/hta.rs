@@ -73,7 +73,7 @@ table! {
 
 table! {
     /// Time per set of classes on one rank; the input of `compat_hta_gpu_kernel_type_breakdown`.
-    struct TypeSums, TypeSumRow = "compat_hta_type_sums" by "set" {
+    pub struct TypeSums, TypeSumRow = "compat_hta_type_sums" by "set" {
         set: u32, "", "bit set";
         sum: i64, "us", "time";
     }

@@ -60,6 +60,10 @@ impl Analysis for CriticalPath {
         &[CriticalSummary::SPEC, CriticalPathTable::SPEC]
     }
 
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[tables::PathCalls::SPEC]
+    }
+
     fn settings(&self) -> &'static [Setting] {
         &[ANNOTATION, CAPTURE]
     }

@@ -90,6 +90,10 @@ impl Analysis for Patterns {
         }
     }
 
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC]
+    }
+
     fn settings(&self) -> &'static [Setting] {
         &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
     }

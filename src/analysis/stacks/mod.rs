@@ -96,6 +96,10 @@ impl Analysis for Stacks {
         &[Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC, CallTree::SPEC]
     }
 
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[folded::StackNodes::SPEC]
+    }
+
     fn settings(&self) -> &'static [Setting] {
         &[BY, FOLDED]
     }

@@ -79,6 +79,12 @@ impl RankCalls {
         found.finish()
     }
 
+    /// Calls in order of submission, and what they refer to.
+    pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
+        let by_event = calls.iter().enumerate().map(|(i, c): (usize, &Call)| (c.event, i as u32)).collect();
+        Self { calls, groups, edges, dtypes, by_event }
+    }
+
     /// The call that an event is.
     pub fn of_event(&self, row: u32) -> Option<&Call> {
         self.index_of(row).and_then(|i| self.calls.get(i as usize))
@@ -132,7 +138,6 @@ impl Found {
             edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
             calls.push(call);
         }
-        let by_event = calls.iter().enumerate().map(|(i, c): (usize, &Call)| (c.event, i as u32)).collect();
-        RankCalls { calls, groups: self.groups, edges, dtypes: self.dtypes, by_event }
+        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
     }
 }

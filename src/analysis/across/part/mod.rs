@@ -1,5 +1,11 @@
 //! One rank's contribution to everything that takes several ranks: bounded by its collectives and steps.
 
+mod read;
+mod tables;
+mod write;
+
+pub use tables::TABLES;
+
 use super::hta_rows::{self, HtaRow, HtaRows};
 use super::local::{self, Local, Origin};
 use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
@@ -149,6 +155,19 @@ impl Part {
                 ReplayMethod::Replay => Vec::new(),
             },
         }
+    }
+
+    /// The part as [`Part::new`] makes it where there are no peers.
+    pub fn without_peers(mut self) -> Self {
+        if self.lanes.iter().any(|l| l.is_gpu) {
+            // the host of a rank with devices is a lane only for comparing
+            self.lanes.retain(|l| l.is_gpu);
+        }
+        self.lanes.iter_mut().for_each(|l| l.local = Local::default());
+        self.order = orders(&self.calls, &self.lanes);
+        self.origins = BTreeMap::new();
+        self.names = Interner::default();
+        self
     }
 
     /// Name of one of the rows for HTA's heuristic.

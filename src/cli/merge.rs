@@ -1,0 +1,67 @@
+//! `hta merge`: partials of `hta analyze --partial` to the results that one run over all files leaves.
+
+use super::analyze::finish;
+use super::exit::Exit;
+use crate::analysis::registry::ANALYSES;
+use crate::partial::{MergeError, PartialError, merge, open, restore, stream};
+use crate::pipeline::{RunError, reduce};
+use crate::report::folder::Folder;
+use anyhow::Context;
+use clap::Args;
+use rayon::prelude::*;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folders that `hta analyze --partial` left, in any order
+    #[arg(value_name = "PART", required = true)]
+    parts: Vec<PathBuf>,
+    /// Folder for the results
+    #[arg(short, long, value_name = "DIR", default_value = "hta-out")]
+    out: PathBuf,
+    /// Replace the results folder, whatever is in it
+    #[arg(long)]
+    force: bool,
+    /// Threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Any loss in the input is an error: exit 2, write nothing
+    #[arg(long)]
+    strict: bool,
+}
+
+pub const AFTER_HELP: &str = "\
+The options of the analyses (--steps, --top, --clock, --compat, --rules and so on) are taken from the partials, which \
+must all have been made with the same, and by this version of hta. Each rank stands in one partial. The results are, \
+byte for byte, those of one `hta analyze` over all the files; the files of events are linked where that is possible, \
+else copied.";
+
+pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
+    let mut pool = rayon::ThreadPoolBuilder::new();
+    if let Some(n) = args.threads {
+        pool = pool.num_threads(n);
+    }
+    pool.build().context("cannot start threads")?.install(|| all(args))
+}
+
+fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
+    let mut partials = args.parts.par_iter().map(|p| open(p)).collect::<Result<Vec<_>, _>>()?;
+    let merged = merge(&mut partials)?;
+    if merged.set.ranks.is_empty() {
+        return Err(RunError::NothingReadable(merged.set.refused).into());
+    }
+    let first = partials.first().map(|p| p.shown()).unwrap_or_default();
+    let (options, events) = restore(&merged.options).map_err(|(option, found)| PartialError::Damaged {
+        path: first,
+        file: "partial.json".to_string(),
+        expected: format!("a value of {option}"),
+        found,
+    })?;
+    let outcome = reduce(merged.set, ANALYSES, &options);
+    let folder = Folder::create(&args.out, events, args.force)?;
+    if !(args.strict && outcome.has_loss()) {
+        let below = folder.work().join("events");
+        stream(&partials, &folder, events.map(|_| below.as_path())).map_err(MergeError::from)?;
+    }
+    finish(folder, &outcome, &options, &args.out, args.strict)
+}

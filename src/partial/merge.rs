@@ -1,0 +1,171 @@
+//! Several partials as one mapped set, as one process would have left it.
+//!
+//! The ranks of all files are assigned anew, with all of them known: a partial knew only its own, and what a name
+//! means can depend on the names beside it. Every rank must come out as the partial has it.
+
+use super::error::PartialError;
+use super::folder::Partial;
+use super::options::Recorded;
+use super::state::{Fate, Seen};
+use crate::error::ReadError;
+use crate::model::meta::RankSource;
+use crate::pipeline::{Claims, Done, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::read::discover::natural_key;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Partials joined.
+pub struct Merged {
+    pub set: MappedSet,
+    pub options: Recorded,
+}
+
+/// Why partials cannot be joined.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    #[error(transparent)]
+    Partial(#[from] PartialError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// A file of one of the partials.
+struct Given {
+    seen: Seen,
+    /// Position of the partial.
+    of: usize,
+    source: Option<RankSource>,
+}
+
+/// Joins partials; their order changes nothing. What they hold is moved out of them.
+///
+/// # Errors
+/// Different options, one rank twice, a rank that is another one beside all files.
+pub fn merge(partials: &mut [Partial]) -> Result<Merged, MergeError> {
+    let options = same_options(partials)?;
+    each_rank_once(partials)?;
+    let mut ranks: Vec<Done> = Vec::new();
+    let mut given: Vec<Given> = Vec::new();
+    for (of, p) in partials.iter_mut().enumerate() {
+        let sources: BTreeMap<u32, RankSource> = p.state.ranks.iter().map(|d| (d.rank, d.source)).collect();
+        for mut seen in std::mem::take(&mut p.state.files) {
+            let source = if let Fate::Mapped(rank) = seen.fate { sources.get(&rank).copied() } else { None };
+            // also a claim that stood behind the events
+            if let (Fate::Mapped(rank), Some(RankSource::File)) = (&seen.fate, source) {
+                seen.claim = Some(*rank);
+            }
+            given.push(Given { seen, of, source });
+        }
+        ranks.append(&mut p.state.ranks);
+    }
+    ranks.sort_by_key(|d| d.rank);
+    let given = in_order(given);
+    let inputs: Vec<_> = given.iter().map(|g| g.seen.input.clone()).collect();
+    let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(again(e)) } else { None };
+    let claims =
+        Claims { ranks: given.iter().map(|g| g.seen.claim).collect(), refused: given.iter().map(head).collect() };
+    let mut tasks = claims.tasks(&inputs, &[])?;
+    tasks.retain(|t| given.get(t.input).is_some_and(|g| !matches!(g.seen.fate, Fate::LeftOut)));
+    tasks.iter().try_for_each(|t| as_in_its_partial(partials, &given, t))?;
+    if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
+        return Err(duplicate(&inputs, &pair[0], &pair[1]).into());
+    }
+    let refuse = |i: usize, e: &ReadError| Refused { input: inputs[i].clone(), error: again(e) };
+    let mut refused: Vec<Refused> =
+        claims.refused.iter().enumerate().filter_map(|(i, e)| Some(refuse(i, e.as_ref()?))).collect();
+    refused.extend(tasks.iter().filter_map(|t| match &given.get(t.input)?.seen.fate {
+        Fate::Refused(e) => Some(refuse(t.input, e)),
+        _ => None,
+    }));
+    Ok(Merged { set: MappedSet { inputs, claims, tasks, ranks, refused }, options })
+}
+
+fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
+    let Some((first, others)) = partials.split_first() else { return Ok(Recorded::new()) };
+    for other in others {
+        let names: BTreeSet<&String> = first.options.keys().chain(other.options.keys()).collect();
+        if let Some(name) = names.into_iter().find(|n| first.options.get(*n) != other.options.get(*n)) {
+            let shown = |p: &Partial| match p.options.get(name) {
+                None => "not given".to_string(),
+                Some(text) if text.len() > 60 || text.contains('\n') => format!("a text of {} bytes", text.len()),
+                Some(text) => format!("`{text}`"),
+            };
+            return Err(PartialError::Options {
+                first: first.shown(),
+                second: other.shown(),
+                option: name.clone(),
+                values: Box::new((shown(first), shown(other))),
+            });
+        }
+    }
+    Ok(first.options.clone())
+}
+
+fn each_rank_once(partials: &[Partial]) -> Result<(), PartialError> {
+    let mut seen: BTreeMap<u32, (&Partial, &Done)> = BTreeMap::new();
+    for p in partials {
+        for d in &p.state.ranks {
+            if let Some((other, done)) = seen.insert(d.rank, (p, d)) {
+                return Err(PartialError::SameRank {
+                    rank: d.rank,
+                    first: other.shown(),
+                    second: p.shown(),
+                    first_file: done.file.clone(),
+                    second_file: d.file.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All files as one set has them: in natural order, and one that was only seen, or refused, by several partials once.
+fn in_order(mut given: Vec<Given>) -> Vec<Given> {
+    let weight = |g: &Given| match &g.seen.fate {
+        Fate::Mapped(rank) => (3, Reverse(*rank)),
+        Fate::RefusedAtHead(_) => (2, Reverse(0)),
+        Fate::Refused(_) => (1, Reverse(0)),
+        Fate::LeftOut => (0, Reverse(0)),
+    };
+    // of one name, those that were mapped come first
+    given.sort_by_cached_key(|g| (natural_key(&g.seen.input.shown), g.seen.input.shown.clone(), Reverse(weight(g))));
+    let mut out: Vec<Given> = Vec::new();
+    for g in given {
+        let is_known = out.last().is_some_and(|last| {
+            last.seen.input.shown == g.seen.input.shown
+                && match &g.seen.fate {
+                    Fate::Mapped(_) => false,
+                    Fate::LeftOut => true,
+                    Fate::Refused(e) | Fate::RefusedAtHead(e) => is_same_refusal(&last.seen.fate, e),
+                }
+        });
+        if !is_known {
+            out.push(g);
+        }
+    }
+    out
+}
+
+fn is_same_refusal(fate: &Fate, error: &ReadError) -> bool {
+    match fate {
+        Fate::Refused(e) | Fate::RefusedAtHead(e) => e.to_string() == error.to_string(),
+        Fate::Mapped(_) | Fate::LeftOut => false,
+    }
+}
+
+fn as_in_its_partial(partials: &[Partial], given: &[Given], task: &Task) -> Result<(), PartialError> {
+    let Some(Given { seen, of, source }) = given.get(task.input) else { return Ok(()) };
+    let Fate::Mapped(rank) = seen.fate else { return Ok(()) };
+    if (rank, *source) == (task.rank, Some(task.source)) {
+        return Ok(());
+    }
+    Err(PartialError::RankDiffers {
+        path: partials.get(*of).map_or_else(String::new, Partial::shown),
+        file: seen.input.shown.clone(),
+        expected: rank,
+        found: match task.source {
+            RankSource::Position => format!("{} by its position", task.rank),
+            _ => task.rank.to_string(),
+        },
+    })
+}

@@ -1,0 +1,166 @@
+//! The options that a partial was made with: all that change a byte of the result. Partials are merged only where
+//! they are equal, and merging takes them from there.
+
+use crate::analysis::across::ClockMode;
+use crate::analysis::api::{AcrossOptions, Compat, Options, Wanted};
+use crate::analysis::settings::Settings;
+use crate::model::rank_trace::{ModelOptions, StepFilter};
+use crate::model::rules::{BUILTIN, Rules};
+use crate::model::step::StepWindow;
+use regex::Regex;
+use std::collections::BTreeMap;
+
+/// Options by the name that the command line has for them.
+pub type Recorded = BTreeMap<String, String>;
+
+const CLOCKS: [(&str, ClockMode); 3] =
+    [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
+const WINDOWS: [(&str, StepWindow); 2] = [("host", StepWindow::Host), ("device", StepWindow::Device)];
+const COMPATS: [Compat; 2] = [Compat::Hta, Compat::TraceLens];
+
+/// Everything that changes a byte. `rules`: text of the user's kernel rules; `events`: as for the results folder.
+pub fn record(options: &Options, rules: Option<&str>, skip_python: bool, events: Option<bool>) -> Recorded {
+    let name =
+        |list: &[(&str, ClockMode)], v: ClockMode| list.iter().find(|c| c.1 == v).map_or("", |c| c.0).to_string();
+    let window = WINDOWS.iter().find(|w| w.1 == options.model.step_window).map_or("", |w| w.0);
+    let flag = |on: bool| on.then(|| "yes".to_string());
+    let across = &options.across;
+    let groups = serde_json::Value::from(across.groups.clone()).to_string();
+    let all = [
+        ("--step-window", Some(window.to_string())),
+        ("--step-pattern", options.model.step_pattern.as_ref().map(|r| r.as_str().to_string())),
+        ("--steps", options.model.steps.as_ref().map(filter_text)),
+        ("--linked-only", flag(options.model.linked_only)),
+        ("--rules", rules.map(str::to_string)),
+        ("--compat", options.compat.map(|c| c.name().to_string())),
+        ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
+        ("--top", Some(options.top.to_string())),
+        ("--clock", Some(name(&CLOCKS, across.clock))),
+        // the shortest text that reads back as the same number
+        ("--straggler-min-pct", Some(format!("{:?}", across.straggler_min_pct))),
+        ("--group", (!across.groups.is_empty()).then_some(groups)),
+        ("--skip", flag(skip_python)),
+        ("--no-events", flag(events.is_none())),
+        ("--keep-args", flag(events == Some(true))),
+    ];
+    all.into_iter().filter_map(|(k, v)| Some((k.to_string(), v?))).collect()
+}
+
+fn filter_text(filter: &StepFilter) -> String {
+    let labels = filter.labels.iter().map(|(a, b)| format!("{a}..{b}"));
+    labels.chain(filter.indices.iter().map(|(a, b)| format!("@{a}..{b}"))).collect::<Vec<_>>().join(",")
+}
+
+fn filter(text: &str) -> Option<StepFilter> {
+    let mut out = StepFilter::default();
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        match part.strip_prefix('@') {
+            Some(range) => out.indices.push(range.split_once("..").and_then(|(a, b)| both(a, b))?),
+            None => out.labels.push(part.split_once("..").and_then(|(a, b)| both(a, b))?),
+        }
+    }
+    Some(out)
+}
+
+fn both<T: std::str::FromStr>(a: &str, b: &str) -> Option<(T, T)> {
+    Some((a.parse().ok()?, b.parse().ok()?))
+}
+
+/// The options, and what of the events is written.
+///
+/// # Errors
+/// The option and its text, where it is none.
+pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, String)> {
+    let given = |name: &str| recorded.get(name).map(String::as_str);
+    let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());
+    let flag = |name: &str| given(name) == Some("yes");
+    let builtin = Rules::parse(BUILTIN).map_err(|e| ("--rules".to_string(), e))?;
+    let rules = match given("--rules") {
+        None => builtin,
+        Some(text) => Rules::parse(text).map_err(|e| ("--rules".to_string(), e))?.before(builtin),
+    };
+    let step_pattern = match given("--step-pattern") {
+        None => None,
+        Some(text) => Some(Regex::new(text).map_err(|_| bad("--step-pattern"))?),
+    };
+    let steps = match given("--steps") {
+        None => None,
+        Some(text) => Some(filter(text).ok_or_else(|| bad("--steps"))?),
+    };
+    let window = WINDOWS.iter().find(|w| Some(w.0) == given("--step-window")).ok_or_else(|| bad("--step-window"))?;
+    let clock = CLOCKS.iter().find(|c| Some(c.0) == given("--clock")).ok_or_else(|| bad("--clock"))?;
+    let compat = match given("--compat") {
+        None => None,
+        Some(text) => Some(COMPATS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
+    };
+    let wait = given("--kernel-wait-max-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
+    let percent = given("--straggler-min-pct").and_then(|t| t.parse().ok());
+    let groups = given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
+    let options = Options {
+        model: ModelOptions { rules, step_pattern, step_window: window.1, linked_only: flag("--linked-only"), steps },
+        kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,
+        top: given("--top").and_then(|t| t.parse().ok()).ok_or_else(|| bad("--top"))?,
+        compat,
+        across: AcrossOptions {
+            clock: clock.1,
+            straggler_min_pct: percent.ok_or_else(|| bad("--straggler-min-pct"))?,
+            groups,
+            ..AcrossOptions::default()
+        },
+        settings: Settings::default(),
+        wanted: if flag("--no-events") { Wanted::NoEvents } else { Wanted::All },
+    };
+    Ok((options, (!flag("--no-events")).then_some(flag("--keep-args"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_restored() {
+        let mut o = restore(&record(&plain(), None, false, Some(false))).unwrap().0;
+        o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
+        o.model.step_window = StepWindow::Device;
+        o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
+        o.across.straggler_min_pct = 0.1 + 0.2;
+        o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
+        o.compat = Some(Compat::Hta);
+        o.kernel_wait_max = 1;
+        let recorded = record(&o, Some("rule = []"), true, None);
+        let (again, events) = restore(&recorded).unwrap();
+        assert_eq!(record(&again, Some("rule = []"), true, events), recorded);
+        assert_eq!((again.model.steps, again.across.groups), (o.model.steps, o.across.groups));
+        assert_eq!(again.across.straggler_min_pct.to_bits(), (0.1f64 + 0.2).to_bits());
+    }
+
+    #[test]
+    fn what_is_missing_or_no_value_is_an_error() {
+        for (name, value) in
+            [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
+        {
+            let mut recorded = record(&plain(), None, false, None);
+            recorded.insert(name.to_string(), value.to_string());
+            assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
+        }
+        assert!(restore(&Recorded::new()).is_err());
+    }
+
+    fn plain() -> Options {
+        Options {
+            model: ModelOptions {
+                rules: Rules::parse(BUILTIN).unwrap(),
+                step_pattern: None,
+                step_window: StepWindow::Host,
+                linked_only: false,
+                steps: None,
+            },
+            kernel_wait_max: 30_000,
+            top: 16,
+            compat: None,
+            across: AcrossOptions::default(),
+            settings: Settings::default(),
+            wanted: Wanted::All,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The rows of partials on their way into a result: row tables row group by row group, in order of rank, and events
+//! files as they are.
+
+use super::error::PartialError;
+use super::folder::{EVENTS, Partial, TABLES};
+use super::state::spec_of;
+use super::stored::{Damage, contained, sound};
+use crate::analysis::registry::ANALYSES;
+use crate::model::schema::{Batch, TableSpec};
+use crate::pipeline::RowSink;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt32Type;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// No table has so many rows for a byte of its file: a limit to what a forged file can ask for.
+const DENSEST: u64 = 1 << 12;
+
+/// One table in one partial.
+struct Source {
+    partial: String,
+    name: String,
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+    /// Rank of each row group.
+    ranks: Vec<u32>,
+}
+
+/// Gives the rows of all partials to `sink`, and their events to the folder `events`, where there is one.
+///
+/// # Errors
+/// Tables of other columns or without a rank, rows that cannot be written, events that cannot be linked or copied.
+pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
+    let mut tables: BTreeMap<&'static str, (&'static TableSpec, Vec<Source>)> = BTreeMap::new();
+    for p in partials {
+        for f in p.manifest.below(TABLES) {
+            let found = source(p, &f.name).map_err(|d| damaged(p.shown(), f.name.clone(), d))?;
+            tables.entry(found.0.name).or_insert_with(|| (found.0, Vec::new())).1.push(found.1);
+        }
+    }
+    tables.into_values().collect::<Vec<_>>().par_iter().try_for_each(|(spec, sources)| rows(spec, sources, sink))?;
+    let Some(events) = events else { return Ok(()) };
+    for p in partials {
+        for f in p.manifest.below(EVENTS) {
+            let own = f.name.rsplit('/').next().unwrap_or_default();
+            let (from, to) = (p.path.join(&f.name), events.join(own));
+            let copied = fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(|_| ()));
+            copied.map_err(|source| PartialError::Write { path: to.display().to_string(), source })?;
+        }
+    }
+    Ok(())
+}
+
+fn damaged(path: String, file: String, d: Damage) -> PartialError {
+    PartialError::Damaged { path, file, expected: d.expected, found: d.found }
+}
+
+/// The table of this name, of whatever analysis.
+fn declared(name: &str) -> Option<&'static TableSpec> {
+    let stems = ANALYSES.iter().map(|a| a.stem()).chain(["inventory"]);
+    stems.filter_map(|of| spec_of(of, name)).map(|(_, spec)| spec).next()
+}
+
+fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damage> {
+    let table = name.rsplit('/').next().and_then(|n| n.strip_suffix(".parquet")).unwrap_or_default();
+    let spec = declared(table).ok_or_else(|| Damage::new("a known table", format!("`{table}`")))?;
+    let path = p.path.join(name);
+    let file = File::open(&path).map_err(|e| Damage::new("a file", e))?;
+    let len = file.metadata().map_err(|e| Damage::new("a file", e))?.len();
+    contained(|| {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
+        if metadata.schema().fields() != spec.schema().fields() {
+            return Err(Damage::new(format!("the columns of `{table}`"), "others"));
+        }
+        sound(metadata.metadata(), len)?;
+        let groups = metadata.metadata().row_groups();
+        if groups.iter().any(|g| g.num_rows().unsigned_abs() > len.saturating_mul(DENSEST)) {
+            return Err(Damage::new("as many rows as the file has room for", "more"));
+        }
+        let at = spec.columns.iter().position(|c| c.name == "rank");
+        let ranks = groups.iter().map(|g| rank(g, at)).collect::<Option<Vec<_>>>();
+        let ranks = ranks.ok_or_else(|| Damage::new("row groups of one rank each", "others"))?;
+        Ok((spec, Source { partial: p.shown(), name: name.to_string(), path, metadata, ranks }))
+    })
+}
+
+/// The one rank of a row group.
+fn rank(group: &RowGroupMetaData, column: Option<usize>) -> Option<u32> {
+    match group.columns().get(column?)?.statistics()? {
+        Statistics::Int32(s) if s.min_opt() == s.max_opt() => s.min_opt().map(|v| v.cast_unsigned()),
+        _ => None,
+    }
+}
+
+fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Result<(), PartialError> {
+    let of_source = |(i, s): (usize, &Source)| s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>();
+    let mut groups: Vec<(u32, usize, usize)> = sources.iter().enumerate().flat_map(of_source).collect();
+    // a rank stands in one partial, so its row groups keep their order
+    groups.sort_unstable();
+    let write = |rows: RecordBatch| {
+        let path = format!("the table `{}`", spec.name);
+        sink.rows(vec![Batch { spec, rows }]).map_err(|source| PartialError::Write { path, source })
+    };
+    if groups.is_empty() {
+        return write(RecordBatch::new_empty(spec.schema()));
+    }
+    for (rank, i, group) in groups {
+        let Some(source) = sources.get(i) else { continue };
+        let batch = contained(|| row_group(spec, source, group, rank));
+        write(batch.map_err(|d| damaged(source.partial.clone(), source.name.clone(), d))?)?;
+    }
+    Ok(())
+}
+
+fn row_group(spec: &TableSpec, source: &Source, group: usize, rank: u32) -> Result<RecordBatch, Damage> {
+    let file = File::open(&source.path).map_err(|e| Damage::new("a file", e))?;
+    let count = source.metadata.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
+    let count = usize::try_from(count).map_err(|e| Damage::new("a number of rows", e))?;
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, source.metadata.clone())
+        .with_row_groups(vec![group])
+        .with_batch_size(count.max(1))
+        .build()?;
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    let [batch] = batches.as_slice() else {
+        return Err(Damage::new(format!("{count} rows at once"), format!("{} batches", batches.len())));
+    };
+    let ranks = batch.column_by_name("rank").and_then(|a| a.as_primitive_opt::<UInt32Type>());
+    if batch.num_rows() != count || ranks.is_none_or(|r| r.values().iter().any(|v| *v != rank)) {
+        return Err(Damage::new(format!("{count} rows of rank {rank}"), "others"));
+    }
+    // checks types and nulls against the declaration
+    Ok(RecordBatch::try_new(spec.schema(), batch.columns().to_vec())?)
+}

@@ -1,0 +1,38 @@
+//! What mapping leaves as tables, and back: files, ranks, partials of the analyses, parts of the joined job.
+
+mod read;
+mod write;
+
+pub use read::{Fate, Seen, State, state};
+pub use write::shelves;
+
+use super::tables::TABLES;
+use crate::analysis::across::PART_TABLES;
+use crate::analysis::api::Compat;
+use crate::analysis::inventory;
+use crate::analysis::registry::ANALYSES;
+use crate::model::meta::{RankSource, TimeEra};
+use crate::model::schema::TableSpec;
+
+const INVENTORY: &str = "inventory";
+const PART: &str = "part";
+const SET: &str = "set";
+
+const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
+const SOURCES: [RankSource; 3] = [RankSource::File, RankSource::Name, RankSource::Position];
+
+/// The table of this name of an analysis, the inventory, a part or the set.
+pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {
+    let among = |list: &'static [&'static TableSpec]| list.iter().copied().find(|s| s.name == table);
+    match of {
+        INVENTORY => Some((INVENTORY, among(inventory::TABLES)?)),
+        PART => Some((PART, among(PART_TABLES)?)),
+        SET => Some((SET, among(TABLES)?)),
+        stem => {
+            let a = ANALYSES.iter().find(|a| a.stem() == stem)?;
+            let others = [Compat::Hta, Compat::TraceLens].map(|c| a.compat_tables(c));
+            let found = among(a.tables()).or_else(|| among(a.kept_tables()));
+            Some((a.stem(), found.or_else(|| others.into_iter().find_map(among))?))
+        }
+    }
+}
