@@ -10,9 +10,8 @@ use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::RowSink;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::statistics::Statistics;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -83,18 +82,22 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
             return Err(Damage::new("as many rows as the file has room for", "more"));
         }
         let at = spec.columns.iter().position(|c| c.name == "rank");
-        let ranks = groups.iter().map(|g| rank(g, at)).collect::<Option<Vec<_>>>();
-        let ranks = ranks.ok_or_else(|| Damage::new("row groups of one rank each", "others"))?;
+        let at = at.ok_or_else(|| Damage::new("a column `rank`", "none"))?;
+        let groups = (0..groups.len()).map(|g| first_rank(&file, &metadata, g, at));
+        let ranks = groups.collect::<Result<Vec<_>, _>>()?;
         Ok((spec, Source { partial: p.shown(), name: name.to_string(), path, metadata, ranks }))
     })
 }
 
-/// The one rank of a row group.
-fn rank(group: &RowGroupMetaData, column: Option<usize>) -> Option<u32> {
-    match group.columns().get(column?)?.statistics()? {
-        Statistics::Int32(s) if s.min_opt() == s.max_opt() => s.min_opt().map(|v| v.cast_unsigned()),
-        _ => None,
-    }
+/// The rank of a row group's first row: of all of them, as is checked when it is read.
+fn first_rank(file: &File, metadata: &ArrowReaderMetadata, group: usize, column: usize) -> Result<u32, Damage> {
+    let file = file.try_clone().map_err(|e| Damage::new("a file", e))?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
+    let only = ProjectionMask::leaves(builder.parquet_schema(), [column]);
+    let mut reader = builder.with_row_groups(vec![group]).with_projection(only).with_limit(1).build()?;
+    let first = reader.next().transpose()?;
+    let rank = first.as_ref().and_then(|b| b.columns().first()?.as_primitive_opt::<UInt32Type>()?.iter().next()?);
+    rank.ok_or_else(|| Damage::new("row groups with a rank", "one without"))
 }
 
 fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Result<(), PartialError> {

@@ -29,6 +29,7 @@ table! {
         base_ns: Option<i64>, "ns", "base time that was added";
         world_size: Option<u32>, "ranks", "world size";
         unpacked_bytes: u64, "bytes", "size of the JSON text";
+        defect_count: u32, "", "rows of `set_health`";
         has_part: bool, "", "an analysis of the run compares ranks";
     }
 }

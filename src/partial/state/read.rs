@@ -64,6 +64,7 @@ pub struct State {
 /// The first cell that cannot be.
 pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
     let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
+    let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
     let list = tables.rest(MappedRanks::SPEC)?;
     let cells = Cells(&list);
     let (rank, file) = (cells.u32s("rank")?, cells.texts("file")?);
@@ -71,8 +72,12 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
     let era = cells.named("time_era", |t| ERAS.into_iter().find(|e| e.name() == t))?;
     let (base, world) = (cells.opt_i64s("base_ns")?, cells.opt_u32s("world_size")?);
     let (unpacked, has_part) = (cells.u64s("unpacked_bytes")?, cells.flags("has_part")?);
+    let defects = cells.u32s("defect_count")?;
     if let Some(i) = rank.windows(2).position(|w| w[0] >= w[1]) {
         return Err(cells.flaw(i + 1, "rank", format!("a rank above {}", rank[i]), rank[i + 1]));
+    }
+    if let Some(i) = (0..rank.len()).find(|&i| of_rows.get(i) != Some(&rank[i])) {
+        return Err(cells.flaw(i, RANK_COLUMN, rank[i], "another rank"));
     }
     let mut ranks = Vec::new();
     for (i, &rank) in rank.iter().enumerate() {
@@ -86,7 +91,7 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
             partials: partials.collect(),
             inventory,
             part: if has_part[i] { Some(part(rank, &of_part)?) } else { None },
-            health: tables.health(rank)?,
+            health: tables.health(rank, defects[i] as usize)?,
             era: era[i],
             base: base[i],
             world: world[i],
@@ -259,8 +264,8 @@ impl Tables {
         Ok(out)
     }
 
-    fn health(&mut self, rank: u32) -> Result<Health, Flaw> {
-        let list = self.of_set(Tallies::SPEC, rank)?;
+    fn health(&mut self, rank: u32, count: usize) -> Result<Health, Flaw> {
+        let list = self.take(SET, Tallies::SPEC, rank, count)?;
         let cells = Cells(&list);
         let counter = cells.named("counter", |t| COUNTERS.iter().find(|c| c.name == t).map(|c| c.id))?;
         let (count, first_byte) = (cells.u64s("count")?, cells.opt_u64s("first_byte")?);

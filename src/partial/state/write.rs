@@ -81,6 +81,7 @@ fn rank(d: &Done) -> Batch {
         base_ns: d.base,
         world_size: d.world,
         unpacked_bytes: d.unpacked,
+        defect_count: d.health.iter().count() as u32,
         has_part: d.part.is_some(),
     });
     table.finish()
