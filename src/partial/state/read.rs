@@ -5,7 +5,7 @@ use crate::analysis::across::Part;
 use crate::analysis::api::Partial;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
-use crate::model::cells::{Cells, Flaw};
+use crate::model::checked::{Cells, Flaw};
 use crate::model::health::{COUNTERS, Health};
 use crate::model::schema::{Batch, TableSpec};
 use crate::partial::constant::constant;

@@ -4,7 +4,7 @@ use super::tables::*;
 use super::{Lane, Part, PartStep, PartWindow, orders};
 use crate::analysis::across::hta_rows::{HtaRow, HtaRows};
 use crate::analysis::across::local::{Entry, Local, Origin, Use};
-use crate::model::cells::{Cells, Flaw};
+use crate::model::checked::{Cells, Flaw};
 use crate::model::collective::{Call, Edge, Kind, LocalGroup, RankCalls};
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::StepRule;
