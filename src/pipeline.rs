@@ -3,6 +3,9 @@
 //! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
 //! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
 
+mod flight;
+mod order;
+
 use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
@@ -13,13 +16,15 @@ use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
 use crate::read::discover::assign_ranks;
 use crate::read::kineto::event::LoadOptions;
-use crate::read::load::{Loaded, Spread, load};
+use crate::read::load::{Loaded, Spread, load, load_within};
 use crate::read::peek::peek;
+use crate::read::room::{MemoryLimit, Room, estimate};
 use crate::read::source::{ByteCount, Input};
+use flight::Flight;
+use order::InOrder;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Mutex;
 
 /// Takes what is too large to keep.
 pub trait RowSink: Sync {
@@ -67,6 +72,14 @@ pub struct Request<'a> {
 pub struct Refused {
     pub input: Input,
     pub error: ReadError,
+}
+
+impl Done {
+    /// Memory of what is kept, bytes: as long as the run goes on, and once more when all ranks are joined.
+    fn kept_bytes(&self) -> u64 {
+        let tables = self.partials.iter().chain([&self.inventory]).flat_map(|p| &p.tables);
+        RANK_KEPT_BYTES + 2 * tables.map(|b| b.rows.get_array_memory_size() as u64).sum::<u64>()
+    }
 }
 
 /// What a run found.
@@ -253,10 +266,12 @@ fn attempt(
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
+    let memory = request.load.memory.map(|m| for_ranks(m, tasks.len())).transpose()?;
     // two names or positions with one rank: settle before anything is written, by reading their claims
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
+        let options = LoadOptions { memory, ..LoadOptions::default() };
         for task in pair.iter().filter(|j| j.source != RankSource::File) {
-            let full = load(&request.inputs[task.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+            let full = load(&request.inputs[task.input], options, Spread::Inline, &ByteCount::default());
             if let Some(rank) = full.ok().and_then(|l| l.meta.rank)
                 && rank != task.rank
             {
@@ -271,17 +286,15 @@ fn attempt(
     let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
-    let results: Vec<Result<Done, Failure>> = tasks
-        .par_iter()
-        .enumerate()
-        .with_max_len(1)
-        .map(|(i, task)| {
-            let result = one(request, task, tasks.len() > 1, spread, &count, sink, &|rows| order.take(i, rows));
-            order.end(i);
-            progress.rank_done();
-            result
-        })
-        .collect();
+    let needs = match memory {
+        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input].path)).collect(),
+        None => vec![0; tasks.len()],
+    };
+    let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
+    let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
+        let reading = How { has_peers: tasks.len() > 1, spread, count: &count, room };
+        one(request, &tasks[i], &reading, sink, &|rows| order.take(i, rows))
+    });
     progress.finish();
     if let Some(source) = order.error() {
         return Err(RunError::Write { what: "the tables".to_string(), source });
@@ -318,7 +331,29 @@ pub fn again(error: &ReadError) -> ReadError {
         ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
         ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
+        ReadError::TooLarge { file, needs, limit } => {
+            ReadError::TooLarge { file: file.clone(), needs: *needs, limit: *limit }
+        }
     }
+}
+
+/// What hta takes itself: its program, threads, the tables that are being written.
+const OWN_BYTES: u64 = 64 << 20;
+
+/// What is kept of a rank that is done.
+const RANK_KEPT_BYTES: u64 = 64 << 10;
+
+/// The smallest bound for the ranks in flight.
+const SMALLEST_ROOM: u64 = 16 << 20;
+
+/// What a limit leaves for the ranks in flight.
+fn for_ranks(limit: MemoryLimit, ranks: usize) -> Result<MemoryLimit, SetError> {
+    let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64;
+    let left = limit.bytes.saturating_sub(own);
+    if left < SMALLEST_ROOM && limit.given {
+        return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own + SMALLEST_ROOM });
+    }
+    Ok(MemoryLimit { bytes: left.max(SMALLEST_ROOM), ..limit })
 }
 
 enum Failure {
@@ -328,17 +363,25 @@ enum Failure {
     Claims(u32),
 }
 
+/// How one rank is read and mapped.
+struct How<'a> {
+    has_peers: bool,
+    spread: Spread,
+    count: &'a ByteCount,
+    room: &'a dyn Room,
+}
+
 fn one(
     request: &Request,
     task: &Task,
-    has_peers: bool,
-    spread: Spread,
-    count: &ByteCount,
+    how: &How,
     sink: &dyn RowSink,
     give: &dyn Fn(Vec<Batch>),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
-    let Loaded { columns, meta, unpacked_bytes } = load(input, request.load, spread, count).map_err(Failure::Read)?;
+    let has_peers = how.has_peers;
+    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
+    let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
     let mut source = task.source;
     if let Some(rank) = meta.rank {
         if rank != task.rank {
@@ -351,7 +394,9 @@ fn one(
     sink.trace(&trace).map_err(Failure::Write)?;
     let take = |mapped: Mapped| {
         give(mapped.rows);
-        mapped.partial
+        let mut partial = mapped.partial;
+        partial.tables.iter_mut().for_each(Batch::shrink);
+        partial
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
@@ -369,65 +414,6 @@ fn one(
         world: trace.meta.world_size,
         unpacked: unpacked_bytes,
     })
-}
-
-/// Hands rows on in order of rank: at once for the rank whose turn it is, so that they are not kept.
-struct InOrder<'a> {
-    sink: &'a dyn RowSink,
-    state: Mutex<Turn>,
-}
-
-#[derive(Default)]
-struct Turn {
-    /// Whose turn it is.
-    next: usize,
-    waiting: BTreeMap<usize, Vec<Batch>>,
-    ended: BTreeSet<usize>,
-    error: Option<io::Error>,
-}
-
-impl<'a> InOrder<'a> {
-    fn new(sink: &'a dyn RowSink) -> Self {
-        Self { sink, state: Mutex::default() }
-    }
-
-    /// Rows of the rank at a position.
-    fn take(&self, index: usize, rows: Vec<Batch>) {
-        // a thread that panicked while holding the lock has ended the run anyway
-        let Ok(mut turn) = self.state.lock() else { return };
-        if turn.next == index {
-            turn.give(rows, self.sink);
-        } else if !rows.is_empty() {
-            turn.waiting.entry(index).or_default().extend(rows);
-        }
-    }
-
-    /// The rank at a position has no more.
-    fn end(&self, index: usize) {
-        let Ok(mut turn) = self.state.lock() else { return };
-        turn.ended.insert(index);
-        loop {
-            let now = turn.next;
-            if !turn.ended.remove(&now) {
-                return;
-            }
-            turn.next = now + 1;
-            let rows = turn.waiting.remove(&(now + 1)).unwrap_or_default();
-            turn.give(rows, self.sink);
-        }
-    }
-
-    fn error(self) -> Option<io::Error> {
-        self.state.into_inner().ok()?.error
-    }
-}
-
-impl Turn {
-    fn give(&mut self, rows: Vec<Batch>, sink: &dyn RowSink) {
-        if self.error.is_none() && !rows.is_empty() {
-            self.error = sink.rows(rows).err();
-        }
-    }
 }
 
 fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {

@@ -4,8 +4,8 @@
 //! what `hta explain` prints and what tests hold the output against.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringDictionaryBuilder,
-    UInt32Builder, UInt64Builder,
+    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, RecordBatchOptions,
+    StringDictionaryBuilder, UInt32Builder, UInt64Builder,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use std::collections::HashMap;
@@ -135,6 +135,17 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Gives back what was set aside for rows that did not come: most of the memory of a small table.
+    pub fn shrink(&mut self) {
+        let (schema, mut columns, rows) = self.rows.clone().into_parts();
+        self.rows = RecordBatch::new_empty(SchemaRef::clone(&schema));
+        columns.iter_mut().for_each(|c| c.shrink_to_fit());
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        if let Ok(shrunk) = RecordBatch::try_new_with_options(schema, columns, &options) {
+            self.rows = shrunk;
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.rows.num_rows()
     }

@@ -2,6 +2,7 @@
 //! leaves no half result.
 
 use super::parquet::Tables;
+use super::unfinished::UnfinishedFolder;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::RowSink;
@@ -16,7 +17,7 @@ const OURS: [&str; 5] = ["report.txt", "report.html", "summary.json", "tables", 
 /// A result folder that is being written.
 pub struct Folder {
     target: PathBuf,
-    work: PathBuf,
+    work: UnfinishedFolder,
     tables: Mutex<Tables>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
@@ -52,15 +53,11 @@ impl Folder {
                 }
             }
         }
-        let mut name = target.file_name().map_or_else(|| "hta-out".into(), std::ffi::OsStr::to_os_string);
-        name.push(format!(".tmp-{}", std::process::id()));
-        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let work = parent.join(name);
-        fs::create_dir_all(&work).map_err(io)?;
+        let work = UnfinishedFolder::create(target, &OURS).map_err(io)?;
         if events.is_some() {
-            fs::create_dir_all(work.join("events")).map_err(io)?;
+            fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
-        let tables = Mutex::new(Tables::create(&work.join("tables")).map_err(io)?);
+        let tables = Mutex::new(Tables::create(&work.path().join("tables")).map_err(io)?);
         Ok(Self { target: target.to_path_buf(), work, tables, events })
     }
 
@@ -85,7 +82,7 @@ impl Folder {
     /// # Errors
     /// When it cannot be written.
     pub fn text(&self, name: &str, text: &str) -> io::Result<()> {
-        fs::write(self.work.join(name), text)
+        fs::write(self.work.path().join(name), text)
     }
 
     fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
@@ -96,27 +93,10 @@ impl Folder {
     ///
     /// # Errors
     /// When the last bytes cannot be written or the folder cannot be moved.
-    pub fn finish(mut self) -> io::Result<()> {
-        let empty = Mutex::new(Tables::create(&self.work.join("tables"))?);
-        let tables = std::mem::replace(&mut self.tables, empty);
-        tables.into_inner().map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
-        if self.target.is_dir() {
-            // moved away first, so that there is no moment with half of each
-            let old = self.work.with_extension(format!("old-{}", std::process::id()));
-            fs::rename(&self.target, &old)?;
-            fs::rename(&self.work, &self.target)?;
-            fs::remove_dir_all(&old)?;
-        } else {
-            fs::rename(&self.work, &self.target)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // after `finish` there is nothing left at this place
-        let _ = fs::remove_dir_all(&self.work);
+    pub fn finish(self) -> io::Result<()> {
+        let tables = self.tables.into_inner();
+        tables.map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
+        self.work.place(&self.target)
     }
 }
 
@@ -129,7 +109,7 @@ impl RowSink for Folder {
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {
         match self.events {
             Some(rest) => {
-                let path = self.work.join("events").join(format!("rank={:05}.parquet", trace.rank));
+                let path = self.work.path().join("events").join(format!("rank={:05}.parquet", trace.rank));
                 super::events::write(&path, trace, rest)
             }
             None => Ok(()),
@@ -138,11 +118,11 @@ impl RowSink for Folder {
 
     fn void(&self) -> io::Result<()> {
         let mut tables = self.lock()?;
-        fs::remove_dir_all(self.work.join("tables"))?;
-        *tables = Tables::create(&self.work.join("tables"))?;
+        fs::remove_dir_all(self.work.path().join("tables"))?;
+        *tables = Tables::create(&self.work.path().join("tables"))?;
         if self.events.is_some() {
-            fs::remove_dir_all(self.work.join("events"))?;
-            fs::create_dir_all(self.work.join("events"))?;
+            fs::remove_dir_all(self.work.path().join("events"))?;
+            fs::create_dir_all(self.work.path().join("events"))?;
         }
         Ok(())
     }

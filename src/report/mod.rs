@@ -7,3 +7,4 @@ pub mod json;
 pub mod overlay;
 pub mod parquet;
 pub mod text;
+pub mod unfinished;

@@ -13,6 +13,7 @@ mod cupti;
 mod damage;
 mod determinism;
 mod diff;
+mod faults;
 mod folders;
 mod invariants;
 mod known_answers;

@@ -12,6 +12,7 @@ use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
 use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
 use crate::read::copy::copier::{Accepted, Copier};
+use crate::read::room::MemoryLimit;
 use std::sync::LazyLock;
 
 /// What of a file is loaded.
@@ -28,6 +29,8 @@ pub struct LoadOptions {
     pub device_only: bool,
     /// How fractions of times are read.
     pub fraction: Fraction,
+    /// Memory of all that is loaded at once.
+    pub memory: Option<MemoryLimit>,
 }
 
 /// How much an event may deviate from JSON.

@@ -1,0 +1,67 @@
+//! Runs that are killed or interrupted: the result is the old one, the new one or absent, and the next run works.
+
+use super::{hta, names, result, sample};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+fn start(out: &Path) -> Child {
+    let mut command = hta(&["analyze", "--threads", "2", "--out"]);
+    command.arg(out).arg(sample()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("the binary runs")
+}
+
+#[test]
+fn a_run_killed_at_any_moment_leaves_no_half_result_and_the_next_one_works() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let out = dir.path().join("out");
+    let begun = Instant::now();
+    assert!(start(&out).wait().expect("it ends").success());
+    let took = begun.elapsed();
+    let whole = result(&out);
+    let mut killed = 0;
+    for i in 0..24u32 {
+        // every other time there is an earlier result
+        if i % 2 == 0 {
+            let _ = std::fs::remove_dir_all(&out);
+        }
+        let mut run = start(&out);
+        std::thread::sleep(took * i / 20);
+        let _ = run.kill();
+        killed += u32::from(!run.wait().expect("it ends").success());
+        if out.exists() {
+            assert!(result(&out) == whole, "a half result after {i}/20 of a run");
+        } else {
+            assert_eq!(i % 2, 0, "an earlier result is gone after {i}/20 of a run");
+        }
+    }
+    assert!(killed > 5, "only {killed} runs were killed in time");
+    assert!(start(&out).wait().expect("it ends").success());
+    assert!(result(&out) == whole);
+    assert_eq!(names(dir.path()), ["out"], "what killed runs left is cleared");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_exits_with_130_and_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let out = dir.path().join("out");
+    let mut interrupted = 0;
+    for signal in ["-INT", "-TERM", "-INT", "-INT"] {
+        let mut run = start(&out);
+        // once it has begun to write
+        let begun = Instant::now();
+        while names(dir.path()).is_empty() && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let told = std::process::Command::new("kill").args([signal, &run.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        let code = run.wait().expect("it ends").code();
+        if code == Some(130) {
+            interrupted += 1;
+            assert!(names(dir.path()).iter().all(|n| n == "out"), "{:?}", names(dir.path()));
+        }
+        let _ = std::fs::remove_dir_all(&out);
+    }
+    assert!(interrupted >= 3, "{interrupted} of 4 were interrupted");
+}
