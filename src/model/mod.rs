@@ -10,6 +10,7 @@ pub mod health;
 pub mod interval;
 pub mod launch;
 pub mod meta;
+pub mod packed;
 pub mod rank_trace;
 pub mod rules;
 pub mod schema;

@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// One column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,18 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// The Arrow schema, with units and meanings as metadata.
+    /// The Arrow schema, with units and meanings as metadata. Made once: a job has many batches of each table, and the
+    /// notes weigh more than the rows of most.
     pub fn schema(&self) -> SchemaRef {
+        type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;
+        static MADE: OnceLock<Made> = OnceLock::new();
+        // a name can stand for two tables (of two tools), never with the same columns
+        let key = (self.name, self.columns.as_ptr() as usize);
+        let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        SchemaRef::clone(made.entry(key).or_insert_with(|| self.new_schema()))
+    }
+
+    fn new_schema(&self) -> SchemaRef {
         let field = |c: &ColumnSpec| {
             let ty = match c.kind {
                 "u32" => DataType::UInt32,
@@ -81,7 +91,7 @@ macro_rules! number_cell {
             type Builder = $builder;
             const KIND: &'static str = $kind;
             fn push(builder: &mut $builder, value: $ty) { builder.append_value(value); }
-            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+            fn finish(mut builder: $builder) -> ArrayRef { shrunk(builder.finish()) }
         }
         impl Cell for Option<$ty> {
             type In<'a> = Option<$ty>;
@@ -89,9 +99,16 @@ macro_rules! number_cell {
             const KIND: &'static str = $kind;
             const NULLABLE: bool = true;
             fn push(builder: &mut $builder, value: Option<$ty>) { builder.append_option(value); }
-            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+            fn finish(mut builder: $builder) -> ArrayRef { shrunk(builder.finish()) }
         }
     )+};
+}
+
+/// A column in no more memory than its rows take: a builder starts with room for a thousand, and most tables of a rank
+/// have a few.
+fn shrunk(mut array: impl Array + 'static) -> ArrayRef {
+    array.shrink_to_fit();
+    Arc::new(array)
 }
 
 number_cell! {
@@ -110,7 +127,7 @@ impl Cell for Text {
         builder.append_value(value);
     }
     fn finish(mut builder: Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        shrunk(builder.finish())
     }
 }
 
@@ -123,7 +140,7 @@ impl Cell for Option<Text> {
         builder.append_option(value);
     }
     fn finish(mut builder: Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        shrunk(builder.finish())
     }
 }
 

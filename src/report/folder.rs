@@ -1,12 +1,14 @@
 //! The output folder: written beside its place and moved there when complete, so that a killed run
 //! leaves no half result.
 
+use super::json::{self, Answers};
 use super::parquet::Tables;
+use crate::analysis::api::{Analysis, Output};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
-use crate::pipeline::RowSink;
-use std::fs;
-use std::io;
+use crate::pipeline::{Outcome, RowSink};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -18,6 +20,7 @@ pub struct Folder {
     target: PathBuf,
     work: PathBuf,
     tables: Mutex<Tables>,
+    answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
 }
@@ -61,7 +64,8 @@ impl Folder {
             fs::create_dir_all(work.join("events")).map_err(io)?;
         }
         let tables = Mutex::new(Tables::create(&work.join("tables")).map_err(io)?);
-        Ok(Self { target: target.to_path_buf(), work, tables, events })
+        let answers = Mutex::new(Answers::create_in(&work).map_err(io)?);
+        Ok(Self { target: target.to_path_buf(), work, tables, answers, events })
     }
 
     /// Makes sure that a table exists.
@@ -80,6 +84,17 @@ impl Folder {
         self.lock()?.append(batch)
     }
 
+    /// Writes `summary.json`, around what the analyses answered.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(self.work.join("summary.json"))?);
+        let mut answers = self.answers.lock().map_err(|_| failed())?;
+        json::summary(&mut out, outcome, |out| answers.copy_to(out))?;
+        out.flush()
+    }
+
     /// Writes a text file of the result.
     ///
     /// # Errors
@@ -89,7 +104,7 @@ impl Folder {
     }
 
     fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
-        self.tables.lock().map_err(|_| io::Error::other("another thread failed while writing tables"))
+        self.tables.lock().map_err(|_| failed())
     }
 
     /// Closes all files and moves the result to its place.
@@ -99,7 +114,7 @@ impl Folder {
     pub fn finish(mut self) -> io::Result<()> {
         let empty = Mutex::new(Tables::create(&self.work.join("tables"))?);
         let tables = std::mem::replace(&mut self.tables, empty);
-        tables.into_inner().map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
+        tables.into_inner().map_err(|_| failed())?.finish()?;
         if self.target.is_dir() {
             // moved away first, so that there is no moment with half of each
             let old = self.work.with_extension(format!("old-{}", std::process::id()));
@@ -111,6 +126,10 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("another thread failed while writing tables")
 }
 
 impl Drop for Folder {
@@ -134,6 +153,12 @@ impl RowSink for Folder {
             }
             None => Ok(()),
         }
+    }
+
+    fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        let tables = std::mem::take(&mut output.tables);
+        self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
+        self.rows(tables)
     }
 
     fn void(&self) -> io::Result<()> {

@@ -1,8 +1,11 @@
-//! Parquet writing: one file per table, one row group per rank.
+//! Parquet writing: one file per table, a row group for each large rank or for several small ones.
+//!
+//! A file keeps a few hundred bytes in memory for each column of each row group until it is closed. With a row group for
+//! each rank that would be most of what a rank of a large job takes, and most of the file, so ranks with few rows share one.
 
 use crate::model::schema::{Batch, TableSpec};
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
@@ -61,13 +64,22 @@ impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&mut self, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
+        self.write_pieces(|i| vec![column(i)])
+    }
+
+    /// As [`RowGroups::write`], from columns that are in pieces.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_pieces(&mut self, mut pieces: impl FnMut(usize) -> Vec<ArrayRef>) -> io::Result<()> {
         let writers = self.factory.create_column_writers(self.groups).map_err(io::Error::other)?;
         let mut group = self.file.next_row_group().map_err(io::Error::other)?;
         // no column is nested, so each has exactly one leaf
         for (i, mut writer) in writers.into_iter().enumerate() {
-            let array = column(i);
-            for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
-                writer.write(&leaf).map_err(io::Error::other)?;
+            for array in pieces(i) {
+                for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
+                    writer.write(&leaf).map_err(io::Error::other)?;
+                }
             }
             writer.close().and_then(|chunk| chunk.append_to_row_group(&mut group)).map_err(io::Error::other)?;
         }
@@ -96,10 +108,57 @@ pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]
     file.finish()
 }
 
+/// Weight of the rows from which a row group is written.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// What a column of a batch weighs besides its values.
+const COLUMN_BYTES: usize = 256;
+
+/// One table that grows rank by rank.
+struct Growing {
+    file: RowGroups<File>,
+    /// Batches of the next row group. Each is all that a rank has for the table, so that no rank is divided.
+    held: Vec<Batch>,
+    held_bytes: usize,
+}
+
+impl Growing {
+    fn push(&mut self, batch: &Batch) -> io::Result<()> {
+        let of_column = |c: &ArrayRef| COLUMN_BYTES + bytes_of_rows(c.data_type(), c.len());
+        self.held_bytes += batch.rows.columns().iter().map(of_column).sum::<usize>();
+        self.held.push(batch.clone());
+        if self.held_bytes >= GROUP_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.held_bytes = 0;
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return Ok(());
+        }
+        self.file.write_pieces(|i| held.iter().map(|b| ArrayRef::clone(b.rows.column(i))).collect())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.finish()
+    }
+}
+
+/// What rows weigh in a row group. By type, not by what a buffer happens to hold, so that the same rows make the same
+/// groups wherever they come from.
+fn bytes_of_rows(kind: &DataType, rows: usize) -> usize {
+    match kind {
+        DataType::Boolean => rows / 8,
+        DataType::Dictionary(_, _) | DataType::UInt32 => rows * 4,
+        _ => rows * 8,
+    }
+}
+
 /// A folder of tables that grow rank by rank.
 pub struct Tables {
     folder: PathBuf,
-    open: BTreeMap<&'static str, RowGroups<File>>,
+    open: BTreeMap<&'static str, Growing>,
 }
 
 impl Tables {
@@ -110,16 +169,13 @@ impl Tables {
         Ok(Self { folder: folder.to_path_buf(), open: BTreeMap::new() })
     }
 
-    /// Appends rows as a row group of their own.
+    /// Appends rows. A rank is never divided between row groups.
     ///
     /// # Errors
     /// When they cannot be written.
     pub fn append(&mut self, batch: &Batch) -> io::Result<()> {
-        let file = self.file(batch.spec)?;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        file.write(|i| ArrayRef::clone(batch.rows.column(i)))
+        let table = self.table(batch.spec)?;
+        if batch.is_empty() { Ok(()) } else { table.push(batch) }
     }
 
     /// Makes sure that a table exists, with its schema, also without rows.
@@ -127,15 +183,16 @@ impl Tables {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&mut self, spec: &'static TableSpec) -> io::Result<()> {
-        self.file(spec).map(|_| ())
+        self.table(spec).map(|_| ())
     }
 
-    fn file(&mut self, spec: &'static TableSpec) -> io::Result<&mut RowGroups<File>> {
+    fn table(&mut self, spec: &'static TableSpec) -> io::Result<&mut Growing> {
         match self.open.entry(spec.name) {
             Entry::Occupied(open) => Ok(open.into_mut()),
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
-                Ok(slot.insert(RowGroups::new(file, spec.schema(), Packing::Light)?))
+                let file = RowGroups::new(file, spec.schema(), Packing::Light)?;
+                Ok(slot.insert(Growing { file, held: Vec::new(), held_bytes: 0 }))
             }
         }
     }
@@ -145,6 +202,6 @@ impl Tables {
     /// # Errors
     /// When the last bytes cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        self.open.into_values().try_for_each(RowGroups::finish)
+        self.open.into_values().try_for_each(Growing::finish)
     }
 }
