@@ -48,7 +48,7 @@ pub fn summary<W: Write>(
     // fields in alphabetical order, as everywhere in the file
     out.write_all(b"{\n  \"analyses\": ")?;
     answers(out)?;
-    field(out, "findings", &findings(outcome))?;
+    field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
     field(out, "health", &Streamed::new(set.chain(health)))?;
     field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
     field(out, "ranks", &Rows(&ranks))?;

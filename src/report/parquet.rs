@@ -4,7 +4,8 @@
 //! each rank that would be most of what a rank of a large job takes, and most of the file, so ranks with few rows share one.
 
 use crate::model::schema::{Batch, TableSpec};
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
@@ -64,22 +65,13 @@ impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&mut self, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
-        self.write_pieces(|i| vec![column(i)])
-    }
-
-    /// As [`RowGroups::write`], from columns that are in pieces.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write_pieces(&mut self, mut pieces: impl FnMut(usize) -> Vec<ArrayRef>) -> io::Result<()> {
         let writers = self.factory.create_column_writers(self.groups).map_err(io::Error::other)?;
         let mut group = self.file.next_row_group().map_err(io::Error::other)?;
         // no column is nested, so each has exactly one leaf
         for (i, mut writer) in writers.into_iter().enumerate() {
-            for array in pieces(i) {
-                for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
-                    writer.write(&leaf).map_err(io::Error::other)?;
-                }
+            let array = column(i);
+            for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
+                writer.write(&leaf).map_err(io::Error::other)?;
             }
             writer.close().and_then(|chunk| chunk.append_to_row_group(&mut group)).map_err(io::Error::other)?;
         }
@@ -108,8 +100,11 @@ pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]
     file.finish()
 }
 
-/// Weight of the rows from which a row group is written.
+/// Weight of the rows from which a row group is written, at first.
 const GROUP_BYTES: usize = 256 << 10;
+
+/// Groups get larger as the table does, so that their number grows with its logarithm: each is this part of it.
+const GROUP_PART: usize = 128;
 
 /// What a column of a batch weighs besides its values.
 const COLUMN_BYTES: usize = 256;
@@ -120,6 +115,7 @@ struct Growing {
     /// Batches of the next row group. Each is all that a rank has for the table, so that no rank is divided.
     held: Vec<Batch>,
     held_bytes: usize,
+    written_bytes: usize,
 }
 
 impl Growing {
@@ -127,16 +123,21 @@ impl Growing {
         let of_column = |c: &ArrayRef| COLUMN_BYTES + bytes_of_rows(c.data_type(), c.len());
         self.held_bytes += batch.rows.columns().iter().map(of_column).sum::<usize>();
         self.held.push(batch.clone());
-        if self.held_bytes >= GROUP_BYTES { self.flush() } else { Ok(()) }
+        if self.held_bytes >= GROUP_BYTES.max(self.written_bytes / GROUP_PART) { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.held_bytes = 0;
+        self.written_bytes += std::mem::take(&mut self.held_bytes);
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
             return Ok(());
         }
-        self.file.write_pieces(|i| held.iter().map(|b| ArrayRef::clone(b.rows.column(i))).collect())
+        let joined = |i: usize| {
+            let pieces: Vec<&dyn Array> = held.iter().map(|b| &**b.rows.column(i)).collect();
+            // pieces of one column of one table are of one type, and far fewer than a dictionary's keys can tell apart
+            concat(&pieces).expect("batches of one table can be joined")
+        };
+        self.file.write(joined)
     }
 
     fn finish(mut self) -> io::Result<()> {
@@ -192,7 +193,7 @@ impl Tables {
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema(), Packing::Light)?;
-                Ok(slot.insert(Growing { file, held: Vec::new(), held_bytes: 0 }))
+                Ok(slot.insert(Growing { file, held: Vec::new(), held_bytes: 0, written_bytes: 0 }))
             }
         }
     }

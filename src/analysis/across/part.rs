@@ -265,6 +265,7 @@ fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&Call) -> bool) -
     }
     cuts.sort_unstable();
     cuts.dedup();
+    cuts.shrink_to_fit();
     cuts
 }
 
