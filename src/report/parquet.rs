@@ -1,12 +1,11 @@
 //! Parquet writing: one file per table, one row group per rank.
 
+use super::chunk::Encoder;
 use crate::model::schema::{Batch, TableSpec};
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,23 +13,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How a file is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// Small and quick to start: tables of a few rows are most files.
-    Light,
-    /// For events, which are most bytes.
-    Dense,
-}
-
-fn properties(packing: Packing) -> WriterProperties {
-    let compression = match packing {
-        Packing::Light => Compression::SNAPPY,
-        Packing::Dense => Compression::ZSTD(ZstdLevel::default()),
-    };
+fn properties() -> WriterProperties {
     WriterProperties::builder()
-        .set_compression(compression)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
         .set_created_by(format!("hta {}", env!("CARGO_PKG_VERSION")))
         .build()
 }
@@ -41,38 +26,31 @@ fn properties(packing: Packing) -> WriterProperties {
 /// columns that is many times the data. Here each column is made, encoded and dropped before the next.
 pub struct RowGroups<W: io::Write + Send> {
     file: SerializedFileWriter<W>,
-    factory: ArrowRowGroupWriterFactory,
-    schema: SchemaRef,
-    groups: usize,
 }
 
 impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When the file's head cannot be written.
-    pub fn new(out: W, schema: SchemaRef, packing: Packing) -> io::Result<Self> {
-        let writer = ArrowWriter::try_new(out, SchemaRef::clone(&schema), Some(properties(packing)))
-            .map_err(io::Error::other)?;
-        let (file, factory) = writer.into_serialized_writer().map_err(io::Error::other)?;
-        Ok(Self { file, factory, schema, groups: 0 })
+    pub fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
+        // made by this one for the Arrow schema in the file's notes
+        let writer = ArrowWriter::try_new(out, schema, Some(properties())).map_err(io::Error::other)?;
+        let (file, _) = writer.into_serialized_writer().map_err(io::Error::other)?;
+        Ok(Self { file })
     }
 
     /// Writes one row group; `column` makes the array of each position.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&mut self, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
-        let writers = self.factory.create_column_writers(self.groups).map_err(io::Error::other)?;
+    pub fn write(&mut self, encoder: &mut Encoder, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
+        // no column is nested, so each is one leaf
+        let columns = self.file.schema_descr().columns().to_vec();
         let mut group = self.file.next_row_group().map_err(io::Error::other)?;
-        // no column is nested, so each has exactly one leaf
-        for (i, mut writer) in writers.into_iter().enumerate() {
-            let array = column(i);
-            for leaf in compute_leaves(self.schema.field(i), &array).map_err(io::Error::other)? {
-                writer.write(&leaf).map_err(io::Error::other)?;
-            }
-            writer.close().and_then(|chunk| chunk.append_to_row_group(&mut group)).map_err(io::Error::other)?;
+        for (i, leaf) in columns.iter().enumerate() {
+            let (bytes, close) = encoder.column(leaf, &column(i))?;
+            group.append_column(&bytes, close).map_err(io::Error::other)?;
         }
         group.close().map_err(io::Error::other)?;
-        self.groups += 1;
         Ok(())
     }
 
@@ -89,9 +67,10 @@ impl<W: io::Write + Send> RowGroups<W> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    let mut file = RowGroups::new(out, spec.schema(), Packing::Light)?;
+    let mut file = RowGroups::new(out, spec.schema())?;
+    let mut encoder = Encoder::new()?;
     for batch in batches.iter().filter(|b| !b.is_empty()) {
-        file.write(|i| ArrayRef::clone(batch.rows.column(i)))?;
+        file.write(&mut encoder, |i| ArrayRef::clone(batch.rows.column(i)))?;
     }
     file.finish()
 }
@@ -100,6 +79,7 @@ pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]
 pub struct Tables {
     folder: PathBuf,
     open: BTreeMap<&'static str, RowGroups<File>>,
+    encoder: Encoder,
 }
 
 impl Tables {
@@ -107,7 +87,7 @@ impl Tables {
     /// When the folder cannot be made.
     pub fn create(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), open: BTreeMap::new() })
+        Ok(Self { folder: folder.to_path_buf(), open: BTreeMap::new(), encoder: Encoder::new()? })
     }
 
     /// Appends rows as a row group of their own.
@@ -115,11 +95,11 @@ impl Tables {
     /// # Errors
     /// When they cannot be written.
     pub fn append(&mut self, batch: &Batch) -> io::Result<()> {
-        let file = self.file(batch.spec)?;
+        let file = open(&mut self.open, &self.folder, batch.spec)?;
         if batch.is_empty() {
             return Ok(());
         }
-        file.write(|i| ArrayRef::clone(batch.rows.column(i)))
+        file.write(&mut self.encoder, |i| ArrayRef::clone(batch.rows.column(i)))
     }
 
     /// Makes sure that a table exists, with its schema, also without rows.
@@ -127,17 +107,7 @@ impl Tables {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&mut self, spec: &'static TableSpec) -> io::Result<()> {
-        self.file(spec).map(|_| ())
-    }
-
-    fn file(&mut self, spec: &'static TableSpec) -> io::Result<&mut RowGroups<File>> {
-        match self.open.entry(spec.name) {
-            Entry::Occupied(open) => Ok(open.into_mut()),
-            Entry::Vacant(slot) => {
-                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
-                Ok(slot.insert(RowGroups::new(file, spec.schema(), Packing::Light)?))
-            }
-        }
+        open(&mut self.open, &self.folder, spec).map(|_| ())
     }
 
     /// Closes all files.
@@ -146,5 +116,19 @@ impl Tables {
     /// When the last bytes cannot be written.
     pub fn finish(self) -> io::Result<()> {
         self.open.into_values().try_for_each(RowGroups::finish)
+    }
+}
+
+fn open<'a>(
+    files: &'a mut BTreeMap<&'static str, RowGroups<File>>,
+    folder: &Path,
+    spec: &'static TableSpec,
+) -> io::Result<&'a mut RowGroups<File>> {
+    match files.entry(spec.name) {
+        Entry::Occupied(open) => Ok(open.into_mut()),
+        Entry::Vacant(slot) => {
+            let file = File::create(folder.join(format!("{}.parquet", spec.name)))?;
+            Ok(slot.insert(RowGroups::new(file, spec.schema())?))
+        }
     }
 }
