@@ -110,7 +110,7 @@ impl Analysis for Idle {
             None => {}
         }
         let mut tables = Tables::default();
-        let names = HostNames::new(trace);
+        let names = HostNames::of(trace);
         for work in &trace.devices {
             device(trace, work, options, &names, &mut tables);
         }

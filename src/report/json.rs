@@ -3,6 +3,8 @@
 use super::text::findings;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use serde_json::{Map, Value, json};
 
 /// The summary of a run.
@@ -61,20 +63,30 @@ fn is_short(spec: &TableSpec) -> bool {
     !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
-fn cell(batch: &Batch, column: &crate::model::schema::ColumnSpec, row: usize) -> Value {
-    match column.kind {
-        "text" => batch.text(column.name, row).map_or(Value::Null, Value::from),
-        "f64" => batch.float(column.name, row).map_or(Value::Null, Value::from),
-        "bool" => batch.int(column.name, row).map_or(Value::Null, |v| Value::from(v != 0)),
-        "u64" => batch.uint(column.name, row).map_or(Value::Null, Value::from),
-        _ => batch.int(column.name, row).map_or(Value::Null, Value::from),
+/// The cell of a column given by its position: columns stand in the order of the declaration.
+fn cell(batch: &Batch, column: usize, row: usize) -> Value {
+    let array = batch.rows.column(column);
+    if array.is_null(row) {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Int64 => Value::from(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt32 => Value::from(array.as_primitive::<UInt32Type>().value(row)),
+        DataType::UInt64 => Value::from(array.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float64 => Value::from(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Boolean => Value::from(array.as_boolean().value(row)),
+        _ => {
+            let texts = array.as_dictionary_opt::<Int32Type>();
+            let text = texts.and_then(|t| Some(t.values().as_string_opt::<i32>()?.value(t.key(row)?)));
+            text.map_or(Value::Null, Value::from)
+        }
     }
 }
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let record = |row| -> Value {
-        let pairs = batch.spec.columns.iter().map(|c| (c.name.to_string(), cell(batch, c, row)));
+        let pairs = batch.spec.columns.iter().enumerate().map(|(i, c)| (c.name.to_string(), cell(batch, i, row)));
         Value::Object(pairs.collect())
     };
     (0..batch.len()).map(record).collect()
@@ -91,7 +103,8 @@ pub fn csv(spec: &TableSpec, batches: &[&Batch]) -> String {
             let cells: Vec<String> = spec
                 .columns
                 .iter()
-                .map(|c| match cell(batch, c, row) {
+                .enumerate()
+                .map(|(i, _)| match cell(batch, i, row) {
                     Value::Null => String::new(),
                     Value::String(s) => quoted(&s),
                     other => other.to_string(),
