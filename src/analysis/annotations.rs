@@ -233,7 +233,11 @@ impl Devices {
 
 /// Device of each row of a device that has activities.
 fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
-    trace.activities.iter().map(|a| (trace.columns.lane[a.row as usize], a.device)).collect()
+    let mut of_lane = BTreeMap::new();
+    for a in &trace.activities {
+        of_lane.insert(trace.columns.lane[a.row as usize], a.device);
+    }
+    of_lane
 }
 
 /// Device on which a range is drawn: that of the activities in the same row, else the number of the row.

@@ -239,7 +239,7 @@ struct Keys {
 }
 
 /// What one row of `kernels_by_name` stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     work: Work,
     name: StrId,
@@ -253,7 +253,7 @@ struct Key {
 }
 
 /// Who launched an activity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
     Op(StrId),
     Unlinked,
@@ -322,7 +322,7 @@ fn push_names(
 ) {
     let asked = |key| options.settings.has(&BY, key);
     let keys = Keys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
-    let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    let mut groups: HashMap<Key, Vec<u32>> = HashMap::new();
     for &i in activities {
         groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
     }

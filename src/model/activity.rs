@@ -65,7 +65,7 @@ pub fn activities(
 fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let (mut device, mut stream) = (c.args.cursor(Arg::Device), c.args.cursor(Arg::Stream));
     let mut correlation = c.args.cursor(Arg::Correlation);
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(classes.iter().filter(|k| k.is_gpu()).count());
     for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = row as u32;
         if c.ts[row] == base && c.dur[row] == 0 {

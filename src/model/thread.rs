@@ -91,6 +91,8 @@ pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec
         }
     }
     walk.advance(Ns::MAX);
+    // kept as long as the trace
+    walk.out.shrink_to_fit();
     walk.out
 }
 
