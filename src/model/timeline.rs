@@ -131,7 +131,7 @@ const STRIDE: usize = 64;
 impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans make nothing busy.
     pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
-        let (mut starts, mut ends): (Vec<(Ns, Work)>, Vec<(Ns, Work)>) = Default::default();
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for (span, work) in activities {
             if !span.is_empty() {
                 starts.push((span.start, work));
