@@ -198,16 +198,16 @@ mod tests {
     table! {
         /// One row of every kind of column.
         struct Every, EveryRow = "every" by "rank" {
-            rank: u32, "", "";
-            ts_ns: i64, "ns", "";
-            at_ns: Option<i64>, "ns", "";
-            size: Option<u64>, "bytes", "";
-            ratio: f64, "", "";
-            share: Option<f64>, "", "";
-            is_it: bool, "", "";
-            was_it: Option<bool>, "", "";
-            name: Text, "", "";
-            host: Option<Text>, "", "";
+            rank: u32, "", "A cell.";
+            ts_ns: i64, "ns", "A cell.";
+            at_ns: Option<i64>, "ns", "A cell.";
+            size: Option<u64>, "bytes", "A cell.";
+            ratio: f64, "", "A cell.";
+            share: Option<f64>, "", "A cell.";
+            is_it: bool, "", "A cell.";
+            was_it: Option<bool>, "", "A cell.";
+            name: Text, "", "A cell.";
+            host: Option<Text>, "", "A cell.";
         }
     }
 
@@ -250,6 +250,6 @@ mod tests {
         let rows: Vec<Row> =
             (0..4).map(|i| ((7, i, None, None, 0.5), (None, true, None, "gemm".into(), None))).collect();
         let one = batch(&rows);
-        assert!(Packed::new(&[one.clone()]).size() * 10 < one.rows.get_array_memory_size());
+        assert!(Packed::new(std::slice::from_ref(&one)).size() * 10 < one.rows.get_array_memory_size());
     }
 }

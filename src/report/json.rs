@@ -4,8 +4,10 @@
 //! off their batches, and each analysis' answer waits in a file without a name until the rest of the summary is known.
 
 use super::text::findings;
-use crate::model::schema::{Batch, ColumnSpec, TableSpec};
+use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::ser::PrettyFormatter;
 use serde_json::{Value, json};
@@ -154,11 +156,12 @@ struct Rows<'a>(&'a [&'a Batch]);
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut list = to.serialize_seq(None)?;
-        let mut columns: Vec<&ColumnSpec> = self.0.first().map_or(&[][..], |b| b.spec.columns).iter().collect();
-        columns.sort_by_key(|c| c.name);
+        let names: Vec<&str> = self.0.first().map_or(&[][..], |b| b.spec.columns).iter().map(|c| c.name).collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|&i| names[i]);
         for batch in self.0 {
             for row in 0..batch.len() {
-                list.serialize_element(&Row { batch, columns: &columns, row })?;
+                list.serialize_element(&Row { batch, order: &order, row })?;
             }
         }
         list.end()
@@ -167,17 +170,47 @@ impl Serialize for Rows<'_> {
 
 struct Row<'a> {
     batch: &'a Batch,
-    columns: &'a [&'a ColumnSpec],
+    /// Positions of the columns.
+    order: &'a [usize],
     row: usize,
 }
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut object = to.serialize_map(Some(self.columns.len()))?;
-        for c in self.columns {
-            object.serialize_entry(c.name, &cell(self.batch, c, self.row))?;
+        let mut object = to.serialize_map(Some(self.order.len()))?;
+        for &i in self.order {
+            let cell = Cell { batch: self.batch, column: i, row: self.row };
+            object.serialize_entry(self.batch.spec.columns[i].name, &cell)?;
         }
         object.end()
+    }
+}
+
+/// A cell of a column given by its position: columns stand in the order of the declaration.
+struct Cell<'a> {
+    batch: &'a Batch,
+    column: usize,
+    row: usize,
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (array, row) = (self.batch.rows.column(self.column), self.row);
+        if array.is_null(row) {
+            return to.serialize_unit();
+        }
+        match array.data_type() {
+            DataType::Int64 => to.serialize_i64(array.as_primitive::<Int64Type>().value(row)),
+            DataType::UInt32 => to.serialize_u32(array.as_primitive::<UInt32Type>().value(row)),
+            DataType::UInt64 => to.serialize_u64(array.as_primitive::<UInt64Type>().value(row)),
+            DataType::Float64 => to.serialize_f64(array.as_primitive::<Float64Type>().value(row)),
+            DataType::Boolean => to.serialize_bool(array.as_boolean().value(row)),
+            _ => {
+                let texts = array.as_dictionary_opt::<Int32Type>();
+                let text = texts.and_then(|t| Some(t.values().as_string_opt::<i32>()?.value(t.key(row)?)));
+                text.serialize(to)
+            }
+        }
     }
 }
 
@@ -201,20 +234,15 @@ fn is_short(spec: &TableSpec) -> bool {
     !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
-fn cell(batch: &Batch, column: &ColumnSpec, row: usize) -> Value {
-    match column.kind {
-        "text" => batch.text(column.name, row).map_or(Value::Null, Value::from),
-        "f64" => batch.float(column.name, row).map_or(Value::Null, Value::from),
-        "bool" => batch.int(column.name, row).map_or(Value::Null, |v| Value::from(v != 0)),
-        "u64" => batch.uint(column.name, row).map_or(Value::Null, Value::from),
-        _ => batch.int(column.name, row).map_or(Value::Null, Value::from),
-    }
+fn cell(batch: &Batch, column: usize, row: usize) -> Value {
+    // what a cell can hold is always a value
+    serde_json::to_value(Cell { batch, column, row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let record = |row| -> Value {
-        let pairs = batch.spec.columns.iter().map(|c| (c.name.to_string(), cell(batch, c, row)));
+        let pairs = batch.spec.columns.iter().enumerate().map(|(i, c)| (c.name.to_string(), cell(batch, i, row)));
         Value::Object(pairs.collect())
     };
     (0..batch.len()).map(record).collect()
@@ -231,7 +259,8 @@ pub fn csv(spec: &TableSpec, batches: &[&Batch]) -> String {
             let cells: Vec<String> = spec
                 .columns
                 .iter()
-                .map(|c| match cell(batch, c, row) {
+                .enumerate()
+                .map(|(i, _)| match cell(batch, i, row) {
                     Value::Null => String::new(),
                     Value::String(s) => quoted(&s),
                     other => other.to_string(),

@@ -38,3 +38,4 @@ mod shared;
 mod stacks;
 mod stacks_known;
 mod steps;
+mod top_names;

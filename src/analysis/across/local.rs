@@ -323,7 +323,7 @@ fn host_uses(
     out: &mut Vec<Stretch>,
 ) {
     let mut previous = None;
-    for used in hosts.uses(trace, thread, window) {
+    hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
         let key = (Use::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // an event that goes on after one inside it has started once
@@ -331,7 +331,7 @@ fn host_uses(
         let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
         out.push((used.span, key, u32::from(starts)));
         previous = used.row;
-    }
+    });
 }
 
 /// `<built-in method run of Engine object at 0x7f...>` up to the address, which differs from rank to rank.
