@@ -9,6 +9,7 @@ mod order;
 use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
+use crate::analysis::kept::Kept;
 use crate::error::{ReadError, SetError};
 use crate::model::health::{Counter, Health};
 use crate::model::meta::{RankSource, TimeEra};
@@ -39,6 +40,15 @@ pub trait RowSink: Sync {
     /// # Errors
     /// When it cannot be written.
     fn trace(&self, trace: &RankTrace) -> io::Result<()>;
+
+    /// An analysis' answer, as each is made; its tables may be taken, so that those of all analyses are never in memory
+    /// together.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn reduced(&self, _analysis: &dyn Analysis, _output: &mut Output) -> io::Result<()> {
+        Ok(())
+    }
 
     /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
     ///
@@ -77,8 +87,7 @@ pub struct Refused {
 impl Done {
     /// Memory of what is kept, bytes: as long as the run goes on, and once more when all ranks are joined.
     fn kept_bytes(&self) -> u64 {
-        let tables = self.partials.iter().chain([&self.inventory]).flat_map(|p| &p.tables);
-        RANK_KEPT_BYTES + 2 * tables.map(|b| b.rows.get_array_memory_size() as u64).sum::<u64>()
+        RANK_KEPT_BYTES + 2 * self.partials.iter().chain([&self.inventory]).map(Kept::bytes).sum::<u64>()
     }
 }
 
@@ -86,7 +95,7 @@ impl Done {
 pub struct Outcome {
     /// Partials of the inventory (ranks, health, kernel rules), in order of rank.
     pub inventory: Vec<Partial>,
-    /// Per analysis, in the order asked for.
+    /// Per analysis, in the order asked for; without the tables that the sink has taken.
     pub outputs: Vec<(&'static dyn Analysis, Output)>,
     pub refused: Vec<Refused>,
     /// Counters of the set as a whole.
@@ -160,8 +169,8 @@ pub struct Task {
 struct Done {
     rank: u32,
     file: String,
-    partials: Vec<Partial>,
-    inventory: Partial,
+    partials: Vec<Kept>,
+    inventory: Kept,
     part: Option<Part>,
     health: Health,
     era: TimeEra,
@@ -292,7 +301,7 @@ fn attempt(
     };
     let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
     let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
-        let reading = How { has_peers: tasks.len() > 1, spread, count: &count, room };
+        let reading = How { ranks: tasks.len(), spread, count: &count, room };
         one(request, &tasks[i], &reading, sink, &|rows| order.take(i, rows))
     });
     progress.finish();
@@ -317,7 +326,9 @@ fn attempt(
     if done.is_empty() {
         return Err(RunError::NothingReadable(refused));
     }
-    Ok(Attempt::Finished(Box::new(reduce(request, &tasks, done, refused))))
+    let outcome = reduce(request, &tasks, done, refused, sink)
+        .map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
+    Ok(Attempt::Finished(Box::new(outcome)))
 }
 
 /// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
@@ -365,7 +376,7 @@ enum Failure {
 
 /// How one rank is read and mapped.
 struct How<'a> {
-    has_peers: bool,
+    ranks: usize,
     spread: Spread,
     count: &'a ByteCount,
     room: &'a dyn Room,
@@ -379,7 +390,6 @@ fn one(
     give: &dyn Fn(Vec<Batch>),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
-    let has_peers = how.has_peers;
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
     let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
     let mut source = task.source;
@@ -389,14 +399,12 @@ fn one(
         }
         source = RankSource::File;
     }
-    let options = request.options;
+    let (options, has_peers) = (request.options, how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     sink.trace(&trace).map_err(Failure::Write)?;
     let take = |mapped: Mapped| {
         give(mapped.rows);
-        let mut partial = mapped.partial;
-        partial.tables.iter_mut().for_each(Batch::shrink);
-        partial
+        Kept::new(mapped.partial, how.ranks)
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
@@ -416,7 +424,13 @@ fn one(
     })
 }
 
-fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refused>) -> Outcome {
+fn reduce(
+    request: &Request,
+    tasks: &[Task],
+    done: Vec<Done>,
+    refused: Vec<Refused>,
+    sink: &dyn RowSink,
+) -> io::Result<Outcome> {
     let mut health = Health::default();
     for task in tasks.iter().filter(|j| j.source == RankSource::Position) {
         // a file that was read may have told its rank behind its events
@@ -439,7 +453,7 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
-    let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); request.analyses.len()];
+    let mut per_analysis: Vec<Vec<Kept>> = vec![Vec::new(); request.analyses.len()];
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
     for d in done {
@@ -452,17 +466,23 @@ fn reduce(request: &Request, tasks: &[Task], done: Vec<Done>, refused: Vec<Refus
         unpacked_bytes += d.unpacked;
     }
     let job = Job::join(parts, request.options.across.clock);
-    inventory.iter_mut().zip(&job.parts).zip(&job.clocks).for_each(|((i, part), clock)| {
-        if i.rank == part.rank {
+    let mut outputs = Vec::with_capacity(request.analyses.len());
+    for (analysis, kept) in request.analyses.iter().zip(per_analysis) {
+        // what an analysis left of all ranks is opened for it alone
+        let partials: Vec<Partial> = kept.iter().map(Kept::open).collect();
+        drop(kept);
+        let mut output = analysis.reduce(&partials, &job, request.options);
+        drop(partials);
+        sink.reduced(*analysis, &mut output)?;
+        outputs.push((*analysis, output));
+    }
+    let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    drop(job);
+    let mut inventory: Vec<Partial> = inventory.iter().map(Kept::open).collect();
+    inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
+        if i.rank == *rank {
             inventory::set_clock(i, clock);
         }
     });
-    let outputs = request
-        .analyses
-        .iter()
-        .zip(&per_analysis)
-        .map(|(a, partials)| (*a, a.reduce(partials, &job, request.options)))
-        .collect();
-    let clocks = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
-    Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks }
+    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
 }

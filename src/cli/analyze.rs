@@ -7,10 +7,9 @@ use super::progress::Bar;
 use crate::analysis::api::Wanted;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
-use crate::model::schema::TableSpec;
 use crate::pipeline::{Outcome, Request, run as run_pipeline};
 use crate::report::folder::Folder;
-use crate::report::{json, text};
+use crate::report::text;
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
@@ -80,22 +79,15 @@ fn write(folder: &Folder, outcome: &Outcome, compat: Option<crate::analysis::api
     for spec in inventory::TABLES {
         folder.declare(spec)?;
     }
-    for (analysis, output) in &outcome.outputs {
-        for spec in analysis.declared(compat) {
-            folder.declare(spec)?;
-        }
-        for batch in &output.tables {
-            folder.append(batch)?;
-        }
+    for spec in outcome.outputs.iter().flat_map(|(analysis, _)| analysis.declared(compat)) {
+        folder.declare(spec)?;
     }
-    let of = |spec: &TableSpec| outcome.inventory.iter().filter_map(|p| p.table(spec).cloned()).collect::<Vec<_>>();
     for spec in inventory::TABLES.iter().filter(|s| s.name != inventory::HealthTable::SPEC.name) {
-        for batch in of(spec) {
-            folder.append(&batch)?;
+        for batch in outcome.inventory.iter().filter_map(|p| p.table(spec)) {
+            folder.append(batch)?;
         }
     }
     folder.append(&outcome.health_table())?;
     folder.text("report.txt", &text::report(outcome, REPORT_WIDTH))?;
-    let summary = serde_json::to_string_pretty(&json::summary(outcome)).map_err(std::io::Error::other)?;
-    folder.text("summary.json", &format!("{summary}\n"))
+    folder.summary(outcome)
 }

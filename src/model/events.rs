@@ -109,7 +109,7 @@ impl Columns {
     /// Memory of all that is in them, bytes; not what is set aside to grow.
     pub fn held_bytes(&self) -> u64 {
         fn of<T>(column: &[T]) -> u64 {
-            (column.len() * size_of::<T>()) as u64
+            size_of_val(column) as u64
         }
         // an entry of a map: key, value and what the table keeps of it
         const LANE_ENTRY: u64 = 24;

@@ -1,13 +1,15 @@
 //! The output folder: written beside its place and moved there when complete, so that a killed run
 //! leaves no half result.
 
+use super::json::{self, Answers};
 use super::parquet::Tables;
 use super::unfinished::UnfinishedFolder;
+use crate::analysis::api::{Analysis, Output};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
-use crate::pipeline::RowSink;
-use std::fs;
-use std::io;
+use crate::pipeline::{Outcome, RowSink};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -19,6 +21,7 @@ pub struct Folder {
     target: PathBuf,
     work: UnfinishedFolder,
     tables: Mutex<Tables>,
+    answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
 }
@@ -58,7 +61,8 @@ impl Folder {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
         let tables = Mutex::new(Tables::create(&work.path().join("tables")).map_err(io)?);
-        Ok(Self { target: target.to_path_buf(), work, tables, events })
+        let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
+        Ok(Self { target: target.to_path_buf(), work, tables, answers, events })
     }
 
     /// Makes sure that a table exists.
@@ -77,6 +81,17 @@ impl Folder {
         self.lock()?.append(batch)
     }
 
+    /// Writes `summary.json`, around what the analyses answered.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
+        let mut answers = self.answers.lock().map_err(|_| failed())?;
+        json::summary(&mut out, outcome, |out| answers.copy_to(out))?;
+        out.flush()
+    }
+
     /// Writes a text file of the result.
     ///
     /// # Errors
@@ -86,7 +101,7 @@ impl Folder {
     }
 
     fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
-        self.tables.lock().map_err(|_| io::Error::other("another thread failed while writing tables"))
+        self.tables.lock().map_err(|_| failed())
     }
 
     /// Closes all files and moves the result to its place.
@@ -94,10 +109,13 @@ impl Folder {
     /// # Errors
     /// When the last bytes cannot be written or the folder cannot be moved.
     pub fn finish(self) -> io::Result<()> {
-        let tables = self.tables.into_inner();
-        tables.map_err(|_| io::Error::other("another thread failed while writing tables"))?.finish()?;
+        self.tables.into_inner().map_err(|_| failed())?.finish()?;
         self.work.place(&self.target)
     }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("another thread failed while writing tables")
 }
 
 impl RowSink for Folder {
@@ -114,6 +132,12 @@ impl RowSink for Folder {
             }
             None => Ok(()),
         }
+    }
+
+    fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        let tables = std::mem::take(&mut output.tables);
+        self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
+        self.rows(tables)
     }
 
     fn void(&self) -> io::Result<()> {

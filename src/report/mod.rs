@@ -1,5 +1,7 @@
 //! What a run leaves: Parquet tables, events, text, JSON, in a folder that is complete or absent.
 
+mod bits;
+mod chunk;
 pub mod columns;
 pub mod events;
 pub mod folder;

@@ -92,7 +92,7 @@ impl UnfinishedFolder {
             path = beside(target, &format!("{own}.{more}"));
         }
         let entry = Some(Entry::new(&path));
-        let lock = File::open(&path).ok().filter(|f| lock(f));
+        let lock = File::open(&path).ok().filter(lock);
         Ok(Self { path, entry, _lock: lock })
     }
 

@@ -39,3 +39,4 @@ mod shared;
 mod stacks;
 mod stacks_known;
 mod steps;
+mod top_names;

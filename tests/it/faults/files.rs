@@ -76,9 +76,8 @@ fn a_file_that_changes_while_it_is_read_is_an_answer_or_an_error() {
             let path = dir.path().join("rank_0.json");
             let first = if shrinks { &text[..] } else { &text[..text.len() / 2] };
             std::fs::write(&path, first).unwrap();
-            let child =
-                hta(&["breakdown", "--threads", threads]).arg(&path).stdout(Stdio::null()).stderr(Stdio::piped());
-            let child = child.spawn().unwrap();
+            let mut command = hta(&["breakdown", "--threads", threads]);
+            let child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
             std::thread::sleep(Duration::from_millis(delay * 4));
             if shrinks {
                 std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(text.len() as u64 / 3).unwrap();
