@@ -3,7 +3,7 @@
 //! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
 //! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
 
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::Int32Type;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -113,6 +113,21 @@ impl Texts {
     }
 }
 
+/// Columns of texts one below the other, with one dictionary. `None`: one of them is no column of texts.
+pub fn joined(columns: &[&ArrayRef]) -> Option<ArrayRef> {
+    let mut all = Texts::default();
+    for column in columns {
+        let column = column.as_dictionary_opt::<Int32Type>()?;
+        let words = column.values().as_string_opt::<i32>()?;
+        let keys: Vec<i32> = (0..words.len()).map(|i| all.key(words.value(i))).collect();
+        for key in column.keys() {
+            all.valid.push(key.is_some());
+            all.keys.push(key.map_or(0, |k| keys[k as usize]));
+        }
+    }
+    Some(all.finish())
+}
+
 fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
     let key = key as usize;
     let start = if key == 0 { 0 } else { ends[key - 1] as usize };
@@ -122,7 +137,6 @@ fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, AsArray};
 
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
@@ -136,5 +150,22 @@ mod tests {
         let got: Vec<_> = array.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
         assert_eq!(got, rows);
         assert_eq!(array.null_count(), 3);
+    }
+
+    #[test]
+    fn joined_columns_hold_the_same_texts_each_once() {
+        let column = |rows: &[Option<&str>]| {
+            let mut texts = Texts::default();
+            rows.iter().for_each(|r| texts.push(*r));
+            texts.finish()
+        };
+        let parts = [&[Some("a"), None, Some("b")][..], &[], &[None, Some("b"), Some("c"), Some("a")]];
+        let columns = parts.map(column);
+        let all = joined(&columns.each_ref()).unwrap();
+        let all = all.as_dictionary::<Int32Type>();
+        let words = all.values().as_string::<i32>();
+        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);
+        let got: Vec<_> = all.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
+        assert_eq!(got, parts.concat());
     }
 }

@@ -4,7 +4,7 @@ pub mod activity;
 pub mod args;
 pub mod builder;
 pub mod category;
-mod cells;
+pub mod cells;
 pub mod collective;
 pub mod events;
 pub mod health;

@@ -4,6 +4,7 @@
 //! each rank that would be most of what a rank of a large job takes, and most of the file, so ranks with few rows share one.
 
 use super::chunk::Encoder;
+use crate::model::cells::joined;
 use crate::model::schema::{Batch, TableSpec};
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
@@ -112,11 +113,10 @@ impl Growing {
             return Ok(());
         }
         let joined = |i: usize| {
-            let pieces: Vec<&dyn Array> = held.iter().map(|b| &**b.rows.column(i)).collect();
-            // pieces of one column of one table are of one type, and far fewer than a dictionary's keys can tell apart
+            let pieces: Vec<&ArrayRef> = held.iter().map(|b| b.rows.column(i)).collect();
             match pieces.as_slice() {
-                [_] => ArrayRef::clone(held[0].rows.column(i)),
-                _ => concat(&pieces).expect("batches of one table can be joined"),
+                [one] => ArrayRef::clone(one),
+                many => join(many),
             }
         };
         self.file.write(encoder, joined)
@@ -126,6 +126,14 @@ impl Growing {
         self.flush(encoder)?;
         self.file.finish()
     }
+}
+
+/// A column of several batches of one table.
+fn join(pieces: &[&ArrayRef]) -> ArrayRef {
+    joined(pieces).unwrap_or_else(|| {
+        let pieces: Vec<&dyn Array> = pieces.iter().map(|p| &***p).collect();
+        concat(&pieces).expect("batches of one table are of one type")
+    })
 }
 
 /// What rows weigh in a row group. By type, not by what a buffer happens to hold, so that the same rows make the same
