@@ -3,6 +3,7 @@
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
 use crate::model::health::Health;
+use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -21,24 +22,49 @@ pub enum ReadError {
     NoEvents { file: String, health: Box<Health> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
     Interleaved { file: String, byte: u64 },
+    #[error("cannot read {file}: it needs {} of memory, {}", needed(*.needs, *.limit), left(*.limit))]
+    TooLarge { file: String, needs: Option<u64>, limit: MemoryLimit },
 }
 
 impl ReadError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::Other => {
+                Some("a pipe is read as standard input: give `-`")
+            }
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
             ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
+            ReadError::TooLarge { .. } => Some(
+                "raise --memory-limit, or leave Python frames out with --skip python_function; a small file that \
+                 unpacks to so much may be damaged",
+            ),
         }
     }
 
     /// Whether the file is something else than a trace, which in a folder is no error.
     pub fn is_foreign(&self) -> bool {
         matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. })
+    }
+}
+
+fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
+    match needs {
+        Some(bytes) => format!("about {}", fmt_bytes(bytes)),
+        None => format!("more than {}", fmt_bytes(limit.bytes)),
+    }
+}
+
+fn left(limit: MemoryLimit) -> String {
+    let bytes = fmt_bytes(limit.bytes);
+    if limit.given {
+        format!("--memory-limit leaves {bytes} for a rank")
+    } else {
+        format!("this machine leaves {bytes} for a rank")
     }
 }
 
@@ -61,12 +87,20 @@ pub enum SetError {
     Rules { path: PathBuf, reason: String },
     #[error("cannot use `{value}` for {option}: {reason}")]
     Argument { option: &'static str, value: String, reason: String },
+    #[error(
+        "cannot stay below --memory-limit: expected at least {} for {ranks} {}, found {}",
+        fmt_bytes(*needs), if *ranks == 1 { "rank" } else { "ranks" }, fmt_bytes(*limit)
+    )]
+    Memory { ranks: usize, limit: u64, needs: u64 },
 }
 
 impl SetError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             SetError::DuplicateRank { .. } => Some("give the files of one job, one file a rank"),
+            SetError::Memory { .. } => {
+                Some("hta's own program takes most of it; the ranks in flight take what is left")
+            }
             SetError::Missing { .. } => Some("paths and patterns are relative to the current folder"),
             SetError::NoRank { .. } => {
                 Some("name it rank_N.json.gz: in a part of the job its position among the files says nothing")

@@ -6,9 +6,13 @@
 //! [`run`] is [`map`] and [`reduce`] over one [`MappedSet`]. Other processes may map other ranks of the job:
 //! `partial` writes a set and reads it again, and `hta merge` reduces all of them by the same function.
 
+mod flight;
+mod order;
+
 use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
+use crate::analysis::kept::Kept;
 use crate::error::{ReadError, SetError};
 use crate::model::health::{Counter, Health};
 use crate::model::meta::{RankSource, TimeEra};
@@ -16,13 +20,15 @@ use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
 use crate::read::discover::{assign_ranks, rank_of_name};
 use crate::read::kineto::event::LoadOptions;
-use crate::read::load::{Loaded, Spread, load};
+use crate::read::load::{Loaded, Spread, load, load_within};
 use crate::read::peek::peek;
+use crate::read::room::{MemoryLimit, Room, estimate};
 use crate::read::source::{ByteCount, Input};
+use flight::Flight;
+use order::InOrder;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Mutex;
 
 /// Takes what is too large to keep.
 pub trait RowSink: Sync {
@@ -37,6 +43,15 @@ pub trait RowSink: Sync {
     /// # Errors
     /// When it cannot be written.
     fn trace(&self, trace: &RankTrace) -> io::Result<()>;
+
+    /// An analysis' answer, as each is made; its tables may be taken, so that those of all analyses are never in memory
+    /// together.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn reduced(&self, _analysis: &dyn Analysis, _output: &mut Output) -> io::Result<()> {
+        Ok(())
+    }
 
     /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
     ///
@@ -72,11 +87,18 @@ pub struct Refused {
     pub error: ReadError,
 }
 
+impl Done {
+    /// Memory of what is kept, bytes: as long as the run goes on, and once more when all ranks are joined.
+    fn kept_bytes(&self) -> u64 {
+        RANK_KEPT_BYTES + 2 * self.partials.iter().chain([&self.inventory]).map(Kept::bytes).sum::<u64>()
+    }
+}
+
 /// What a run found.
 pub struct Outcome {
     /// Partials of the inventory (ranks, health, kernel rules), in order of rank.
     pub inventory: Vec<Partial>,
-    /// Per analysis, in the order asked for.
+    /// Per analysis, in the order asked for; without the tables that the sink has taken.
     pub outputs: Vec<(&'static dyn Analysis, Output)>,
     pub refused: Vec<Refused>,
     /// Counters of the set as a whole.
@@ -151,8 +173,8 @@ pub struct Done {
     pub source: RankSource,
     pub file: String,
     /// By analysis of the run.
-    pub partials: Vec<Partial>,
-    pub inventory: Partial,
+    pub partials: Vec<Kept>,
+    pub inventory: Kept,
     /// For the analyses that compare ranks, where the run has one.
     pub part: Option<Part>,
     pub health: Health,
@@ -208,7 +230,7 @@ pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Re
     if set.ranks.is_empty() {
         return Err(RunError::NothingReadable(set.refused));
     }
-    Ok(reduce(set, request.analyses, request.options))
+    reduce(set, request.analyses, request.options, sink)
 }
 
 /// Maps the ranks of a set of files.
@@ -327,10 +349,12 @@ fn attempt(
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
+    let memory = request.load.memory.map(|m| for_ranks(m, tasks.len())).transpose()?;
     // two names or positions with one rank: settle before anything is written, by reading their claims
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
+        let options = LoadOptions { memory, ..LoadOptions::default() };
         for task in pair.iter().filter(|j| j.source != RankSource::File) {
-            let full = load(&request.inputs[task.input], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+            let full = load(&request.inputs[task.input], options, Spread::Inline, &ByteCount::default());
             if let Some(rank) = full.ok().and_then(|l| l.meta.rank)
                 && rank != task.rank
             {
@@ -345,18 +369,15 @@ fn attempt(
     let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
-    let among = Among { extent, has_peers: extent == Extent::Part || tasks.len() > 1, spread };
-    let results: Vec<Result<Done, Failure>> = tasks
-        .par_iter()
-        .enumerate()
-        .with_max_len(1)
-        .map(|(i, task)| {
-            let result = one(request, task, among, &count, sink, &|rows| order.take(i, rows));
-            order.end(i);
-            progress.rank_done();
-            result
-        })
-        .collect();
+    let needs = match memory {
+        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input].path)).collect(),
+        None => vec![0; tasks.len()],
+    };
+    let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
+    let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
+        let how = How { extent, ranks: tasks.len(), spread, count: &count, room };
+        one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
+    });
     progress.finish();
     if let Some(source) = order.error() {
         return Err(RunError::Write { what: "the tables".to_string(), source });
@@ -393,15 +414,29 @@ pub fn again(error: &ReadError) -> ReadError {
         ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
         ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
+        ReadError::TooLarge { file, needs, limit } => {
+            ReadError::TooLarge { file: file.clone(), needs: *needs, limit: *limit }
+        }
     }
 }
 
-/// What a rank is one of.
-#[derive(Clone, Copy)]
-struct Among {
-    extent: Extent,
-    has_peers: bool,
-    spread: Spread,
+/// What hta takes itself: its program, threads, the tables that are being written.
+const OWN_BYTES: u64 = 64 << 20;
+
+/// What is kept of a rank that is done.
+const RANK_KEPT_BYTES: u64 = 64 << 10;
+
+/// The smallest bound for the ranks in flight.
+const SMALLEST_ROOM: u64 = 16 << 20;
+
+/// What a limit leaves for the ranks in flight.
+fn for_ranks(limit: MemoryLimit, ranks: usize) -> Result<MemoryLimit, SetError> {
+    let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64;
+    let left = limit.bytes.saturating_sub(own);
+    if left < SMALLEST_ROOM && limit.given {
+        return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own + SMALLEST_ROOM });
+    }
+    Ok(MemoryLimit { bytes: left.max(SMALLEST_ROOM), ..limit })
 }
 
 enum Failure {
@@ -413,17 +448,25 @@ enum Failure {
     NoRank,
 }
 
+/// How one rank is read and mapped.
+struct How<'a> {
+    extent: Extent,
+    ranks: usize,
+    spread: Spread,
+    count: &'a ByteCount,
+    room: &'a dyn Room,
+}
+
 fn one(
     request: &Request,
     task: &Task,
-    among: Among,
-    count: &ByteCount,
+    how: &How,
     sink: &dyn RowSink,
     give: &dyn Fn(Vec<Batch>),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
-    let Loaded { columns, meta, unpacked_bytes } =
-        load(input, request.load, among.spread, count).map_err(Failure::Read)?;
+    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
+    let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
     let mut source = task.source;
     if let Some(rank) = meta.rank {
         if rank != task.rank {
@@ -431,20 +474,20 @@ fn one(
         }
         source = RankSource::File;
     }
-    if among.extent == Extent::Part && source == RankSource::Position {
+    if how.extent == Extent::Part && source == RankSource::Position {
         return Err(Failure::NoRank);
     }
-    let options = request.options;
+    let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     sink.trace(&trace).map_err(Failure::Write)?;
     let take = |mapped: Mapped| {
         give(mapped.rows);
-        mapped.partial
+        Kept::new(mapped.partial, how.ranks)
     };
     let inventory = take(inventory::map(&trace, &options.model));
     let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
-    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (among.has_peers && a.joins_peers()));
-    let part = joins.then(|| Part::new(&trace, options, among.has_peers));
+    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
+    let part = joins.then(|| Part::new(&trace, options, has_peers));
     Ok(Done {
         rank: trace.rank,
         source,
@@ -460,67 +503,16 @@ fn one(
     })
 }
 
-/// Hands rows on in order of rank: at once for the rank whose turn it is, so that they are not kept.
-struct InOrder<'a> {
-    sink: &'a dyn RowSink,
-    state: Mutex<Turn>,
-}
-
-#[derive(Default)]
-struct Turn {
-    /// Whose turn it is.
-    next: usize,
-    waiting: BTreeMap<usize, Vec<Batch>>,
-    ended: BTreeSet<usize>,
-    error: Option<io::Error>,
-}
-
-impl<'a> InOrder<'a> {
-    fn new(sink: &'a dyn RowSink) -> Self {
-        Self { sink, state: Mutex::default() }
-    }
-
-    /// Rows of the rank at a position.
-    fn take(&self, index: usize, rows: Vec<Batch>) {
-        // a thread that panicked while holding the lock has ended the run anyway
-        let Ok(mut turn) = self.state.lock() else { return };
-        if turn.next == index {
-            turn.give(rows, self.sink);
-        } else if !rows.is_empty() {
-            turn.waiting.entry(index).or_default().extend(rows);
-        }
-    }
-
-    /// The rank at a position has no more.
-    fn end(&self, index: usize) {
-        let Ok(mut turn) = self.state.lock() else { return };
-        turn.ended.insert(index);
-        loop {
-            let now = turn.next;
-            if !turn.ended.remove(&now) {
-                return;
-            }
-            turn.next = now + 1;
-            let rows = turn.waiting.remove(&(now + 1)).unwrap_or_default();
-            turn.give(rows, self.sink);
-        }
-    }
-
-    fn error(self) -> Option<io::Error> {
-        self.state.into_inner().ok()?.error
-    }
-}
-
-impl Turn {
-    fn give(&mut self, rows: Vec<Batch>, sink: &dyn RowSink) {
-        if self.error.is_none() && !rows.is_empty() {
-            self.error = sink.rows(rows).err();
-        }
-    }
-}
-
 /// Reduces what was mapped, in one process or in several, to tables and findings.
-pub fn reduce(set: MappedSet, analyses: &[&'static dyn Analysis], options: &Options) -> Outcome {
+///
+/// # Errors
+/// When the sink cannot write them.
+pub fn reduce(
+    set: MappedSet,
+    analyses: &[&'static dyn Analysis],
+    options: &Options,
+    sink: &dyn RowSink,
+) -> Result<Outcome, RunError> {
     let MappedSet { tasks, ranks: done, refused, .. } = set;
     let mut health = Health::default();
     for d in done.iter().filter(|d| d.source == RankSource::Position) {
@@ -541,7 +533,7 @@ pub fn reduce(set: MappedSet, analyses: &[&'static dyn Analysis], options: &Opti
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
-    let mut per_analysis: Vec<Vec<Partial>> = vec![Vec::new(); analyses.len()];
+    let mut per_analysis: Vec<Vec<Kept>> = vec![Vec::new(); analyses.len()];
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
     for d in done {
@@ -555,13 +547,24 @@ pub fn reduce(set: MappedSet, analyses: &[&'static dyn Analysis], options: &Opti
         unpacked_bytes += d.unpacked;
     }
     let job = Job::join(parts, options.across.clock);
-    inventory.iter_mut().zip(&job.parts).zip(&job.clocks).for_each(|((i, part), clock)| {
-        if i.rank == part.rank {
+    let mut outputs = Vec::with_capacity(analyses.len());
+    for (analysis, kept) in analyses.iter().zip(per_analysis) {
+        // what an analysis left of all ranks is opened for it alone
+        let partials: Vec<Partial> = kept.iter().map(Kept::open).collect();
+        drop(kept);
+        let mut output = analysis.reduce(&partials, &job, options);
+        drop(partials);
+        let reduced = sink.reduced(*analysis, &mut output);
+        reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
+        outputs.push((*analysis, output));
+    }
+    let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    drop(job);
+    let mut inventory: Vec<Partial> = inventory.iter().map(Kept::open).collect();
+    inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
+        if i.rank == *rank {
             inventory::set_clock(i, clock);
         }
     });
-    let outputs =
-        analyses.iter().zip(&per_analysis).map(|(a, partials)| (*a, a.reduce(partials, &job, options))).collect();
-    let clocks = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
-    Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks }
+    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
 }

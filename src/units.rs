@@ -38,6 +38,15 @@ impl Span {
     }
 }
 
+/// A bound on memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// What all ranks in flight may need together.
+    pub bytes: u64,
+    /// Set by the user, not taken from the machine.
+    pub given: bool,
+}
+
 /// `part / whole` as a ratio, `None` where the denominator is 0.
 pub fn ratio(part: Ns, whole: Ns) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)

@@ -233,7 +233,11 @@ impl Devices {
 
 /// Device of each row of a device that has activities.
 fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
-    trace.activities.iter().map(|a| (trace.columns.lane[a.row as usize], a.device)).collect()
+    let mut of_lane = BTreeMap::new();
+    for a in &trace.activities {
+        of_lane.insert(trace.columns.lane[a.row as usize], a.device);
+    }
+    of_lane
 }
 
 /// Device on which a range is drawn: that of the activities in the same row, else the number of the row.
@@ -316,14 +320,14 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let mut spans: BTreeMap<u32, Vec<Span>> =
         host.flat_map(|(_, n)| &n.ranges).map(|&r| (c.lane[r as usize], Vec::new())).collect();
     let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
-    for (row, class) in trace.classes.iter().enumerate() {
-        let works = match class {
-            Class::HostOp | Class::Runtime | Class::Collective => true,
-            Class::Annotation => communicates.get(c.name[row].0 as usize) == Some(&true),
-            _ => false,
-        };
-        if let Some(of_lane) = works.then(|| spans.get_mut(&c.lane[row])).flatten() {
-            of_lane.push(trace.span(row as u32));
+    let works = |row: &&u32| match trace.classes[**row as usize] {
+        Class::HostOp | Class::Runtime | Class::Collective => true,
+        Class::Annotation => communicates.get(c.name[**row as usize].0 as usize) == Some(&true),
+        _ => false,
+    };
+    for (lane, rows) in trace.host_rows() {
+        if let Some(of_lane) = spans.get_mut(lane) {
+            of_lane.extend(rows.iter().filter(works).map(|&r| trace.span(r)));
         }
     }
     spans.into_iter().map(|(lane, of_lane)| (lane, Union::new(of_lane))).collect()

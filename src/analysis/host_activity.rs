@@ -3,7 +3,7 @@
 use crate::model::category::Class;
 use crate::model::rank_trace::{RankTrace, is_host_communication, is_launch_call};
 use crate::units::Span;
-use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A stretch of host time with one explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,25 +18,60 @@ pub struct HostUse {
 
 /// Kind of each event name as a host activity, by class.
 pub struct HostNames {
-    /// Per text: kind as a runtime call, and whether it is communication as an operator or annotation.
-    kinds: Vec<(&'static str, bool, bool)>,
-    /// Calls that own an activity, whatever they are called.
-    launches: HashSet<u32>,
+    /// Per text that names a host event.
+    kinds: Vec<Kind>,
+    /// Which events own an activity, whatever they are called.
+    launches: Vec<bool>,
 }
 
+/// What a name says.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// Kind as a runtime call.
+    runtime: &'static str,
+    /// Whether it is communication as an operator, or as an annotation.
+    as_op: bool,
+    as_annotation: bool,
+    /// As a Python frame: whether it has a file and line.
+    has_line: bool,
+}
+
+const PLAIN: Kind = Kind { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
+
 impl HostNames {
-    pub fn new(trace: &RankTrace) -> Self {
-        let kinds = trace.columns.strings.iter().map(|(_, t)| {
-            (runtime_kind(t), is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t))
-        });
-        Self { kinds: kinds.collect(), launches: trace.activities.iter().filter_map(|a| a.launch).collect() }
+    /// Those of a rank, made once.
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(Self::new)
+    }
+
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let mut kinds: Vec<Option<Kind>> = vec![None; c.strings.len()];
+        for &row in trace.host_rows().iter().flat_map(|(_, rows)| rows) {
+            let name = c.name[row as usize];
+            if let Some(slot @ None) = kinds.get_mut(name.0 as usize) {
+                let text = trace.text(name);
+                *slot = Some(Kind {
+                    runtime: runtime_kind(text),
+                    as_op: is_host_communication(Class::HostOp, text),
+                    as_annotation: is_host_communication(Class::Annotation, text),
+                    has_line: text.contains(".py("),
+                });
+            }
+        }
+        let mut launches = vec![false; c.len()];
+        trace.launches().iter().for_each(|(row, _)| launches[row as usize] = true);
+        Self { kinds: kinds.into_iter().map(|k| k.unwrap_or(PLAIN)).collect(), launches }
+    }
+
+    fn kind(&self, trace: &RankTrace, row: u32) -> Kind {
+        self.kinds.get(trace.columns.name[row as usize].0 as usize).copied().unwrap_or(PLAIN)
     }
 
     /// What the thread did in `window`, complete: nothing is left over.
-    pub fn uses(&self, trace: &RankTrace, thread: Option<u32>, window: Span) -> Vec<HostUse> {
-        let mut out = Vec::new();
+    pub fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
         if window.is_empty() {
-            return out;
+            return;
         }
         let untracked =
             |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None, caller: None };
@@ -46,20 +81,19 @@ impl HostNames {
         for piece in pieces[first..].iter().take_while(|p| p.span.start < window.end) {
             let span = piece.span.intersect(window);
             if span.start > at {
-                out.push(untracked(at, span.start));
+                take(untracked(at, span.start));
             }
             let (activity, row) = match piece.marked {
                 Some(loader) => ("data_loader", loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };
-            let caller = if activity == "python" { caller(trace, row) } else { None };
-            out.push(HostUse { span, activity, row: Some(row), caller });
+            let caller = if activity == "python" { self.caller(trace, row) } else { None };
+            take(HostUse { span, activity, row: Some(row), caller });
             at = span.end;
         }
         if at < window.end {
-            out.push(untracked(at, window.end));
+            take(untracked(at, window.end));
         }
-        out
     }
 
     /// Names of the event behind a use, and of the frame that called it where that says more.
@@ -70,10 +104,11 @@ impl HostNames {
 
     /// What an event is as a host activity.
     pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
-        let name = trace.columns.name[row as usize].0 as usize;
-        let (runtime, as_op, as_annotation) = self.kinds.get(name).copied().unwrap_or(("runtime_call", false, false));
+        let Kind { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
         match trace.classes[row as usize] {
-            Class::Runtime if runtime == "runtime_call" && self.launches.contains(&row) => "launch_call",
+            Class::Runtime if runtime == "runtime_call" && self.launches.get(row as usize) == Some(&true) => {
+                "launch_call"
+            }
             Class::Runtime => runtime,
             Class::HostOp if as_op => "communication_operator",
             Class::HostOp => "operator",
@@ -84,24 +119,24 @@ impl HostNames {
             _ => "untracked",
         }
     }
-}
 
-/// The nearest frame with file and line above a built-in function; `None` for a frame that has them.
-fn caller(trace: &RankTrace, row: u32) -> Option<u32> {
-    let has_line = |r: u32| trace.name(r).contains(".py(");
-    if has_line(row) {
-        return None;
-    }
-    let mut at = trace.stacks.parent.get(row as usize).copied().flatten();
-    // as deep as the tree at most: bad ids may make a circle
-    for _ in 0..=trace.stacks.depth.get(row as usize).copied().flatten().unwrap_or(0) {
-        match at {
-            Some(r) if has_line(r) => return Some(r),
-            Some(r) => at = trace.stacks.parent.get(r as usize).copied().flatten(),
-            None => return None,
+    /// The nearest frame with file and line above a built-in function; `None` for a frame that has them.
+    fn caller(&self, trace: &RankTrace, row: u32) -> Option<u32> {
+        let has_line = |r: u32| self.kind(trace, r).has_line;
+        if has_line(row) {
+            return None;
         }
+        let mut at = trace.stacks.parent.get(row as usize).copied().flatten();
+        // as deep as the tree at most: bad ids may make a circle
+        for _ in 0..=trace.stacks.depth.get(row as usize).copied().flatten().unwrap_or(0) {
+            match at {
+                Some(r) if has_line(r) => return Some(r),
+                Some(r) => at = trace.stacks.parent.get(r as usize).copied().flatten(),
+                None => return None,
+            }
+        }
+        None
     }
-    None
 }
 
 /// Kind of a runtime or driver call.

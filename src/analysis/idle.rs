@@ -110,7 +110,7 @@ impl Analysis for Idle {
             None => {}
         }
         let mut tables = Tables::default();
-        let names = HostNames::new(trace);
+        let names = HostNames::of(trace);
         for work in &trace.devices {
             device(trace, work, options, &names, &mut tables);
         }
@@ -137,11 +137,14 @@ struct Tables {
 }
 
 impl Tables {
-    fn all_gaps(&mut self, trace: &RankTrace) -> Batch {
+    fn all_gaps(&self, trace: &RankTrace) -> Batch {
         let mut table = IdleGaps::default();
-        self.gaps
-            .sort_by_key(|(device, stream, g, _)| (std::cmp::Reverse(g.span.len()), *device, *stream, g.span.start));
-        for (device, stream, gap, busy) in &self.gaps {
+        let mut order: Vec<u32> = (0..self.gaps.len() as u32).collect();
+        order.sort_by_key(|&i| {
+            let (device, stream, g, _) = &self.gaps[i as usize];
+            (std::cmp::Reverse(g.span.len()), *device, *stream, g.span.start)
+        });
+        for (device, stream, gap, busy) in order.iter().map(|&i| &self.gaps[i as usize]) {
             let mut s = Sums::default();
             gap.add_to(&mut s, gap.span);
             let next = gap.next.map(|i| &trace.activities[i as usize]);

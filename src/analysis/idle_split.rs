@@ -5,10 +5,12 @@
 //! capture's.
 
 use super::gaps::{Classifier, Gap, Sums, busiest_launcher};
-use super::host_activity::{HostNames, HostUse};
+use super::host_activity::HostNames;
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::model::strings::StrId;
 use crate::units::{Ns, Span};
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 /// Kind of host activity, and names of its event and of the frame that called it.
@@ -16,14 +18,32 @@ pub type UseKey<'a> = (&'static str, (&'a str, &'a str));
 
 /// Idle time of a device.
 pub struct DeviceIdle<'a> {
-    trace: &'a RankTrace,
-    names: &'a HostNames,
     pub busy: Union,
     /// Thread to blame when no activity follows.
     pub default_thread: Option<u32>,
     /// In order of time.
     pub gaps: Vec<Gap>,
-    uses: Vec<Vec<HostUse>>,
+    /// What the host did, gap by gap.
+    uses: Vec<Used>,
+    /// Where each gap's begin in `uses`; one more entry for the end.
+    from: Vec<u32>,
+    keys: Vec<UseKey<'a>>,
+}
+
+/// A stretch of host time; `key` is its place in `DeviceIdle::keys`.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    span: Span,
+    key: u32,
+}
+
+/// Time and gaps of a key so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    time: Ns,
+    gaps: u64,
+    /// The gap counted last.
+    last: u64,
 }
 
 /// Idle time of one window.
@@ -40,7 +60,7 @@ impl<'a> DeviceIdle<'a> {
         trace: &'a RankTrace,
         work: &DeviceWork,
         kernel_wait_max: Ns,
-        names: &'a HostNames,
+        names: &HostNames,
         within: &[Span],
     ) -> Self {
         let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
@@ -52,32 +72,47 @@ impl<'a> DeviceIdle<'a> {
         };
         let gaps: Vec<Gap> =
             busy.gaps_in(trace.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
-        let uses = gaps.iter().map(|g| names.uses(trace, g.thread, Span::new(g.span.start, g.host_until))).collect();
-        Self { trace, names, busy, default_thread, gaps, uses }
+        let (mut uses, mut from, mut keys) = (Vec::new(), Vec::with_capacity(gaps.len() + 1), Vec::new());
+        let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();
+        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name[r as usize]);
+        for g in &gaps {
+            from.push(uses.len() as u32);
+            names.each_use(trace, g.thread, Span::new(g.span.start, g.host_until), |u| {
+                let key = *known.entry((u.activity, name(u.row), name(u.caller))).or_insert_with(|| {
+                    keys.push((u.activity, (trace.text(name(u.row)), trace.text(name(u.caller)))));
+                    (keys.len() - 1) as u32
+                });
+                uses.push(Used { span: u.span, key });
+            });
+        }
+        from.push(uses.len() as u32);
+        Self { busy, default_thread, gaps, uses, from, keys }
     }
 
     /// The idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split<'a> {
         let mut split = Split::default();
+        let mut sums: HashMap<u32, Sum> = HashMap::new();
+        let mut met = 0;
         for part in parts {
             let first = self.gaps.partition_point(|g| g.span.end <= part.start);
-            let gaps = self.gaps.iter().zip(&self.uses).skip(first);
+            let ends = self.from.windows(2).map(|w| &self.uses[w[0] as usize..w[1] as usize]);
+            let gaps = self.gaps.iter().zip(ends).skip(first);
             for (gap, used) in gaps.take_while(|(g, _)| g.span.start < part.end) {
                 gap.add_to(&mut split.sums, *part);
-                let mut here: BTreeMap<UseKey, Ns> = BTreeMap::new();
+                met += 1;
                 for u in used {
                     let time = u.span.intersect(*part).len();
                     if time > 0 {
-                        *here.entry((u.activity, self.names.texts(self.trace, u))).or_default() += time;
+                        let sum = sums.entry(u.key).or_default();
+                        sum.time += time;
+                        sum.gaps += u64::from(sum.last != met);
+                        sum.last = met;
                     }
-                }
-                for (key, time) in here {
-                    let total = split.host.entry(key).or_default();
-                    total.0 += time;
-                    total.1 += 1;
                 }
             }
         }
+        split.host = sums.into_iter().map(|(k, s)| (self.keys[k as usize], (s.time, s.gaps))).collect();
         split
     }
 }

@@ -16,6 +16,7 @@ use crate::model::timeline::{Work, WorkSet};
 use crate::model::window::Scope;
 use crate::table;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 table! {
@@ -242,7 +243,7 @@ struct Keys {
 }
 
 /// What one row of `kernels_by_name` stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     work: Work,
     name: StrId,
@@ -256,7 +257,7 @@ struct Key {
 }
 
 /// Who launched an activity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
     Op(StrId),
     Unlinked,
@@ -290,6 +291,7 @@ fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
 
 fn by_name(trace: &RankTrace, options: &Options) -> Batch {
     let mut table = KernelsByName::default();
+    let mut short = HashMap::new();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
         scopes.insert((Scope::Span, None), work.activities.clone());
@@ -305,12 +307,13 @@ fn by_name(trace: &RankTrace, options: &Options) -> Batch {
             if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
                 continue;
             }
-            push_names(&mut table, trace, options, work.device, scope, step, &activities);
+            push_names(&mut table, trace, options, work.device, scope, step, &activities, &mut short);
         }
     }
     table.finish()
 }
 
+#[expect(clippy::too_many_arguments, reason = "one row group of one table")]
 fn push_names(
     table: &mut KernelsByName,
     trace: &RankTrace,
@@ -319,10 +322,11 @@ fn push_names(
     scope: Scope,
     step: Option<&crate::model::step::Step>,
     activities: &[u32],
+    short: &mut HashMap<StrId, String>,
 ) {
     let asked = |key| options.settings.has(&BY, key);
     let keys = Keys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
-    let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    let mut groups: HashMap<Key, Vec<u32>> = HashMap::new();
     for &i in activities {
         groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
     }
@@ -353,7 +357,7 @@ fn push_names(
             class_reason: options.model.rules.reason(k.rule),
             kind: k.kind,
             name,
-            short_name: &short_name(name),
+            short_name: short.entry(k.name).or_insert_with(|| short_name(name)),
             op: k.op.map(|o| match o {
                 Owner::Op(name) => trace.text(name),
                 Owner::Unlinked => UNLINKED,

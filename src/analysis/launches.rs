@@ -13,6 +13,7 @@ use super::step_scopes::StepScopes;
 use super::summary::Summary;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::strings::StrId;
 use crate::model::timeline::Work;
 use crate::model::window::Window;
 use crate::table;
@@ -217,13 +218,14 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall]) -> Batch {
 }
 
 fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: Limits) -> Batch {
-    let mut groups: BTreeMap<(usize, &str), Vec<&LaunchCall>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, StrId), Vec<&LaunchCall>> = BTreeMap::new();
     for call in calls {
         for window in scopes.of(scopes.step_at(call.span.start)) {
-            groups.entry((window, trace.text(call.api))).or_default().push(call);
+            groups.entry((window, call.api)).or_default().push(call);
         }
     }
-    let group = |((window, api), calls): ((usize, &'a str), Vec<&'a LaunchCall<'a>>)| {
+    let group = |((window, api), calls): ((usize, StrId), Vec<&'a LaunchCall<'a>>)| {
+        let api = trace.text(api);
         let cpu = Summary::new(calls.iter().map(|c| c.cpu_ns()).collect());
         (window, Group { api, calls, cpu, limits })
     };

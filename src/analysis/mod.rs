@@ -19,6 +19,7 @@ pub mod idle;
 mod idle_report;
 mod idle_split;
 pub mod inventory;
+pub mod kept;
 pub mod kernels;
 pub mod launch_calls;
 mod launch_report;

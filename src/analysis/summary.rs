@@ -3,7 +3,7 @@
 use super::api::Partial;
 use crate::model::schema::TableSpec;
 use crate::units::Ns;
-use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
+use std::collections::BTreeMap;
 
 /// Statistics of one set of durations, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +58,7 @@ pub struct NameTotal {
 
 /// Sums the `span` rows of `kernels_by_name` over ranks by class and short name, largest first.
 pub fn top_names(partials: &[Partial], spec: &TableSpec) -> Vec<NameTotal> {
-    let (mut class, mut name, mut count, mut sum) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut by_name: BTreeMap<(&str, &str), (i64, Ns)> = BTreeMap::new();
     let mut steps = 1;
     for batch in partials.iter().filter_map(|p| p.table(spec)) {
         for row in 0..batch.len() {
@@ -66,46 +66,22 @@ pub fn top_names(partials: &[Partial], spec: &TableSpec) -> Vec<NameTotal> {
             if batch.text("scope", row) != Some("span") {
                 continue;
             }
-            class.push(batch.text("class", row).unwrap_or_default());
-            name.push(batch.text("short_name", row).unwrap_or_default());
-            count.push(batch.int("count", row).unwrap_or(0));
-            sum.push(batch.int("sum_ns", row).unwrap_or(0));
+            let text = |column| batch.text(column, row).unwrap_or_default();
+            let (count, sum) = by_name.entry((text("class"), text("short_name"))).or_default();
+            *count += batch.int("count", row).unwrap_or(0);
+            *sum += batch.int("sum_ns", row).unwrap_or(0);
         }
     }
-    let columns = [
-        Column::from(Series::new("class".into(), class)),
-        Column::from(Series::new("name".into(), name)),
-        Column::from(Series::new("count".into(), count)),
-        Column::from(Series::new("sum".into(), sum)),
-    ];
-    // columns of one length and known types: this cannot fail on any input
-    let mut totals = grouped(columns.to_vec()).unwrap_or_default();
-    for t in &mut totals {
-        t.steps = steps;
-    }
+    let total = |((class, name), (count, sum_ns)): ((&str, &str), (i64, Ns))| NameTotal {
+        class: class.to_string(),
+        short_name: name.to_string(),
+        count,
+        sum_ns,
+        steps,
+    };
+    let mut totals: Vec<NameTotal> = by_name.into_iter().map(total).collect();
     totals.sort_by(|a, b| (b.sum_ns, &a.short_name, &a.class).cmp(&(a.sum_ns, &b.short_name, &b.class)));
     totals
-}
-
-fn grouped(columns: Vec<Column>) -> PolarsResult<Vec<NameTotal>> {
-    let frame = DataFrame::new_infer_height(columns)?;
-    let parts = frame.partition_by_stable(["class", "name"], true)?;
-    parts
-        .iter()
-        .map(|part| {
-            let text = |column: &str| -> PolarsResult<String> {
-                Ok(part.column(column)?.str()?.get(0).unwrap_or_default().to_string())
-            };
-            let sum = |column: &str| -> PolarsResult<i64> { Ok(part.column(column)?.i64()?.iter().flatten().sum()) };
-            Ok(NameTotal {
-                class: text("class")?,
-                short_name: text("name")?,
-                count: sum("count")?,
-                sum_ns: sum("sum")?,
-                steps: 1,
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

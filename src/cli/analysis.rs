@@ -6,7 +6,7 @@ use super::exit::Exit;
 use super::output::{note, width};
 use super::progress::Bar;
 use super::table::OutputArgs;
-use crate::analysis::api::{Analysis, Options, ReplayMethod, WaitMethod, Wanted};
+use crate::analysis::api::{Analysis, Options, Output, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
 use crate::error::SetError;
@@ -60,16 +60,28 @@ fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Resul
     Ok(())
 }
 
-/// Keeps the rows of the table that is printed.
+/// Keeps the rows of the table that is printed; none where the text for people is.
 struct Keep {
     table: &'static TableSpec,
+    is_text: bool,
     rows: Mutex<Vec<Batch>>,
+}
+
+impl Keep {
+    fn wants(&self, batch: &Batch) -> bool {
+        !self.is_text && batch.spec.name == self.table.name
+    }
 }
 
 impl RowSink for Keep {
     fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
         let mut rows = self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?;
-        rows.extend(batches.into_iter().filter(|b| b.spec.name == self.table.name));
+        rows.extend(batches.into_iter().filter(|b| self.wants(b)));
+        Ok(())
+    }
+
+    fn reduced(&self, _: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        output.tables.retain(|b| self.wants(b));
         Ok(())
     }
 
@@ -139,7 +151,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
         load: args.traces.common.load(analysis.reads_event_args(&options), false),
         ranks: args.traces.common.rank_ranges(),
     };
-    let keep = Keep { table, rows: Mutex::default() };
+    let keep = Keep { table, is_text: args.output.is_text(), rows: Mutex::default() };
     let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
     warn(&outcome.refused);
     if args.traces.common.strict && outcome.has_loss() {

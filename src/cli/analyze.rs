@@ -8,11 +8,11 @@ use crate::analysis::api::{Options, Wanted};
 use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
-use crate::model::schema::TableSpec;
 use crate::partial;
 use crate::pipeline::{Extent, Outcome, Refused, Request, map, run as run_pipeline};
 use crate::report::folder::Folder;
-use crate::report::{json, text};
+use crate::report::parquet::Groups;
+use crate::report::text;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::
     let rules = common.rules_text()?;
     let skip_python = request.load.skip_python;
     let options = partial::record(request.options, rules.as_deref(), skip_python, events);
-    let folder = Folder::create_among(&partial::OURS, &args.out, events, args.force)?;
+    let folder = Folder::create_among(&partial::OURS, Groups::ByRank, &args.out, events, args.force)?;
     let set = common.on_threads(|| map(request, Extent::Part, &folder, &Bar::default()))??;
     warn(&set.refused);
     if common.strict && set.has_loss() {
@@ -119,22 +119,15 @@ fn write(folder: &Folder, outcome: &Outcome, compat: Option<crate::analysis::api
     for spec in inventory::TABLES {
         folder.declare(spec)?;
     }
-    for (analysis, output) in &outcome.outputs {
-        for spec in analysis.declared(compat) {
-            folder.declare(spec)?;
-        }
-        for batch in &output.tables {
-            folder.append(batch)?;
-        }
+    for spec in outcome.outputs.iter().flat_map(|(analysis, _)| analysis.declared(compat)) {
+        folder.declare(spec)?;
     }
-    let of = |spec: &TableSpec| outcome.inventory.iter().filter_map(|p| p.table(spec).cloned()).collect::<Vec<_>>();
     for spec in inventory::TABLES.iter().filter(|s| s.name != inventory::HealthTable::SPEC.name) {
-        for batch in of(spec) {
-            folder.append(&batch)?;
+        for batch in outcome.inventory.iter().filter_map(|p| p.table(spec)) {
+            folder.append(batch)?;
         }
     }
     folder.append(&outcome.health_table())?;
     folder.text("report.txt", &text::report(outcome, REPORT_WIDTH))?;
-    let summary = serde_json::to_string_pretty(&json::summary(outcome)).map_err(std::io::Error::other)?;
-    folder.text("summary.json", &format!("{summary}\n"))
+    folder.summary(outcome)
 }

@@ -1,5 +1,6 @@
 //! Arguments that all commands on traces share, and what they mean for the library.
 
+use super::memory;
 use crate::analysis::across::ClockMode;
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
@@ -10,10 +11,10 @@ use crate::model::step::StepWindow;
 use crate::read::discover::discover;
 use crate::read::kineto::event::LoadOptions;
 use crate::read::source::Input;
+use crate::report::unfinished::UnfinishedFile;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use tempfile::NamedTempFile;
 
 /// Default of --kernel-wait-max-us, ns.
 const KERNEL_WAIT_MAX: i64 = 30_000;
@@ -76,6 +77,10 @@ pub struct CommonArgs {
     /// Threads to use; all cores by default
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Memory to use, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and one that cannot fit is refused;
+    /// without it, 80% of what the machine (or its control group) has to spare
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    pub memory_limit: Option<u64>,
     /// Any loss in the input is an error: exit 2, write nothing
     #[arg(long)]
     pub strict: bool,
@@ -141,7 +146,7 @@ fn parse_steps(text: &str) -> Result<StepFilter, String> {
 /// Traces on the command line; standard input stands in a file that lives as long as this.
 pub struct Traces {
     pub inputs: Vec<Input>,
-    _spool: Option<NamedTempFile>,
+    _spool: Option<UnfinishedFile>,
 }
 
 impl TraceArgs {
@@ -151,8 +156,10 @@ impl TraceArgs {
         for path in self.traces.iter().chain(&self.rank_dir) {
             if path.as_os_str() == "-" && spool.is_none() {
                 // a trace may have to be read twice
-                let mut file = NamedTempFile::new().context("cannot keep standard input in a temporary file")?;
-                std::io::copy(&mut std::io::stdin().lock(), &mut file).context("cannot read standard input")?;
+                let keep = "cannot keep standard input in a temporary file";
+                let file = UnfinishedFile::create_in(&std::env::temp_dir(), "stdin").context(keep)?;
+                let mut out = file.reopen().context(keep)?;
+                std::io::copy(&mut std::io::stdin().lock(), &mut out).context("cannot read standard input")?;
                 spool = Some(file);
             } else {
                 paths.push(path.clone());
@@ -258,6 +265,7 @@ impl CommonArgs {
         LoadOptions {
             event_args,
             rest_args,
+            memory: memory::limit(self.memory_limit),
             skip_python: self.skip.contains(&SkipArg::PythonFunction),
             ..LoadOptions::default()
         }

@@ -57,11 +57,10 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         expected: format!("a value of {option}"),
         found,
     })?;
-    let outcome = reduce(merged.set, ANALYSES, &options);
     let folder = Folder::create(&args.out, events, args.force)?;
-    if !(args.strict && outcome.has_loss()) {
-        let below = folder.work().join("events");
-        stream(&partials, &folder, events.map(|_| below.as_path())).map_err(MergeError::from)?;
-    }
+    let below = folder.work().join("events");
+    // first what mapping gave, as in one run
+    stream(&partials, &folder, events.map(|_| below.as_path())).map_err(MergeError::from)?;
+    let outcome = reduce(merged.set, ANALYSES, &options, &folder)?;
     finish(folder, &outcome, &options, &args.out, args.strict)
 }

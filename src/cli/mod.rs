@@ -6,7 +6,9 @@ mod args;
 mod diff;
 mod exit;
 mod explain;
+mod interrupt;
 mod list;
+mod memory;
 mod merge;
 mod output;
 mod overlay;
@@ -28,6 +30,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if e.use_stderr() { Exit::Nothing.code() } else { Exit::Done.code() };
         }
     };
+    interrupt::watch();
     let result = match matches.subcommand() {
         Some(("analyze", m)) => {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
@@ -44,6 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some((stem, m)) => analysis::run(stem, m),
         None => Ok(Exit::Nothing),
     };
+    interrupt::stand_still_if_interrupted();
     match result {
         Ok(exit) => exit.code(),
         Err(e) => exit::report(&e).code(),

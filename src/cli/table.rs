@@ -3,6 +3,7 @@
 use super::output::{print, stdout_is_terminal};
 use crate::error::SetError;
 use crate::model::schema::{Batch, TableSpec};
+use crate::report::unfinished::write;
 use crate::report::{json, parquet};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -82,7 +83,7 @@ impl OutputArgs {
             }
         };
         match &self.out {
-            Some(path) => std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display())),
+            Some(path) => write(path, &bytes).with_context(|| format!("cannot write {}", path.display())),
             None => print(&bytes).map(|_| ()).map_err(anyhow::Error::from),
         }
     }

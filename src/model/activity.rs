@@ -10,7 +10,7 @@ use super::events::Columns;
 use super::health::{Counter, Health};
 use super::rules::Rules;
 use super::strings::StrId;
-use super::thread::{innermost_at, sort_outer_first};
+use super::thread::innermost_at;
 use super::timeline::Work;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashSet};
@@ -43,13 +43,20 @@ pub struct Activity {
 const FAR: Ns = 3_600_000_000_000;
 
 /// Extracts, repairs and links the activities, in order of (start, row).
-pub fn activities(c: &Columns, classes: &[Class], base: Ns, rules: &Rules, health: &mut Health) -> Vec<Activity> {
+pub fn activities(
+    c: &Columns,
+    classes: &[Class],
+    hosts: &[(u32, Vec<u32>)],
+    base: Ns,
+    rules: &Rules,
+    health: &mut Health,
+) -> Vec<Activity> {
     let mut all = extract(c, classes, base, health);
-    all.sort_unstable_by_key(|a| (a.span.start, a.row));
+    all.sort_by_key(|a| (a.span.start, a.row));
     drop_far_outliers(&mut all, health);
     drop_duplicates(&mut all, c, health);
     link(&mut all, c, classes, health);
-    own(&mut all, c, classes);
+    own(&mut all, c, classes, hosts);
     classify(&mut all, c, rules);
     count_oddities(&all, c, health);
     all
@@ -58,7 +65,7 @@ pub fn activities(c: &Columns, classes: &[Class], base: Ns, rules: &Rules, healt
 fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let (mut device, mut stream) = (c.args.cursor(Arg::Device), c.args.cursor(Arg::Stream));
     let mut correlation = c.args.cursor(Arg::Correlation);
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(classes.iter().filter(|k| k.is_gpu()).count());
     for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = row as u32;
         if c.ts[row] == base && c.dur[row] == 0 {
@@ -128,7 +135,7 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
             calls.push((id, row as u32));
         }
     }
-    calls.sort_unstable();
+    calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
     let mut odd: BTreeMap<u64, Counter> = BTreeMap::new();
     for a in all.iter_mut() {
@@ -154,24 +161,18 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
 }
 
 /// L2: the innermost operator open on the calling thread when the call starts.
-fn own(all: &mut [Activity], c: &Columns, classes: &[Class]) {
-    let mut ops: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
         if let Some(call) = a.launch {
             queries.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
         }
     }
-    for (row, _) in classes.iter().enumerate().filter(|(_, k)| **k == Class::HostOp) {
-        if queries.contains_key(&c.lane[row]) {
-            ops.entry(c.lane[row]).or_default().push(row as u32);
-        }
-    }
-    for (lane, mut asked) in queries {
-        let Some(rows) = ops.get_mut(&lane) else { continue };
-        sort_outer_first(rows, c);
-        asked.sort_unstable();
-        innermost_at(rows, c, &asked, |i, op| all[i as usize].op = op);
+    for (lane, rows) in hosts {
+        let Some(mut asked) = queries.remove(lane) else { continue };
+        let ops: Vec<u32> = rows.iter().copied().filter(|&r| classes[r as usize] == Class::HostOp).collect();
+        asked.sort();
+        innermost_at(&ops, c, &asked, |i, op| all[i as usize].op = op);
     }
 }
 

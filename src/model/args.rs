@@ -218,6 +218,14 @@ impl Default for ArgColumns {
 }
 
 impl ArgColumns {
+    /// Memory of all that is in them, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        let of = |c: &ArgColumn| (c.rows.len() * size_of::<u32>() + c.vals.len() * size_of::<u64>()) as u64;
+        self.columns.iter().map(of).sum::<u64>()
+            + of(&self.rest)
+            + (self.quoted_ids.len() * size_of::<(u32, Arg)>()) as u64
+    }
+
     pub fn column(&self, arg: Arg) -> &ArgColumn {
         &self.columns[arg as usize]
     }

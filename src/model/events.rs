@@ -106,6 +106,29 @@ impl Columns {
         self.ts.is_empty()
     }
 
+    /// Memory of all that is in them, bytes; not what is set aside to grow.
+    pub fn held_bytes(&self) -> u64 {
+        fn of<T>(column: &[T]) -> u64 {
+            size_of_val(column) as u64
+        }
+        // an entry of a map: key, value and what the table keeps of it
+        const LANE_ENTRY: u64 = 24;
+        of(&self.ts)
+            + of(&self.dur)
+            + of(&self.name)
+            + of(&self.cat)
+            + of(&self.lane)
+            + of(&self.lanes)
+            + self.lane_ids.len() as u64 * LANE_ENTRY
+            + of(&self.categories)
+            + of(&self.marks)
+            + of(&self.launch_flows)
+            + of(&self.flows)
+            + of(&self.lane_names)
+            + self.args.held_bytes()
+            + self.strings.held_bytes()
+    }
+
     /// Notes how far an event reaches that is not loaded.
     pub fn reach(&mut self, start: Ns, end: Ns) {
         let (first, last) = self.unloaded.unwrap_or((start, end));

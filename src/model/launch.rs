@@ -26,7 +26,7 @@ impl Launches {
     pub fn new(all: &[Activity]) -> Self {
         let mut linked: Vec<(u32, u32)> =
             all.iter().enumerate().filter_map(|(i, a)| Some((a.launch?, i as u32))).collect();
-        linked.sort_unstable();
+        linked.sort();
         let mut calls: Vec<Call> = Vec::new();
         for (i, (row, _)) in linked.iter().enumerate() {
             let until = i as u32 + 1;

@@ -14,13 +14,14 @@ use super::rules::Rules;
 use super::stack::Stacks;
 use super::step::{StepWindow, Steps, find, finish};
 use super::strings::StrId;
-use super::thread::{Piece, pieces, sort_outer_first};
+use super::thread::{Piece, host_rows, pieces};
 use super::timeline::{Timeline, Work};
 use super::window::{Window, windows};
 use crate::units::{Span, fmt_ns};
 use regex::Regex;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How a trace is modelled; the same for all ranks of a set.
 pub struct ModelOptions {
@@ -79,6 +80,8 @@ pub struct RankTrace {
     pub devices: Vec<DeviceWork>,
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
+    hosts: Vec<(u32, Vec<u32>)>,
+    shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
     collectives: OnceLock<RankCalls>,
     launches: OnceLock<Launches>,
@@ -97,13 +100,14 @@ impl RankTrace {
         let mut health = std::mem::take(&mut columns.health);
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
-        let mut all = activities(&columns, &classes, base, &options.rules, &mut health);
+        let hosts = host_rows(&columns, &classes);
+        let mut all = activities(&columns, &classes, &hosts, base, &options.rules, &mut health);
         let capture = capture(&columns, &classes, &all);
         let mut steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut health);
         finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
         count_events(&columns, &classes, &meta, &all, &mut health);
         let python = !columns.args.column(Arg::PythonId).rows.is_empty();
-        let stacks = Stacks::new(&columns, &classes, python);
+        let stacks = Stacks::new(&columns, &classes, &hosts, python);
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         let cpu_only = all.is_empty();
@@ -125,6 +129,8 @@ impl RankTrace {
             health,
             devices,
             stacks,
+            hosts,
+            shared: Mutex::default(),
             threads: OnceLock::new(),
             collectives: OnceLock::new(),
             launches: OnceLock::new(),
@@ -161,22 +167,29 @@ impl RankTrace {
     pub fn threads(&self) -> &BTreeMap<u32, Vec<Piece>> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
-            let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-            for (row, class) in self.classes.iter().enumerate() {
-                if class.is_host() {
-                    by_lane.entry(c.lane[row]).or_default().push(row as u32);
-                }
-            }
             let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
-            by_lane
-                .into_iter()
-                .map(|(lane, mut rows)| {
-                    sort_outer_first(&mut rows, c);
-                    let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
-                    (lane, pieces(&rows, c, marked))
-                })
-                .collect()
+            let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
+            self.hosts.iter().map(|(lane, rows)| (*lane, pieces(rows, c, marked))).collect()
         })
+    }
+
+    /// Rows of host events by lane, each lane's outer first.
+    pub fn host_rows(&self) -> &[(u32, Vec<u32>)] {
+        &self.hosts
+    }
+
+    /// What several analyses compute from a rank, by its type: made when first asked for.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
+        let key = TypeId::of::<T>();
+        let held = self.shared.lock().ok().and_then(|all| all.get(&key).cloned());
+        if let Some(found) = held.and_then(|any| any.downcast().ok()) {
+            return found;
+        }
+        let made = Arc::new(make(self));
+        if let Ok(mut all) = self.shared.lock() {
+            all.insert(key, Arc::<T>::clone(&made));
+        }
+        made
     }
 
     /// The rank's calls of collectives.

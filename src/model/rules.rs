@@ -3,9 +3,9 @@
 use super::category::Class;
 use super::strings::{Interner, StrId};
 use super::timeline::Work;
+use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
-use std::collections::HashMap;
 
 /// The rules shipped with hta.
 pub const BUILTIN: &str = include_str!("../../data/kernel_rules.toml");

@@ -3,13 +3,13 @@
 //! [`table!`](crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
 //! what `hta explain` prints and what tests hold the output against.
 
+use super::cells::{Nullable, Texts};
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringDictionaryBuilder,
-    UInt32Builder, UInt64Builder,
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// One column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,18 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// The Arrow schema, with units and meanings as metadata.
+    /// The Arrow schema, with units and meanings as metadata. Made once: a job has many batches of each table, and the
+    /// notes weigh more than the rows of most.
     pub fn schema(&self) -> SchemaRef {
+        type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;
+        static MADE: OnceLock<Made> = OnceLock::new();
+        // a name can stand for two tables (of two tools), never with the same columns
+        let key = (self.name, self.columns.as_ptr() as usize);
+        let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        SchemaRef::clone(made.entry(key).or_insert_with(|| self.new_schema()))
+    }
+
+    fn new_schema(&self) -> SchemaRef {
         let field = |c: &ColumnSpec| {
             let ty = match c.kind {
                 "u32" => DataType::UInt32,
@@ -75,55 +85,61 @@ pub trait Cell {
 pub struct Text;
 
 macro_rules! number_cell {
-    ($($ty:ty, $builder:ty, $kind:literal;)+) => {$(
+    ($($ty:ty, $arrow:ty, $kind:literal;)+) => {$(
         impl Cell for $ty {
             type In<'a> = $ty;
-            type Builder = $builder;
+            type Builder = Vec<$ty>;
             const KIND: &'static str = $kind;
-            fn push(builder: &mut $builder, value: $ty) { builder.append_value(value); }
-            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+            fn push(builder: &mut Vec<$ty>, value: $ty) { builder.push(value); }
+            fn finish(mut builder: Vec<$ty>) -> ArrayRef {
+                builder.shrink_to_fit();
+                Arc::new(<$arrow>::from(builder))
+            }
         }
         impl Cell for Option<$ty> {
             type In<'a> = Option<$ty>;
-            type Builder = $builder;
+            type Builder = Nullable<$ty>;
             const KIND: &'static str = $kind;
             const NULLABLE: bool = true;
-            fn push(builder: &mut $builder, value: Option<$ty>) { builder.append_option(value); }
-            fn finish(mut builder: $builder) -> ArrayRef { Arc::new(builder.finish()) }
+            fn push(builder: &mut Nullable<$ty>, value: Option<$ty>) { builder.push(value); }
+            fn finish(mut builder: Nullable<$ty>) -> ArrayRef {
+                builder.values.shrink_to_fit();
+                Arc::new(<$arrow>::new(builder.values.into(), builder.valid.finish()))
+            }
         }
     )+};
 }
 
 number_cell! {
-    i64, Int64Builder, "i64";
-    u32, UInt32Builder, "u32";
-    u64, UInt64Builder, "u64";
-    f64, Float64Builder, "f64";
-    bool, BooleanBuilder, "bool";
+    i64, Int64Array, "i64";
+    u32, UInt32Array, "u32";
+    u64, UInt64Array, "u64";
+    f64, Float64Array, "f64";
+    bool, BooleanArray, "bool";
 }
 
 impl Cell for Text {
     type In<'a> = &'a str;
-    type Builder = StringDictionaryBuilder<Int32Type>;
+    type Builder = Texts;
     const KIND: &'static str = "text";
-    fn push(builder: &mut Self::Builder, value: &str) {
-        builder.append_value(value);
+    fn push(builder: &mut Texts, value: &str) {
+        builder.push(Some(value));
     }
-    fn finish(mut builder: Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+    fn finish(builder: Texts) -> ArrayRef {
+        builder.finish()
     }
 }
 
 impl Cell for Option<Text> {
     type In<'a> = Option<&'a str>;
-    type Builder = StringDictionaryBuilder<Int32Type>;
+    type Builder = Texts;
     const KIND: &'static str = "text";
     const NULLABLE: bool = true;
-    fn push(builder: &mut Self::Builder, value: Option<&str>) {
-        builder.append_option(value);
+    fn push(builder: &mut Texts, value: Option<&str>) {
+        builder.push(value);
     }
-    fn finish(mut builder: Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+    fn finish(builder: Texts) -> ArrayRef {
+        builder.finish()
     }
 }
 

@@ -7,9 +7,8 @@
 use super::args::Arg;
 use super::category::Class;
 use super::events::Columns;
-use super::thread::sort_outer_first;
 use crate::units::Ns;
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
 
 /// An overhang below this is cut, a longer one makes a sibling, ns.
 const CLIP_BELOW: Ns = 1_000;
@@ -28,33 +27,26 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Builds the trees; `python` adds the Python frames.
-    pub fn new(c: &Columns, classes: &[Class], python: bool) -> Self {
+    /// Builds the trees; `hosts` are the host events by lane, `python` adds the Python frames.
+    pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
         let n = c.len();
         let mut me = Self { parent: vec![None; n], depth: vec![None; n], self_ns: vec![None; n], ..Self::default() };
-        let mut ops: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut annotations: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut frames: Vec<u32> = Vec::new();
-        for (row, class) in classes.iter().enumerate() {
-            match class {
-                Class::HostOp | Class::Runtime => ops.entry(c.lane[row]).or_default().push(row as u32),
-                Class::Annotation => annotations.entry(c.lane[row]).or_default().push(row as u32),
-                Class::Python if python => frames.push(row as u32),
-                _ => {}
-            }
+        for (_, rows) in hosts {
+            let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
+            me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
+            me.contain(of(|k| k == Class::Annotation), c);
         }
-        for rows in ops.values_mut().chain(annotations.values_mut()) {
-            sort_outer_first(rows, c);
-            me.contain(rows, c);
+        if python {
+            let frames = (0..n as u32).filter(|&r| classes[r as usize] == Class::Python);
+            me.python(&frames.collect::<Vec<u32>>(), c);
         }
-        me.python(&frames, c);
         me
     }
 
     /// One thread's tree by containment.
-    fn contain(&mut self, rows: &[u32], c: &Columns) {
+    fn contain(&mut self, rows: impl Iterator<Item = u32>, c: &Columns) {
         let mut open: Vec<(u32, Ns)> = Vec::new();
-        for &row in rows {
+        for row in rows {
             let r = row as usize;
             let start = c.ts[r];
             let mut end = start.saturating_add(c.dur[r]);
@@ -132,7 +124,8 @@ mod tests {
             c.dur.push(*dur);
             c.lane.push(0);
         }
-        Stacks::new(&c, &vec![Class::HostOp; events.len()], false)
+        let classes = vec![Class::HostOp; events.len()];
+        Stacks::new(&c, &classes, &super::super::thread::host_rows(&c, &classes), false)
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl Interner {
         self.ends.len()
     }
 
+    /// Memory of the texts and of what finds them, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        // an end and a slot of the table a text
+        (self.arena.len() + self.ends.len() * 2 * size_of::<u32>()) as u64
+    }
+
     pub fn is_empty(&self) -> bool {
         false
     }

@@ -10,13 +10,36 @@
 //! Events of one thread may overlap in part (annotations and Python frames do); "started last" still says
 //! one thing for every instant.
 
+use super::category::Class;
 use super::events::Columns;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 
 /// Sorts rows of one thread so that an outer event comes before those inside it.
 pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
-    rows.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
+    let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
+    if rows.is_sorted_by_key(|&r| key(r)) {
+        return;
+    }
+    // files hold long runs in order, which this sort joins
+    let mut keyed: Vec<_> = rows.iter().map(|&r| key(r)).collect();
+    keyed.sort();
+    rows.iter_mut().zip(keyed).for_each(|(slot, (_, _, r))| *slot = r);
+}
+
+/// Rows of host events by lane, each lane's outer first; lanes without any are left out.
+pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
+    let lanes = c.lane.iter().max().map_or(0, |l| *l as usize + 1);
+    let mut by_lane: Vec<Vec<u32>> = vec![Vec::new(); lanes];
+    for (row, class) in classes.iter().enumerate() {
+        if class.is_host() {
+            by_lane[c.lane[row] as usize].push(row as u32);
+        }
+    }
+    let mut found: Vec<(u32, Vec<u32>)> =
+        by_lane.into_iter().enumerate().filter(|(_, r)| !r.is_empty()).map(|(l, r)| (l as u32, r)).collect();
+    found.iter_mut().for_each(|(_, rows)| sort_outer_first(rows, c));
+    found
 }
 
 /// For each query `(t, tag)` in ascending order of `t`: the innermost of `rows` whose closed span
@@ -68,6 +91,8 @@ pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec
         }
     }
     walk.advance(Ns::MAX);
+    // kept as long as the trace
+    walk.out.shrink_to_fit();
     walk.out
 }
 

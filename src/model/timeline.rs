@@ -131,14 +131,23 @@ const STRIDE: usize = 64;
 impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans make nothing busy.
     pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
-        let mut edges: Vec<(Ns, Work, i32)> = Vec::new();
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for (span, work) in activities {
             if !span.is_empty() {
-                edges.push((span.start, work, 1));
-                edges.push((span.end, work, -1));
+                starts.push((span.start, work));
+                ends.push((span.end, work));
             }
         }
-        edges.sort_unstable_by_key(|e| e.0);
+        // both are nearly in order as they come
+        starts.sort_by_key(|e| e.0);
+        ends.sort_by_key(|e| e.0);
+        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+        // nothing ends before it starts: the ends last
+        let edges = std::iter::from_fn(|| match (starts.peek(), ends.peek()) {
+            (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, work)| (t, work, -1)),
+            (Some(_), _) => starts.next().map(|(t, work)| (t, work, 1)),
+            (None, _) => ends.next().map(|(t, work)| (t, work, -1)),
+        });
         let mut running = [0i32; 3];
         let mut segments: Vec<Segment> = Vec::new();
         let mut at = 0;

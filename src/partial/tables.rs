@@ -12,10 +12,12 @@ table! {
         claim: Option<u32>, "", "rank that the file itself claims";
         state: Text, "", "mapped, refused at its head, refused when it was read, or left out by --ranks";
         rank: Option<u32>, "", "rank, where it was mapped";
-        error: Option<Text>, "", "why it was refused: io, empty, not_a_trace, cut, no_events or interleaved";
+        error: Option<Text>, "", "why it was refused: io, empty, not_a_trace, cut, no_events, interleaved or too_large";
         error_text: Option<Text>, "", "of io and not_a_trace: what was found";
         error_hint: Option<Text>, "", "of not_a_trace: what to do";
-        error_byte: Option<u64>, "bytes", "of interleaved: offset in the unpacked file";
+        error_byte: Option<u64>, "bytes", "of interleaved: offset in the unpacked file; of too_large: memory that it needs, where known";
+        error_limit: Option<u64>, "bytes", "of too_large: memory that there was";
+        error_limit_given: Option<bool>, "", "of too_large: whether the user had set it";
     }
 }
 

@@ -22,7 +22,7 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
         if argument.is_dir() {
             inputs.extend(folder(argument)?);
             looked_in.push(shown);
-        } else if argument.exists() {
+        } else if std::fs::symlink_metadata(argument).is_ok() {
             inputs.push(Input { path: argument.clone(), shown, named: true });
         } else if shown.contains(['*', '?', '[']) {
             let found = pattern(&shown)?;
@@ -50,7 +50,8 @@ fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
     for entry in std::fs::read_dir(dir).map_err(missing)? {
         let path = entry.map_err(missing)?.path();
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-        if path.is_file() && ENDINGS.iter().any(|e| name.ends_with(e)) {
+        // what cannot be read, such as a link to nowhere, is told later
+        if !path.is_dir() && ENDINGS.iter().any(|e| name.ends_with(e)) {
             found.push(Input { shown: path.display().to_string(), path, named: false });
         }
     }

@@ -5,6 +5,7 @@ use super::kineto::document::{Document, Refusal};
 use super::kineto::event::LoadOptions;
 use super::kineto::number::{Fraction, FractionVerdict};
 use super::kineto::pieces::read_pieces;
+use super::room::{Alone, Held, NoRoom, Room, Unbounded, estimate};
 use super::source::{ByteCount, Input, Packing, Source, SourceError, open, packing};
 use crate::error::ReadError;
 use crate::model::category::Class;
@@ -54,6 +55,20 @@ pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCou
     load_in_chunks(input, options, spread, Chunks::default(), count)
 }
 
+/// Reads one file, as far as it gets the memory.
+///
+/// # Errors
+/// As [`load`]; [`ReadError::TooLarge`] when `room` stops it.
+pub fn load_within(
+    input: &Input,
+    options: LoadOptions,
+    spread: Spread,
+    count: &ByteCount,
+    room: &dyn Room,
+) -> Result<Loaded, ReadError> {
+    read(input, &Reading { options, spread, chunks: Chunks::default(), count, room })
+}
+
 /// Reads one file, with the sizes of its chunks given.
 ///
 /// # Errors
@@ -65,9 +80,27 @@ pub fn load_in_chunks(
     chunks: Chunks,
     count: &ByteCount,
 ) -> Result<Loaded, ReadError> {
+    let alone = options.memory.map(Alone);
+    let room: &dyn Room = match &alone {
+        Some(alone) => alone,
+        None => &Unbounded,
+    };
+    read(input, &Reading { options, spread, chunks, count, room })
+}
+
+/// How a file is read.
+struct Reading<'a> {
+    options: LoadOptions,
+    spread: Spread,
+    chunks: Chunks,
+    count: &'a ByteCount,
+    room: &'a dyn Room,
+}
+
+fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
-    let mut document = read_document(input, packed, options, spread, chunks, count)?;
+    let mut document = read_document(input, packed, how.options, how)?;
     let shapes = document.reader.shapes;
     let short = format!("{} short fractions", shapes.short);
     match shapes.verdict() {
@@ -79,8 +112,10 @@ pub fn load_in_chunks(
             document.reader.columns.health.add(Counter::AmbiguousFraction, 1, None, &short);
         }
         FractionVerdict::Unpadded => {
-            let options = LoadOptions { fraction: Fraction::Unpadded, ..options };
-            document = read_document(input, packed, options, spread, chunks, count)?;
+            let options = LoadOptions { fraction: Fraction::Unpadded, ..how.options };
+            // not two of them at once
+            drop(document);
+            document = read_document(input, packed, options, how)?;
             document.reader.columns.health.add(Counter::UnpaddedFraction, 1, None, &short);
         }
     }
@@ -98,30 +133,24 @@ pub fn load_in_chunks(
     Ok(Loaded { columns, meta, unpacked_bytes })
 }
 
-fn read_document(
-    input: &Input,
-    packed: Packing,
-    options: LoadOptions,
-    spread: Spread,
-    chunks: Chunks,
-    count: &ByteCount,
-) -> Result<Document, ReadError> {
+fn read_document(input: &Input, packed: Packing, options: LoadOptions, how: &Reading) -> Result<Document, ReadError> {
+    let Reading { spread, chunks, count, room, .. } = *how;
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let mut document = Document::new(options);
     let ahead = spread == Spread::AllCores && packed != Packing::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
     let pieces = spread == Spread::AllCores && packed == Packing::Plain;
-    let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces)
+    let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces, room)
         .and_then(|how| match how {
             Ok(Streamed::Finished) => Ok(Ok(())),
             Ok(Streamed::InEvents) => {
                 // a plain file: its events on all cores, then the rest in order
                 let size = std::fs::metadata(&input.path)?.len();
-                match read_pieces(&mut document, &input.path, size, chunks.piece, options, count)? {
+                match read_pieces(&mut document, &input.path, size, chunks.piece, options, count, room)? {
                     Err(refusal) => Ok(Err(refusal)),
                     Ok(at) => {
                         let mut rest = FromOffset::open(&input.path, at)?;
-                        stream(&mut document, &mut rest, chunks.block, false).map(|how| how.map(|_| ()))
+                        stream(&mut document, &mut rest, chunks.block, false, room).map(|how| how.map(|_| ()))
                     }
                 }
             }
@@ -138,6 +167,7 @@ fn read_document(
         }
         other => refused(input, other),
     })?;
+    room.hold(Held { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::NoRoom(e)))?;
     Ok(document)
 }
 
@@ -149,6 +179,10 @@ pub(super) fn refused(input: &Input, refusal: Refusal) -> ReadError {
         Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         Refusal::CutBeforeEvents => ReadError::Cut { file },
         Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
+        Refusal::NoRoom(NoRoom { limit }) => {
+            let needs = Some(estimate(&input.path)).filter(|n| *n > limit.bytes);
+            ReadError::TooLarge { file, needs, limit }
+        }
     }
 }
 
@@ -163,9 +197,10 @@ pub(super) fn drained(
     document: &mut Document,
     source: &mut dyn Source,
     block: usize,
+    room: &dyn Room,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
 ) -> io::Result<Result<(), Refusal>> {
-    Ok(blocks(document, source, block, false, drain)?.map(|_| ()))
+    Ok(blocks(document, source, block, false, room, drain)?.map(|_| ()))
 }
 
 /// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
@@ -174,8 +209,9 @@ fn stream(
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
+    room: &dyn Room,
 ) -> io::Result<Result<Streamed, Refusal>> {
-    blocks(document, source, block, stop_at_events, &mut |_| Ok(()))
+    blocks(document, source, block, stop_at_events, room, &mut |_| Ok(()))
 }
 
 fn blocks(
@@ -183,6 +219,7 @@ fn blocks(
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
+    room: &dyn Room,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
 ) -> io::Result<Result<Streamed, Refusal>> {
     let mut buf = vec![0; block.max(1)];
@@ -216,7 +253,12 @@ fn blocks(
         }
         buf.copy_within(used..filled, 0);
         filled -= used;
-        if filled == buf.len() {
+        let is_full = filled == buf.len();
+        let text = if is_full { 2 * buf.len() } else { buf.len() } as u64;
+        if let Err(e) = room.hold(document.held(text)) {
+            return Ok(Err(Refusal::NoRoom(e)));
+        }
+        if is_full {
             // one value is larger than the buffer
             buf.resize(buf.len() * 2, 0);
         }

@@ -5,4 +5,5 @@ pub mod discover;
 pub mod kineto;
 pub mod load;
 pub mod peek;
+pub mod room;
 pub mod source;

@@ -57,6 +57,10 @@ pub trait Source: Send {
 
 /// How a file is packed, from its first four bytes.
 pub fn packing(path: &Path) -> io::Result<Packing> {
+    // it is opened several times; of a pipe that would wait for ever
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("expected a file, found a pipe, socket or device"));
+    }
     let mut head = [0; 4];
     let mut file = File::open(path)?;
     let mut n = 0;

@@ -1,6 +1,7 @@
 //! The `events` table: every complete event of a rank, with real text and typed arguments.
 
-use super::parquet::{Packing, RowGroups};
+use super::chunk::Encoder;
+use super::parquet::RowGroups;
 use crate::model::args::{ARGS, ArgColumn, ArgType};
 use crate::model::rank_trace::RankTrace;
 use crate::model::strings::StrId;
@@ -85,7 +86,8 @@ pub fn schema(with_rest: bool) -> SchemaRef {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
-    let mut file = RowGroups::new(File::create(path)?, schema(with_rest), Packing::Dense)?;
+    let mut file = RowGroups::new(File::create(path)?, schema(with_rest))?;
+    let mut encoder = Encoder::new()?;
     let c = &trace.columns;
     let mut order: Vec<u32> = (0..c.len() as u32).collect();
     order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
@@ -96,7 +98,7 @@ pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> 
     let derived = Derived::new(trace);
     for (group, rows) in order.chunks(GROUP).enumerate() {
         let first = group * GROUP;
-        file.write(|i| match i.checked_sub(BASE_COLUMNS.len()) {
+        file.write(&mut encoder, |i| match i.checked_sub(BASE_COLUMNS.len()) {
             None => base(trace, &derived, rows, BASE_COLUMNS[i].0),
             Some(k) => {
                 let (column, ty) = match ARGS.get(k) {

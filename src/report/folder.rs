@@ -1,12 +1,15 @@
 //! The output folder: written beside its place and moved there when complete, so that a killed run
 //! leaves no half result.
 
-use super::parquet::Tables;
+use super::json::{self, Answers};
+use super::parquet::{Groups, Tables};
+use super::unfinished::UnfinishedFolder;
+use crate::analysis::api::{Analysis, Output};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
-use crate::pipeline::RowSink;
-use std::fs;
-use std::io;
+use crate::pipeline::{Outcome, RowSink};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -16,8 +19,10 @@ const OURS: [&str; 5] = ["report.txt", "report.html", "summary.json", "tables", 
 /// A result folder that is being written.
 pub struct Folder {
     target: PathBuf,
-    work: PathBuf,
+    work: UnfinishedFolder,
+    groups: Groups,
     tables: Mutex<Tables>,
+    answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
 }
@@ -39,14 +44,20 @@ impl Folder {
     /// # Errors
     /// When the target holds other things, or cannot be written.
     pub fn create(target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
-        Self::create_among(&OURS, target, events, force)
+        Self::create_among(&OURS, Groups::ByWeight, target, events, force)
     }
 
     /// Starts a folder of which earlier ones may hold other names.
     ///
     /// # Errors
     /// As [`Folder::create`].
-    pub fn create_among(ours: &[&str], target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
+    pub fn create_among(
+        ours: &[&str],
+        groups: Groups,
+        target: &Path,
+        events: Option<bool>,
+        force: bool,
+    ) -> Result<Self, FolderError> {
         let path = target.display().to_string();
         let io = |source| FolderError::Io { path: path.clone(), source };
         if target.is_file() {
@@ -60,16 +71,13 @@ impl Folder {
                 }
             }
         }
-        let mut name = target.file_name().map_or_else(|| "hta-out".into(), std::ffi::OsStr::to_os_string);
-        name.push(format!(".tmp-{}", std::process::id()));
-        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let work = parent.join(name);
-        fs::create_dir_all(&work).map_err(io)?;
+        let work = UnfinishedFolder::create(target, ours).map_err(io)?;
         if events.is_some() {
-            fs::create_dir_all(work.join("events")).map_err(io)?;
+            fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
-        let tables = Mutex::new(Tables::create(&work.join("tables")).map_err(io)?);
-        Ok(Self { target: target.to_path_buf(), work, tables, events })
+        let tables = Mutex::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
+        let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
+        Ok(Self { target: target.to_path_buf(), work, groups, tables, answers, events })
     }
 
     /// Makes sure that a table exists.
@@ -88,21 +96,32 @@ impl Folder {
         self.lock()?.append(batch)
     }
 
+    /// Writes `summary.json`, around what the analyses answered.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
+        let mut answers = self.answers.lock().map_err(|_| failed())?;
+        json::summary(&mut out, outcome, |out| answers.copy_to(out))?;
+        out.flush()
+    }
+
     /// Writes a text file of the result.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn text(&self, name: &str, text: &str) -> io::Result<()> {
-        fs::write(self.work.join(name), text)
+        fs::write(self.work.path().join(name), text)
     }
 
     fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
-        self.tables.lock().map_err(|_| io::Error::other("another thread failed while writing tables"))
+        self.tables.lock().map_err(|_| failed())
     }
 
     /// Where the result is written until it is complete.
     pub fn work(&self) -> &Path {
-        &self.work
+        self.work.path()
     }
 
     /// Closes the tables, so that their files are whole.
@@ -111,7 +130,7 @@ impl Folder {
     /// When their last bytes cannot be written.
     pub fn close(&self) -> io::Result<()> {
         let mut tables = self.lock()?;
-        let none = Tables::create(&self.work.join("tables"))?;
+        let none = Tables::create(&self.work.path().join("tables"), Groups::ByWeight)?;
         std::mem::replace(&mut *tables, none).finish()
     }
 
@@ -121,24 +140,12 @@ impl Folder {
     /// When the last bytes cannot be written or the folder cannot be moved.
     pub fn finish(self) -> io::Result<()> {
         self.close()?;
-        if self.target.is_dir() {
-            // moved away first, so that there is no moment with half of each
-            let old = self.work.with_extension(format!("old-{}", std::process::id()));
-            fs::rename(&self.target, &old)?;
-            fs::rename(&self.work, &self.target)?;
-            fs::remove_dir_all(&old)?;
-        } else {
-            fs::rename(&self.work, &self.target)?;
-        }
-        Ok(())
+        self.work.place(&self.target)
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // after `finish` there is nothing left at this place
-        let _ = fs::remove_dir_all(&self.work);
-    }
+fn failed() -> io::Error {
+    io::Error::other("another thread failed while writing tables")
 }
 
 impl RowSink for Folder {
@@ -150,20 +157,26 @@ impl RowSink for Folder {
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {
         match self.events {
             Some(rest) => {
-                let path = self.work.join("events").join(format!("rank={:05}.parquet", trace.rank));
+                let path = self.work.path().join("events").join(format!("rank={:05}.parquet", trace.rank));
                 super::events::write(&path, trace, rest)
             }
             None => Ok(()),
         }
     }
 
+    fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        let tables = std::mem::take(&mut output.tables);
+        self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
+        self.rows(tables)
+    }
+
     fn void(&self) -> io::Result<()> {
         let mut tables = self.lock()?;
-        fs::remove_dir_all(self.work.join("tables"))?;
-        *tables = Tables::create(&self.work.join("tables"))?;
+        fs::remove_dir_all(self.work.path().join("tables"))?;
+        *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
         if self.events.is_some() {
-            fs::remove_dir_all(self.work.join("events"))?;
-            fs::create_dir_all(self.work.join("events"))?;
+            fs::remove_dir_all(self.work.path().join("events"))?;
+            fs::create_dir_all(self.work.path().join("events"))?;
         }
         Ok(())
     }

@@ -1,12 +1,30 @@
 //! `summary.json`: findings, health and the summary tables for programs; and tables as JSON or CSV.
+//!
+//! The summary of a thousand ranks is hundreds of megabytes, so it is never in memory: rows are written as they are read
+//! off their batches, and each analysis' answer waits in a file without a name until the rest of the summary is known.
 
 use super::text::findings;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
-use serde_json::{Map, Value, json};
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::ser::PrettyFormatter;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
 
-/// The summary of a run.
-pub fn summary(outcome: &Outcome) -> Value {
+/// Writes the summary of a run; `answers` writes the value of `analyses`.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn summary<W: Write>(
+    out: &mut W,
+    outcome: &Outcome,
+    answers: impl FnOnce(&mut W) -> io::Result<()>,
+) -> io::Result<()> {
     let health = outcome.rank_health.iter().flat_map(|(rank, file, health)| {
         health.iter().map(move |(counter, tally)| {
             json!({
@@ -28,32 +46,187 @@ pub fn summary(outcome: &Outcome) -> Value {
         .iter()
         .map(|r| json!({ "file": r.input.shown, "reason": r.error.to_string(), "named": r.input.named }))
         .collect();
-    let analyses: Map<String, Value> = outcome
-        .outputs
-        .iter()
-        .map(|(a, output)| {
-            let mut tables: Map<String, Value> = Map::new();
-            for batch in &output.tables {
-                // long tables are in Parquet; here is what a dashboard shows
-                if is_short(batch.spec) {
-                    let rows = tables.entry(batch.spec.name).or_insert_with(|| json!([]));
-                    if let Some(list) = rows.as_array_mut() {
-                        list.extend(records(batch));
-                    }
-                }
+    let ranks: Vec<&Batch> = outcome.inventory.iter().filter_map(|p| p.tables.first()).collect();
+    // fields in alphabetical order, as everywhere in the file
+    out.write_all(b"{\n  \"analyses\": ")?;
+    answers(out)?;
+    field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
+    field(out, "health", &Streamed::new(set.chain(health)))?;
+    field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
+    field(out, "ranks", &Rows(&ranks))?;
+    field(out, "refused", &refused)?;
+    out.write_all(b"\n}\n")
+}
+
+fn field(out: &mut impl Write, name: &str, value: &impl Serialize) -> io::Result<()> {
+    write!(out, ",\n  \"{name}\": ")?;
+    pretty(out, value, 1)
+}
+
+/// Writes a value that stands `depth` levels deep.
+fn pretty(out: &mut impl Write, value: &impl Serialize, depth: usize) -> io::Result<()> {
+    let at_depth = Deeper { out, depth };
+    let mut writer = serde_json::Serializer::with_formatter(at_depth, PrettyFormatter::new());
+    value.serialize(&mut writer).map_err(io::Error::from)
+}
+
+/// Indents every line but the first. JSON has no line break inside a text, so each is one of the layout's.
+struct Deeper<'a, W> {
+    out: &'a mut W,
+    depth: usize,
+}
+
+impl<W: Write> Write for Deeper<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            self.out.write_all(line)?;
+            if line.ends_with(b"\n") {
+                (0..self.depth).try_for_each(|_| self.out.write_all(b"  "))?;
             }
-            (a.stem().to_string(), Value::Object(tables))
-        })
-        .collect();
-    let ranks: Vec<Value> = outcome.inventory.iter().filter_map(|p| p.tables.first()).flat_map(records).collect();
-    json!({
-        "hta_version": env!("CARGO_PKG_VERSION"),
-        "ranks": ranks,
-        "findings": findings(outcome),
-        "health": set.chain(health).collect::<Vec<_>>(),
-        "refused": refused,
-        "analyses": analyses,
-    })
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Answers of the analyses on their way into the summary, in a file that has no name.
+pub struct Answers {
+    file: BufWriter<File>,
+    /// Where each begins and how long it is, bytes.
+    places: BTreeMap<&'static str, (u64, u64)>,
+    end: u64,
+}
+
+impl Answers {
+    /// # Errors
+    /// When the folder takes no files.
+    pub fn create_in(folder: &Path) -> io::Result<Self> {
+        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(folder)?), places: BTreeMap::new(), end: 0 })
+    }
+
+    /// Adds the tables of an analysis.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn add(&mut self, stem: &'static str, batches: &[Batch]) -> io::Result<()> {
+        // long tables are in Parquet; here is what a dashboard shows
+        let mut tables: BTreeMap<&str, Vec<&Batch>> = BTreeMap::new();
+        for batch in batches.iter().filter(|b| is_short(b.spec)) {
+            tables.entry(batch.spec.name).or_default().push(batch);
+        }
+        pretty(&mut self.file, &Named(&tables), 2)?;
+        let start = std::mem::replace(&mut self.end, self.file.stream_position()?);
+        self.places.insert(stem, (start, self.end - start));
+        Ok(())
+    }
+
+    /// Writes all of them as one object.
+    ///
+    /// # Errors
+    /// When they cannot be read back or written.
+    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.file.flush()?;
+        let mut file = BufReader::new(self.file.get_ref());
+        let mut before = "{";
+        for (stem, (start, length)) in &self.places {
+            write!(out, "{before}\n    \"{stem}\": ")?;
+            file.seek(SeekFrom::Start(*start))?;
+            io::copy(&mut file.by_ref().take(*length), out)?;
+            before = ",";
+        }
+        out.write_all(if self.places.is_empty() { b"{}" } else { b"\n  }" })
+    }
+}
+
+/// Tables by name.
+struct Named<'a>(&'a BTreeMap<&'a str, Vec<&'a Batch>>);
+
+impl Serialize for Named<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, batches)| (name, Rows(batches))))
+    }
+}
+
+/// Rows of batches of one table as objects, with the fields in alphabetical order.
+struct Rows<'a>(&'a [&'a Batch]);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut list = to.serialize_seq(None)?;
+        let names: Vec<&str> = self.0.first().map_or(&[][..], |b| b.spec.columns).iter().map(|c| c.name).collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|&i| names[i]);
+        for batch in self.0 {
+            for row in 0..batch.len() {
+                list.serialize_element(&Row { batch, order: &order, row })?;
+            }
+        }
+        list.end()
+    }
+}
+
+struct Row<'a> {
+    batch: &'a Batch,
+    /// Positions of the columns.
+    order: &'a [usize],
+    row: usize,
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut object = to.serialize_map(Some(self.order.len()))?;
+        for &i in self.order {
+            let cell = Cell { batch: self.batch, column: i, row: self.row };
+            object.serialize_entry(self.batch.spec.columns[i].name, &cell)?;
+        }
+        object.end()
+    }
+}
+
+/// A cell of a column given by its position: columns stand in the order of the declaration.
+struct Cell<'a> {
+    batch: &'a Batch,
+    column: usize,
+    row: usize,
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (array, row) = (self.batch.rows.column(self.column), self.row);
+        if array.is_null(row) {
+            return to.serialize_unit();
+        }
+        match array.data_type() {
+            DataType::Int64 => to.serialize_i64(array.as_primitive::<Int64Type>().value(row)),
+            DataType::UInt32 => to.serialize_u32(array.as_primitive::<UInt32Type>().value(row)),
+            DataType::UInt64 => to.serialize_u64(array.as_primitive::<UInt64Type>().value(row)),
+            DataType::Float64 => to.serialize_f64(array.as_primitive::<Float64Type>().value(row)),
+            DataType::Boolean => to.serialize_bool(array.as_boolean().value(row)),
+            _ => {
+                let texts = array.as_dictionary_opt::<Int32Type>();
+                let text = texts.and_then(|t| Some(t.values().as_string_opt::<i32>()?.value(t.key(row)?)));
+                text.serialize(to)
+            }
+        }
+    }
+}
+
+/// A list that is made while it is written.
+struct Streamed<I>(std::cell::Cell<Option<I>>);
+
+impl<I> Streamed<I> {
+    fn new(items: I) -> Self {
+        Self(std::cell::Cell::new(Some(items)))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.take().into_iter().flatten())
+    }
 }
 
 /// Tables with a bounded number of rows per rank and window.
@@ -61,20 +234,15 @@ fn is_short(spec: &TableSpec) -> bool {
     !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
-fn cell(batch: &Batch, column: &crate::model::schema::ColumnSpec, row: usize) -> Value {
-    match column.kind {
-        "text" => batch.text(column.name, row).map_or(Value::Null, Value::from),
-        "f64" => batch.float(column.name, row).map_or(Value::Null, Value::from),
-        "bool" => batch.int(column.name, row).map_or(Value::Null, |v| Value::from(v != 0)),
-        "u64" => batch.uint(column.name, row).map_or(Value::Null, Value::from),
-        _ => batch.int(column.name, row).map_or(Value::Null, Value::from),
-    }
+fn cell(batch: &Batch, column: usize, row: usize) -> Value {
+    // what a cell can hold is always a value
+    serde_json::to_value(Cell { batch, column, row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let record = |row| -> Value {
-        let pairs = batch.spec.columns.iter().map(|c| (c.name.to_string(), cell(batch, c, row)));
+        let pairs = batch.spec.columns.iter().enumerate().map(|(i, c)| (c.name.to_string(), cell(batch, i, row)));
         Value::Object(pairs.collect())
     };
     (0..batch.len()).map(record).collect()
@@ -91,7 +259,8 @@ pub fn csv(spec: &TableSpec, batches: &[&Batch]) -> String {
             let cells: Vec<String> = spec
                 .columns
                 .iter()
-                .map(|c| match cell(batch, c, row) {
+                .enumerate()
+                .map(|(i, _)| match cell(batch, i, row) {
                     Value::Null => String::new(),
                     Value::String(s) => quoted(&s),
                     other => other.to_string(),

@@ -1,5 +1,7 @@
 //! What a run leaves: Parquet tables, events, text, JSON, in a folder that is complete or absent.
 
+mod bits;
+mod chunk;
 pub mod columns;
 pub mod events;
 pub mod folder;
@@ -7,3 +9,4 @@ pub mod json;
 pub mod overlay;
 pub mod parquet;
 pub mod text;
+pub mod unfinished;

@@ -1,96 +1,313 @@
 #!/usr/bin/env python3
-"""CPU time and peak memory of `hta analyze --no-events --threads 1` against `gzip -dc` of the same file.
+"""Whole processes side by side: `gzip -dc`, loading, `hta analyze`, and other tools; against the limits.
 
-    cargo build --release && python3 tests/bench/end_to_end.py [TRACE.json.gz ...]
+    cargo build --release --bin hta --example load
+    python3 tests/bench/end_to_end.py TRACE.json.gz... [--peers VENV] [--ranks FOLDER] [--markdown FILE]
 
-Whole processes, run in turn on one machine; the figures are ratios of the smallest CPU times. Without
-arguments a trace of about 35 MB is made from a sample (its events repeated, shifted in time). Needs
-nothing but Python and gzip.
+Each round runs every process once, one after the other, so that what else the machine does falls on all alike; the
+smallest CPU times of the rounds are compared (for two threads and for other tools: elapsed times). Per trace:
+
+    gzip            gzip -dc, the measure of all ratios
+    load            target/release/examples/load: unpack, scan, columns; no linking, no analysis
+    analyze         hta analyze --no-events: every analysis and every table but events
+    events          hta analyze: the same, and every event as Parquet
+    ... two         the same on two threads, of the unpacked file (gzip is unpacked by one thread, whatever reads it)
+
+With --peers, of a Python environment that holds them (python3 -m venv VENV && VENV/bin/pip install
+HolisticTraceAnalysis==0.5.0 pandas==2.2.3 orjson), per trace:
+
+    hta-python      HTA: loading, temporal breakdown, idle time, communication overlap, kernel breakdown, memory
+                    bandwidth, queue length, launch statistics; set against `analyze` as it is
+    sequences       the same and its frequent kernel sequences
+    orjson          orjson.loads of the unpacked text, and nothing with it
+
+With --ranks, of a folder of at least 8 ranks (tests/bench/replicate.py makes one): two threads against one. A trace
+twice as long is made of each trace (tests/bench/replicate.py times) to see whether time is linear; --no-doubling
+leaves that out. Exits 1 when a limit is not met. Needs Python and gzip.
 """
+
+import argparse
 import gzip
-import json
+import math
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HTA = os.path.join(ROOT, "target", "release", "hta")
 SAMPLE = os.path.join(ROOT, "data", "samples", "gloo_ddp4", "rank_0.pt.trace.json.gz")
-RUNS = 7
-MAX_CPU_RATIO = 4.0
-MAX_MEMORY_RATIO = 1.0
+REPLICATE = os.path.join(ROOT, "tests", "bench", "replicate.py")
+
+# at most
+LOAD, ANALYZE, EVENTS = 1.0, 1.5, 2.5
+MEMORY, MEMORY_FROM = 0.6, 30e6
+PARQUET = 1.0
+DOUBLED = 2.1
+# at least
+HTA_ONE, HTA_TWO, HTA_SEQUENCES = 25, 40, 150
+TWO_THREADS = 1.85
+# ratios of small files are all start-up
+RATIOS_FROM = 15e6
+
+PEER = r"""
+import contextlib, io, logging, sys, tempfile
+logging.disable(logging.CRITICAL)
+from hta.trace_analysis import TraceAnalysis
+path, rank, sequences = sys.argv[1], 0, sys.argv[2] == "sequences"
+failed = []
+def step(name, call):
+    try:
+        call()
+    except Exception as e:
+        failed.append(f"{name}: {type(e).__name__}")
+with contextlib.redirect_stdout(io.StringIO()):
+    t = TraceAnalysis(trace_files={0: path}, trace_dir="")
+    step("temporal breakdown", lambda: t.get_temporal_breakdown(visualize=False))
+    step("idle time", lambda: t.get_idle_time_breakdown(ranks=[0], visualize=False))
+    step("overlap", lambda: t.get_comm_comp_overlap(visualize=False))
+    step("kernel breakdown", lambda: t.get_gpu_kernel_breakdown(visualize=False))
+    step("memory bandwidth", lambda: (t.get_memory_bw_time_series(ranks=[0]), t.get_memory_bw_summary(ranks=[0])))
+    step("queue length", lambda: (t.get_queue_length_time_series(ranks=[0]), t.get_queue_length_summary(ranks=[0])))
+    step("launch statistics", lambda: t.get_cuda_kernel_launch_stats(ranks=[0], visualize=False))
+    if sequences:
+        with tempfile.TemporaryDirectory() as out:
+            step("sequences", lambda: t.get_frequent_cuda_kernel_sequences(operator_name="aten::", output_dir=out))
+print("; ".join(failed), file=sys.stderr)
+"""
+
+ORJSON = """
+import orjson, sys
+with open(sys.argv[1], "rb") as f:
+    orjson.loads(f.read())
+"""
 
 
-def run(argv):
-    """CPU seconds and peak resident bytes of one process."""
-    pid = os.fork()
-    if pid == 0:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.execvp(argv[0], argv)
-    _, status, usage = os.wait4(pid, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        sys.exit(f"cannot run {' '.join(argv)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+class Usage:
+    """Seconds of CPU, elapsed seconds, peak resident bytes and standard error of one process."""
+
+    def __init__(self, argv):
+        with tempfile.TemporaryFile() as said:
+            clock = time.monotonic()
+            with open(os.devnull, "wb") as null:
+                process = subprocess.Popen(argv, stdout=null, stderr=said)
+                _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.elapsed = time.monotonic() - clock
+            said.seek(0)
+            self.said = said.read().decode("utf-8", "replace").strip()
+        # hta exits with 1 where an event could not be used
+        if process.returncode not in (0, 1):
+            sys.exit(f"cannot run {' '.join(argv)[:200]}: {self.said[-500:]}")
+        self.cpu = used.ru_utime + used.ru_stime
+        self.peak = used.ru_maxrss * 1024
 
 
-def repeated(path, times):
-    """A larger trace: a sample's events `times` over, each copy behind the one before."""
-    with gzip.open(SAMPLE) as f:
-        trace = json.load(f)
-    events = trace["traceEvents"]
-    stamps = [e["ts"] for e in events if "ts" in e]
-    shift = max(stamps) - min(stamps) + 1000.0
-    out = []
-    for i in range(times):
-        for e in events:
-            copy = dict(e)
-            if "ts" in copy:
-                copy["ts"] = round(copy["ts"] + i * shift, 3)
-            out.append(copy)
-    trace["traceEvents"] = out
-    text = json.dumps(trace, indent=1)
-    with gzip.open(path, "wt", compresslevel=6) as f:
-        f.write(text)
+def rounds(commands, times):
+    """Runs all commands in turn, so many times; the runs of each."""
+    runs = {name: [] for name in commands}
+    for _ in range(times):
+        for name, argv in commands.items():
+            runs[name].append(Usage(argv))
+    return runs
 
 
-def unpacked_size(path):
-    size = 0
-    with gzip.open(path) as f:
-        while block := f.read(1 << 20):
-            size += len(block)
-    return size
+def least(runs, what="cpu"):
+    return min(getattr(r, what) for r in runs)
+
+
+def most(runs, what="peak"):
+    return max(getattr(r, what) for r in runs)
+
+
+def mean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+class Limits:
+    """Collects what does not meet its limit."""
+
+    def __init__(self):
+        self.missed = []
+
+    def at_most(self, what, value, limit):
+        if value is not None and value > limit:
+            self.missed.append(f"{what}: {value:.2f}, limit at most {limit}")
+
+    def at_least(self, what, value, limit):
+        if value is not None and value < limit:
+            self.missed.append(f"{what}: {value:.2f}, limit at least {limit}")
+
+
+class Table:
+    """Columns for the terminal, and the same as Markdown."""
+
+    def __init__(self, title, columns):
+        self.title, self.columns, self.rows = title, columns, []
+
+    def add(self, *cells):
+        self.rows.append([c if isinstance(c, str) else "" if c is None else f"{c:.2f}" for c in cells])
+
+    def text(self):
+        widths = [max(len(r[i]) for r in [self.columns, *self.rows]) for i in range(len(self.columns))]
+
+        def line(row):
+            return "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+
+        return "\n".join(["", self.title, line(self.columns), *map(line, self.rows)])
+
+    def markdown(self):
+        head = "| " + " | ".join(self.columns) + " |"
+        rule = "|---|" + "---:|" * (len(self.columns) - 1)
+        return "\n".join([f"{self.title}:", "", head, rule, *("| " + " | ".join(r) + " |" for r in self.rows), ""])
+
+
+class Bench:
+    def __init__(self, args, work):
+        self.args, self.work = args, work
+        self.out = os.path.join(work, "out")
+        self.limits = Limits()
+        self.python = args.peers and os.path.join(args.peers, "bin", "python")
+
+    def analyze(self, threads, *options):
+        return [self.args.hta, "analyze", "--threads", str(threads), "--force", "-o", self.out, *options]
+
+    def unpacked(self, trace):
+        path = os.path.join(self.work, "plain.json")
+        with gzip.open(trace) as source, open(path, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        return path, os.path.getsize(path)
+
+    def traces(self):
+        names = ["trace", "JSON MB", "gzip s", "load", "analyze", "events", "2 threads", "peak/JSON", "Parquet/gz", "doubled"]
+        own = Table("CPU as a multiple of `gzip -dc`; two threads against one, elapsed", names)
+        names = ["trace", "analyze s", "hta-python s", "times", "on two", "peak MB", "its peak MB", "sequences s", "times", "orjson s"]
+        peers = Table("Against other tools, elapsed", names)
+        sums = {k: [] for k in ("load", "analyze", "events", "one", "two", "sequences")}
+        for trace in self.args.trace:
+            name = os.path.basename(trace)
+            plain, size = self.unpacked(trace)
+            commands = {
+                "gzip": ["gzip", "-dc", trace],
+                "load": [self.args.load, trace],
+                "analyze": [*self.analyze(1, "--no-events"), trace],
+                "events": [*self.analyze(1), trace],
+                "plain one": [*self.analyze(1, "--no-events"), plain],
+                "plain two": [*self.analyze(2, "--no-events"), plain],
+            }
+            runs = rounds(commands, self.args.rounds)
+            Usage(commands["events"])
+            events = os.path.join(self.out, "events")
+            parquet = sum(os.path.getsize(os.path.join(events, f)) for f in os.listdir(events)) / os.path.getsize(trace)
+            base = least(runs["gzip"])
+            ratio = {k: least(runs[k]) / base for k in ("load", "analyze", "events")}
+            two = least(runs["plain one"], "elapsed") / least(runs["plain two"], "elapsed")
+            memory = most(runs["analyze"]) / size
+            doubled = self.doubled(trace) if self.args.doubling else None
+            own.add(name[:44], size / 1e6, base, *ratio.values(), two, memory, parquet, doubled)
+            if size >= RATIOS_FROM:
+                for (k, value), limit in zip(ratio.items(), (LOAD, ANALYZE, EVENTS)):
+                    self.limits.at_most(f"{name}: {k} against gzip", value, limit)
+                    sums[k].append(value)
+                self.limits.at_least(f"{name}: two threads on the plain file", two, TWO_THREADS)
+                self.limits.at_most(f"{name}: doubled", doubled, DOUBLED)
+            if size > MEMORY_FROM:
+                self.limits.at_most(f"{name}: peak memory against its JSON", memory, MEMORY)
+            self.limits.at_most(f"{name}: events as Parquet against the .json.gz", parquet, PARQUET)
+            if self.python:
+                self.peer(name, trace, plain, commands, runs, peers, sums)
+        own.add("geometric mean", None, None, *(mean(sums[k]) for k in ("load", "analyze", "events")), *[None] * 4)
+        print(own.text(), flush=True)
+        if not self.python:
+            return [own]
+        one, two, sequences = (mean(sums[k]) for k in ("one", "two", "sequences"))
+        peers.add("geometric mean", None, None, one, two, None, None, None, sequences, None)
+        self.limits.at_least("HTA, one thread (geometric mean)", one, HTA_ONE)
+        self.limits.at_least("HTA, two threads (geometric mean)", two, HTA_TWO)
+        self.limits.at_least("HTA with sequences (geometric mean)", sequences, HTA_SEQUENCES)
+        print(peers.text(), flush=True)
+        return [own, peers]
+
+    def peer(self, name, trace, plain, commands, runs, table, sums):
+        two = rounds({"two": [*self.analyze(2, "--no-events"), trace]}, self.args.rounds)["two"]
+        program = {"hta-python": [self.python, "-c", PEER, trace, "common"]}
+        program["sequences"] = [self.python, "-c", PEER, trace, "sequences"]
+        program["orjson"] = [self.python, "-c", ORJSON, plain]
+        peer = rounds(program, self.args.peer_rounds)
+        for run in peer["sequences"][:1]:
+            if run.said:
+                print(f"{name}: hta-python could not answer: {run.said}", file=sys.stderr)
+        ours = least(runs["analyze"], "elapsed")
+        common = least(peer["hta-python"], "elapsed")
+        both = common / ours, common / least(two, "elapsed")
+        sequences = least(peer["sequences"], "elapsed")
+        sums["one"].append(both[0])
+        sums["two"].append(both[1])
+        sums["sequences"].append(sequences / ours)
+        memory = most(runs["analyze"]) / 1e6, most(peer["hta-python"]) / 1e6
+        orjson = least(peer["orjson"], "elapsed")
+        table.add(name[:44], ours, common, *both, *memory, sequences, sequences / ours, orjson)
+
+    def doubled(self, trace):
+        """Time of the trace twice over, as a multiple of once. Both are made, so that their text is alike."""
+        paths = []
+        for times in (1, 2):
+            paths.append(os.path.join(self.work, f"times{times}.json.gz"))
+            subprocess.run([sys.executable, REPLICATE, "times", paths[-1], trace, "--times", str(times)], check=True)
+        command = {p: [*self.analyze(1, "--no-events"), p] for p in paths}
+        once, twice = rounds(command, self.args.rounds).values()
+        return least(twice) / least(once)
+
+    def ranks(self):
+        folder = self.args.ranks
+        files = sorted(os.path.join(folder, f) for f in os.listdir(folder) if ".json" in f)
+        names = ["ranks", "one s", "two s", "times", "peak MB on one"]
+        table = Table("Two threads against one on many ranks, elapsed", names)
+        some = files[:8]
+        argv = {t: [*self.analyze(t, "--no-events"), *some] for t in (1, 2)}
+        runs = rounds(argv, self.args.rounds)
+        one, two = (least(runs[t], "elapsed") for t in (1, 2))
+        table.add(str(len(some)), one, two, one / two, most(runs[1]) / 1e6)
+        self.limits.at_least("two threads on 8 ranks", one / two, TWO_THREADS)
+        print(table.text(), flush=True)
+        return [table]
 
 
 def main():
-    if not os.path.exists(HTA):
-        sys.exit("cannot find target/release/hta: run `cargo build --release` first")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="*", help="gzipped traces of 15 to 90 MB unpacked; else the largest sample")
+    parser.add_argument("--hta", default=os.path.join(ROOT, "target", "release", "hta"))
+    parser.add_argument("--load", default=os.path.join(ROOT, "target", "release", "examples", "load"))
+    parser.add_argument("--peers", metavar="VENV", help="Python environment with HTA and orjson")
+    parser.add_argument("--ranks", metavar="FOLDER", help="folder with the ranks of one job")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peer-rounds", type=int, default=2)
+    parser.add_argument("--no-doubling", dest="doubling", action="store_false")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables there too")
+    args = parser.parse_args()
+    for built in (args.hta, args.load):
+        if not os.path.exists(built):
+            sys.exit(f"cannot find {built}: run `cargo build --release --bin hta --example load` first")
     work = tempfile.mkdtemp(prefix="hta-bench-")
-    traces = sys.argv[1:]
-    if not traces:
-        traces = [os.path.join(work, "repeated.json.gz")]
-        repeated(traces[0], 8)
-    failed = False
-    print(f"{'trace':<44} {'JSON MB':>8} {'gzip s':>7} {'hta s':>7} {'ratio':>6} {'peak MB':>8} {'of JSON':>8}")
-    for trace in traces:
-        size = unpacked_size(trace)
-        out = os.path.join(work, "out")
-        hta = [HTA, "analyze", "--no-events", "--threads", "1", "--force", "-o", out, trace]
-        pairs = [(run(["gzip", "-dc", trace]), run(hta)) for _ in range(RUNS)]
-        base = min(g[0] for g, _ in pairs)
-        cpu = min(h[0] for _, h in pairs)
-        peak = max(h[1] for _, h in pairs)
-        print(
-            f"{os.path.basename(trace)[:44]:<44} {size / 1e6:8.1f} {base:7.3f} {cpu:7.3f} "
-            f"{cpu / base:6.2f} {peak / 1e6:8.1f} {peak / size:8.2f}"
-        )
-        # small files are all start-up: the limits are meant for traces of 30 MB and more
-        if size > 30e6:
-            failed |= cpu / base > MAX_CPU_RATIO or peak / size > MAX_MEMORY_RATIO
-    shutil.rmtree(work)
-    if failed:
-        sys.exit(f"above the limits: CPU {MAX_CPU_RATIO} times gzip, memory {MAX_MEMORY_RATIO} times the JSON")
+    try:
+        bench = Bench(args, work)
+        if not args.trace:
+            made = os.path.join(work, "repeated.json.gz")
+            subprocess.run([sys.executable, REPLICATE, "times", made, SAMPLE, "--times", "8"], check=True)
+            args.trace = [made]
+        tables = bench.traces()
+        if args.ranks:
+            tables += bench.ranks()
+    finally:
+        shutil.rmtree(work)
+    if args.markdown:
+        with open(args.markdown, "w") as f:
+            f.write("\n".join(t.markdown() for t in tables))
+    if bench.limits.missed:
+        sys.exit("limits that are not met:\n" + "\n".join(f"  {m}" for m in bench.limits.missed))
+    print("\nall limits are met")
 
 
 if __name__ == "__main__":

@@ -131,9 +131,10 @@ fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, ori
     });
 }
 
-fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> &'a [Entry] {
+fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = Entry> + 'a {
+    let span = w.span;
     let lane = job.parts[m.part as usize].lanes.get(w.lane as usize);
-    lane.map_or(&[], |l| l.local.entries_in(w.span))
+    lane.into_iter().flat_map(move |l| l.local.entries_in(span))
 }
 
 /// Takes the kernels out of `entries`: one factor on all that both launched alike, then each.

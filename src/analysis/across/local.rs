@@ -127,12 +127,16 @@ pub struct Entry {
 }
 
 /// Entries by piece; piece `i` is `[cuts[i], cuts[i + 1])`.
+///
+/// A rank of a job has as many pieces as calls of collectives, each with a few entries, and all ranks' are in memory
+/// together: so an entry is the number of its key, its count and its time, 7 bits a byte.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
     pub cuts: Vec<Ns>,
-    /// First entry of each piece, and one more.
+    /// Where in `packed` each piece begins, and one more.
     first: Vec<u32>,
-    entries: Vec<Entry>,
+    keys: Vec<Key>,
+    packed: Vec<u8>,
 }
 
 /// Entries of one piece that are kept by name; the rest is summed by kind.
@@ -152,33 +156,52 @@ type Stretch = (Span, Key, u32);
 
 impl Local {
     /// The entries of the pieces inside `window`, whose ends are cuts.
-    pub fn entries_in(&self, window: Span) -> &[Entry] {
+    pub fn entries_in(&self, window: Span) -> impl Iterator<Item = Entry> {
         let piece = |t: Ns| self.cuts.partition_point(|c| *c < t);
-        let at = |i: usize| self.first.get(i).copied().unwrap_or(self.entries.len() as u32) as usize;
+        let at = |i: usize| self.first.get(i).map_or(self.packed.len(), |b| *b as usize);
         let (a, b) = (at(piece(window.start)), at(piece(window.end)));
-        self.entries.get(a..b.max(a)).unwrap_or(&[])
+        let mut bytes = self.packed.get(a..b.max(a)).unwrap_or(&[]).iter();
+        std::iter::from_fn(move || {
+            let mut number = || {
+                let mut n = 0_u64;
+                for (k, byte) in bytes.by_ref().enumerate() {
+                    n |= u64::from(byte & 0x7f) << (7 * k);
+                    if *byte < 0x80 {
+                        return Some(n);
+                    }
+                }
+                None
+            };
+            let (key, count, time) = (number()?, number()?, number()?);
+            let (what, name, detail) = *self.keys.get(key as usize)?;
+            Some(Entry { what, name, detail, count: count as u32, time: time.cast_signed() })
+        })
     }
 
     /// Puts every name through `map`.
     pub fn rename(&mut self, map: impl Fn(StrId) -> StrId) {
-        for e in &mut self.entries {
-            e.name = map(e.name);
-            e.detail = map(e.detail);
+        for (_, name, detail) in &mut self.keys {
+            *name = map(*name);
+            *detail = map(*detail);
         }
     }
 
-    /// Cuts, positions of the pieces' first entries, and entries: what [`Local::from_pieces`] takes.
-    pub fn pieces(&self) -> (&[Ns], &[u32], &[Entry]) {
-        (&self.cuts, &self.first, &self.entries)
+    /// The cuts, and each piece's entries: what [`Local::from_pieces`] takes.
+    pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<Entry>>) {
+        let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
+        (&self.cuts, self.cuts.windows(2).map(piece))
     }
 
     /// Local work as it was.
-    pub fn from_pieces(cuts: Vec<Ns>, first: Vec<u32>, entries: Vec<Entry>) -> Self {
-        Self { cuts, first, entries }
-    }
-
-    fn new(cuts: Vec<Ns>) -> Self {
-        Self { cuts, first: vec![0], entries: Vec::new() }
+    pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<Entry>>) -> Self {
+        let mut out = Builder::default();
+        for piece in pieces {
+            out.begin();
+            for e in piece {
+                out.entry((e.what, e.name, e.detail), &Tally { count: e.count, time: e.time });
+            }
+        }
+        out.finish(cuts)
     }
 
     fn build(cuts: Vec<Ns>, stretches: Vec<Stretch>) -> Self {
@@ -200,35 +223,68 @@ impl Local {
                 i += 1;
             }
         }
-        let mut me = Self::new(cuts);
-        pieces.into_iter().for_each(|p| me.push(p));
-        me.entries.shrink_to_fit();
-        me
+        let mut out = Builder::default();
+        pieces.into_iter().for_each(|p| out.push(p));
+        out.finish(cuts)
+    }
+}
+
+/// Pieces while they are collected.
+#[derive(Default)]
+struct Builder {
+    first: Vec<u32>,
+    known: HashMap<Key, u64>,
+    keys: Vec<Key>,
+    packed: Vec<u8>,
+}
+
+impl Builder {
+    fn begin(&mut self) {
+        self.first.push(self.packed.len() as u32);
     }
 
     /// Adds the next piece: what is largest by name, the rest by kind.
     fn push(&mut self, piece: HashMap<Key, Tally>) {
+        self.begin();
         let mut all: Vec<(Key, Tally)> = piece.into_iter().collect();
         all.sort_unstable_by_key(|(key, t)| (std::cmp::Reverse(t.time), *key));
         let mut rest: BTreeMap<Use, Tally> = BTreeMap::new();
-        for (i, ((what, name, detail), Tally { count, time })) in all.into_iter().enumerate() {
+        for (i, (key, tally)) in all.into_iter().enumerate() {
             if i < KEPT {
-                self.entries.push(Entry { what, name, detail, count, time });
+                self.entry(key, &tally);
             } else {
-                let r = rest.entry(what).or_default();
-                r.count += count;
-                r.time += time;
+                let r = rest.entry(key.0).or_default();
+                r.count += tally.count;
+                r.time += tally.time;
             }
         }
-        let rest = rest.into_iter().filter(|(_, t)| t.time > 0 || t.count > 0);
-        self.entries.extend(rest.map(|(what, t)| Entry {
-            what,
-            name: StrId::EMPTY,
-            detail: StrId::EMPTY,
-            count: t.count,
-            time: t.time,
-        }));
-        self.first.push(self.entries.len() as u32);
+        for (what, tally) in rest.iter().filter(|(_, t)| t.time > 0 || t.count > 0) {
+            self.entry((*what, StrId::EMPTY, StrId::EMPTY), tally);
+        }
+    }
+
+    fn entry(&mut self, key: Key, tally: &Tally) {
+        let next = self.keys.len() as u64;
+        let id = *self.known.entry(key).or_insert(next);
+        if id == next {
+            self.keys.push(key);
+        }
+        for mut n in [id, u64::from(tally.count), tally.time.cast_unsigned()] {
+            while n >= 0x80 {
+                self.packed.push(n as u8 | 0x80);
+                n >>= 7;
+            }
+            self.packed.push(n as u8);
+        }
+    }
+
+    fn finish(mut self, cuts: Vec<Ns>) -> Local {
+        self.first.push(self.packed.len() as u32);
+        let Self { mut first, mut keys, mut packed, .. } = self;
+        first.shrink_to_fit();
+        keys.shrink_to_fit();
+        packed.shrink_to_fit();
+        Local { cuts, first, keys, packed }
     }
 }
 
@@ -286,11 +342,11 @@ pub fn of_device(
 /// The local work of the main thread, cut at `cuts`.
 pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
     let main = trace.main_thread();
-    let mut me = Local::new(cuts);
+    let mut out = Builder::default();
     let mut stretches: Vec<Stretch> = Vec::new();
     // piece by piece: a thread's whole time at once would be as large as its trace
-    for i in 1..me.cuts.len() {
-        let piece = Span::new(me.cuts[i - 1], me.cuts[i]);
+    for ends in cuts.windows(2) {
+        let piece = Span::new(ends[0], ends[1]);
         host_uses(trace, hosts, main, piece, names, &mut stretches);
         let mut tallies: HashMap<Key, Tally> = HashMap::new();
         for (span, key, count) in stretches.drain(..) {
@@ -298,9 +354,9 @@ pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut 
             t.count += count;
             t.time += span.len();
         }
-        me.push(tallies);
+        out.push(tallies);
     }
-    me
+    out.finish(cuts)
 }
 
 fn host_uses(
@@ -312,7 +368,7 @@ fn host_uses(
     out: &mut Vec<Stretch>,
 ) {
     let mut previous = None;
-    for used in hosts.uses(trace, thread, window) {
+    hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
         let key = (Use::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // an event that goes on after one inside it has started once
@@ -320,7 +376,7 @@ fn host_uses(
         let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
         out.push((used.span, key, u32::from(starts)));
         previous = used.row;
-    }
+    });
 }
 
 /// `<built-in method run of Engine object at 0x7f...>` up to the address, which differs from rank to rank.
@@ -414,16 +470,17 @@ mod tests {
         let local = Local::build(vec![0, 10, 20], vec![(Span::new(0, 12), key(1), 1), (Span::new(12, 15), key(2), 1)]);
         let entry =
             |name, count, time| Entry { what: Use::Kernel, name: StrId(name), detail: StrId::EMPTY, count, time };
-        assert_eq!(local.entries_in(Span::new(0, 10)), [entry(1, 1, 10)]);
-        assert_eq!(local.entries_in(Span::new(10, 20)), [entry(2, 1, 3), entry(1, 0, 2)]);
-        assert_eq!(local.entries_in(Span::new(0, 20)).len(), 3);
+        let entries = |a, b| local.entries_in(Span::new(a, b)).collect::<Vec<_>>();
+        assert_eq!(entries(0, 10), [entry(1, 1, 10)]);
+        assert_eq!(entries(10, 20), [entry(2, 1, 3), entry(1, 0, 2)]);
+        assert_eq!(entries(0, 20).len(), 3);
     }
 
     #[test]
     fn what_is_not_kept_by_name_is_summed() {
         let stretch = |i: i64| (Span::new(i, i + 1), (Use::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
         let local = Local::build(vec![0, 100], (0..100).map(stretch).collect());
-        let all = local.entries_in(Span::new(0, 100));
+        let all: Vec<Entry> = local.entries_in(Span::new(0, 100)).collect();
         assert_eq!((all.len(), all.iter().map(|e| e.time).sum::<Ns>()), (KEPT + 1, 100));
         assert_eq!(all.last().map(|e| (e.name, e.count)), Some((StrId::EMPTY, 84)));
     }

@@ -15,6 +15,7 @@ use crate::model::args::Arg;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::timeline::Work;
 use crate::units::{Ns, Span};
+use std::sync::Arc;
 
 /// 1, in sums of blocks and occupancies.
 const ONE: i128 = 1 << 48;
@@ -108,6 +109,12 @@ pub struct Kernel {
     pub occupancy: Option<f64>,
 }
 
+/// The load of each device of a rank; made once.
+pub fn loads(trace: &RankTrace) -> Arc<Vec<(Option<i64>, KernelLoad)>> {
+    let load = |trace: &RankTrace, w: &DeviceWork| (w.device, KernelLoad::new(&kernels(trace, w)));
+    trace.shared(|t: &RankTrace| t.devices.iter().filter(|w| w.is_gpu).map(|w| load(t, w)).collect::<Vec<_>>())
+}
+
 /// The kernels of a device with what their arguments say.
 pub fn kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<Kernel> {
     let args = &trace.columns.args;
@@ -138,15 +145,26 @@ fn fixed(value: f64) -> i128 {
 
 impl KernelLoad {
     pub fn new(kernels: &[Kernel]) -> Self {
-        let mut edges: Vec<(Ns, [i128; 5])> = Vec::with_capacity(2 * kernels.len());
-        for k in kernels.iter().filter(|k| !k.span.is_empty()) {
+        let adds = |i: u32| {
+            let k = &kernels[i as usize];
             let flag = |x: Option<f64>| i128::from(x.is_some());
             let value = |x: Option<f64>| x.map_or(0, fixed);
-            let adds = [1, value(k.blocks), flag(k.blocks), value(k.occupancy), flag(k.occupancy)];
-            edges.push((k.span.start, adds));
-            edges.push((k.span.end, adds.map(|v| -v)));
+            [1, value(k.blocks), flag(k.blocks), value(k.occupancy), flag(k.occupancy)]
+        };
+        let mut starts: Vec<(Ns, u32)> = Vec::with_capacity(kernels.len());
+        let mut ends: Vec<(Ns, u32)> = Vec::with_capacity(kernels.len());
+        for (i, k) in kernels.iter().enumerate().filter(|(_, k)| !k.span.is_empty()) {
+            starts.push((k.span.start, i as u32));
+            ends.push((k.span.end, i as u32));
         }
-        edges.sort_unstable_by_key(|e| e.0);
+        starts.sort();
+        ends.sort();
+        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+        let edges = std::iter::from_fn(|| match (starts.peek(), ends.peek()) {
+            (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, i)| (t, adds(i).map(|v| -v))),
+            (Some(_), _) => starts.next().map(|(t, i)| (t, adds(i))),
+            (None, _) => ends.next().map(|(t, i)| (t, adds(i).map(|v| -v))),
+        });
         let mut running = [0i128; 5];
         let mut segments: Vec<(Span, Load)> = Vec::new();
         let mut before = vec![Load::default()];

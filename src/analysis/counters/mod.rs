@@ -11,7 +11,7 @@ use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::schema::{Batch, TableSpec, Text};
 use crate::table;
 use crate::units::Span;
-use load::{KernelLoad, kernels};
+use load::loads;
 use series::{Counter, CounterSeries, Counters, series};
 
 table! {
@@ -110,7 +110,8 @@ impl Analysis for CountersOf {
 const STEPS: &str = "steps";
 
 fn push_means(table: &mut CounterMeans, trace: &RankTrace, work: &DeviceWork, options: &Options) {
-    let load = KernelLoad::new(&kernels(trace, work));
+    let loads = loads(trace);
+    let Some((_, load)) = loads.iter().find(|(device, _)| *device == work.device) else { return };
     let windows = trace.windows(work, &options.model);
     let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
     let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);

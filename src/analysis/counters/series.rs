@@ -8,7 +8,7 @@
 //!
 //! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
 
-use super::load::{KernelLoad, kernels};
+use super::load::{KernelLoad, loads};
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
 use crate::analysis::queue::lengths::queues;
@@ -88,12 +88,8 @@ pub struct Counters {
 pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Counters {
     let width = bucket_width(trace.capture, bucket);
     let mut out = Counters { bucket: width, ..Counters::default() };
-    let loads: Vec<(Option<i64>, KernelLoad)> = match asked.iter().any(|c| *c > Counter::MemoryBandwidth) {
-        true => {
-            trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, KernelLoad::new(&kernels(trace, w)))).collect()
-        }
-        false => Vec::new(),
-    };
+    let loads = asked.iter().any(|c| *c > Counter::MemoryBandwidth).then(|| loads(trace));
+    let loads = loads.as_ref().map_or(&[][..], |l| l.as_slice());
     for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
         let before = out.series.len();
         let reason = match counter {
@@ -107,7 +103,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
                 "no copies with a size and a length"
             }
             _ => {
-                bucketed(counter, trace.capture, width, &loads, &mut out.series);
+                bucketed(counter, trace.capture, width, loads, &mut out.series);
                 match counter {
                     Counter::SmEfficiency => "kernels have neither blocks per SM nor a grid and the number of SMs",
                     Counter::EstOccupancy => "kernels have no estimated occupancy",
@@ -123,7 +119,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
 }
 
 fn queue_lengths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
-    for q in queues(trace) {
+    for q in queues(trace).iter() {
         let points: Vec<(Ns, Option<f64>)> = q.changes.iter().map(|c| (c.at, Some(f64::from(c.length)))).collect();
         // a change of the pending activities alone is none of the length
         let points = without_repeats(points);

@@ -4,6 +4,7 @@ use super::segment::{PathClass, Place, Segment};
 use super::window::PathWindow;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
+use crate::model::strings::StrId;
 use crate::table;
 use crate::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
@@ -116,12 +117,17 @@ pub struct Sum<'a> {
 /// The path by class.
 pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, Sum<'a>> {
     let mut by_class: BTreeMap<PathClass, Sum> = BTreeMap::new();
+    let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
     for s in path {
         let sum = by_class.entry(s.class).or_default();
         *(if s.edge.is_work() { &mut sum.work } else { &mut sum.overhead }) += s.span.len();
         sum.count += 1;
         sum.has_inferred |= s.is_inferred();
-        *sum.names.entry(s.name(trace)).or_default() += s.span.len();
+        let name = s.event.map_or(StrId::EMPTY, |row| trace.columns.name[row as usize]);
+        *names.entry((s.class, name)).or_default() += s.span.len();
+    }
+    for ((class, name), ns) in names {
+        *by_class.entry(class).or_default().names.entry(trace.text(name)).or_default() += ns;
     }
     by_class
 }

@@ -16,8 +16,9 @@ use crate::model::schema::Text;
 use crate::model::strings::StrId;
 use crate::table;
 use crate::units::Ns;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 table! {
     /// The sequences of a rank that the report prints.
@@ -67,13 +68,19 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
         g.gpu_ns += of().map(|a| a.span.len()).sum::<Ns>();
         let latency = of().next().and_then(|a| Some(a.span.start - trace.span(a.launch?).start));
         g.latency_ns += latency.unwrap_or(0).max(0);
-        g.steps.extend(of().filter_map(|a| a.step));
-        g.steps.sort_unstable();
-        g.steps.dedup();
+        for step in of().filter_map(|a| a.step) {
+            if g.steps.last() != Some(&step) {
+                g.steps.push(step);
+            }
+        }
         let first = (span.start, op);
         g.first = Some(g.first.map_or(first, |f| f.min(first)));
     }
     let mut rows: Vec<((StrId, Vec<StrId>), Group)> = groups.into_iter().collect();
+    for (_, g) in &mut rows {
+        g.steps.sort_unstable();
+        g.steps.dedup();
+    }
     rows.sort_by_key(|((op, _), g)| (Reverse(g.gpu_ns), trace.text(*op), g.first));
     let wanted = options.wants(OperatorSequences::SPEC);
     let (mut table, mut top) = (OperatorSequences::default(), TopSequences::default());

@@ -12,7 +12,8 @@ use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::strings::StrId;
 use crate::units::{Ns, Span};
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What makes two activities the same symbol.
@@ -150,7 +151,7 @@ impl Calls {
     fn new(trace: &RankTrace, activities: &[&Activity]) -> Self {
         let mut c = Self::default();
         let mut sums = (0, 0, 0, 0);
-        let mut seen: std::collections::HashSet<u32> = std::collections::HashSet::new();
+        let mut seen: hashbrown::HashSet<u32> = hashbrown::HashSet::new();
         let mut before = None;
         for a in activities {
             c.push(sums);

@@ -14,6 +14,7 @@ use crate::model::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 /// The value from this instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +50,12 @@ pub struct Queue {
     pub span: Span,
 }
 
-/// The queues of a rank, in order of device and stream.
-pub fn queues(trace: &RankTrace) -> Vec<Queue> {
+/// The queues of a rank, in order of device and stream; made once.
+pub fn queues(trace: &RankTrace) -> Arc<Vec<Queue>> {
+    trace.shared(find)
+}
+
+fn find(trace: &RankTrace) -> Vec<Queue> {
     let mut lanes: BTreeMap<(Option<i64>, Option<i64>), Lane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
         let enter = trace.columns.ts[row as usize];
@@ -79,35 +84,58 @@ impl Lane {
     fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> Queue {
         // of calls at one time the one that leaves first is the earlier, wherever the file has it
         self.entries.sort_unstable_by_key(|e| (e.enter, e.leave, e.call));
-        let mut waiting: BinaryHeap<Reverse<Ns>> = BinaryHeap::new();
-        for e in &mut self.entries {
-            while waiting.peek().is_some_and(|leave| leave.0 <= e.enter) {
-                waiting.pop();
+        let mut leaves: Vec<Ns> = self.entries.iter().map(|e| e.leave).collect();
+        if leaves.is_sorted() {
+            // first in, first out
+            let mut gone = 0;
+            for (i, e) in self.entries.iter_mut().enumerate() {
+                while gone < i && leaves[gone] <= e.enter {
+                    gone += 1;
+                }
+                e.found = (i - gone) as u32;
             }
-            e.found = waiting.len() as u32;
-            waiting.push(Reverse(e.leave));
-        }
-        let mut edges: Vec<(Ns, i64, i64)> = Vec::with_capacity(2 * (self.entries.len() + self.activities.len()));
-        edges.extend(self.entries.iter().flat_map(|e| [(e.enter, 1, 0), (e.leave, -1, 0)]));
-        edges.extend(self.activities.iter().flat_map(|(enter, leave)| [(*enter, 0, 1), (*leave, 0, -1)]));
-        edges.sort_unstable();
-        let (mut length, mut pending) = (0i64, 0i64);
-        let mut changes: Vec<Change> = Vec::new();
-        for same in edges.chunk_by(|a, b| a.0 == b.0) {
-            length += same.iter().map(|e| e.1).sum::<i64>();
-            pending += same.iter().map(|e| e.2).sum::<i64>();
-            let now = Change { at: same[0].0, length: length as u32, pending: pending as u32 };
-            let before = changes.last().map_or((0, 0), |c| (c.length, c.pending));
-            if before != (now.length, now.pending) {
-                changes.push(now);
+        } else {
+            let mut waiting: BinaryHeap<Reverse<Ns>> = BinaryHeap::new();
+            for e in &mut self.entries {
+                while waiting.peek().is_some_and(|leave| leave.0 <= e.enter) {
+                    waiting.pop();
+                }
+                e.found = waiting.len() as u32;
+                waiting.push(Reverse(e.leave));
             }
+            leaves.sort();
         }
+        let enters: Vec<Ns> = self.entries.iter().map(|e| e.enter).collect();
+        let (mut begun, mut ended): (Vec<Ns>, Vec<Ns>) = self.activities.iter().copied().unzip();
+        begun.sort();
+        ended.sort();
+        let changes = changes([&enters, &leaves, &begun, &ended]);
         let span = Span::new(
             self.entries.first().map_or(0, |e| e.enter),
             self.entries.iter().map(|e| e.leave).max().unwrap_or(0),
         );
         Queue { device, stream, changes, entries: self.entries, span }
     }
+}
+
+/// The values over time, of when launches enter and leave and activities begin and end to wait; each in order.
+fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
+    let mut at = [0; 4];
+    let mut changes: Vec<Change> = Vec::new();
+    while let Some(now) = edges.iter().zip(at).filter_map(|(list, i)| list.get(i)).min().copied() {
+        for (list, i) in edges.iter().zip(&mut at) {
+            while list.get(*i) == Some(&now) {
+                *i += 1;
+            }
+        }
+        // nothing leaves before it enters
+        let next = Change { at: now, length: (at[0] - at[1]) as u32, pending: (at[2] - at[3]) as u32 };
+        let before = changes.last().map_or((0, 0), |c| (c.length, c.pending));
+        if before != (next.length, next.pending) {
+            changes.push(next);
+        }
+    }
+    changes
 }
 
 /// What a queue was like in a window.

@@ -9,8 +9,9 @@ use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::units::Ns;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Name of the operator that autograd puts around one backward node.
 const WRAPPER: &str = "autograd::engine::evaluate_function";

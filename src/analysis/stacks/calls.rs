@@ -9,8 +9,8 @@ use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::thread::sort_outer_first;
 use crate::units::Ns;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 /// Operators and API calls with their times. Vectors are by position in the forest.
 pub struct Calls<'a> {
@@ -67,7 +67,7 @@ impl<'a> Calls<'a> {
         }
         forest.add_up(&mut host_ns);
         let mut own: Vec<(u32, u32)> = below.launched.iter().map(|&(p, i)| (op[p as usize].unwrap_or(p), i)).collect();
-        own.sort_unstable();
+        own.sort();
         let backward = Backward::new(trace);
         let mut bwd_gpu_ns = vec![0; n];
         for &(forward, backward) in &backward.pairs {

@@ -146,7 +146,7 @@ pub struct Below {
 impl Below {
     /// `launched` gives activities to positions, `alone` is that of all activities.
     pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
-        launched.sort_unstable();
+        launched.sort();
         let n = forest.len();
         let mut me = Self {
             gpu_ns: vec![0; n],

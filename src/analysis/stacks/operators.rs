@@ -15,7 +15,8 @@ use crate::model::strings::StrId;
 use crate::model::window::{Scope, windows};
 use crate::table;
 use crate::units::{Ns, Span, percent};
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
 
 table! {
     /// Operators of one name. Own times add up over the rows of a scope; total times contain what runs inside.

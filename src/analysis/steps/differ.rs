@@ -60,7 +60,7 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
     let wanted: BTreeSet<u32> = slow.iter().map(|s| s.index).chain([median.index]).collect();
     let windows: Vec<Span> = trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
     let marks: BTreeSet<&str> = trace.steps.steps.iter().map(|s| trace.text(s.name)).collect();
-    let hosts = HostNames::new(trace);
+    let hosts = HostNames::of(trace);
     for work in &trace.devices {
         let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, &hosts, &windows);
         let mut names = by_step(trace, work, &wanted);

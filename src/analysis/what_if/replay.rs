@@ -16,7 +16,7 @@
 use crate::analysis::across::delay::{StepKey, step_of};
 use crate::analysis::across::{Instance, Job, Member, median};
 use crate::units::Ns;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// A call that starts so soon behind the one before it on its stream was held by it, ns.
 const RIGHT_BEHIND: Ns = 20_000;
@@ -142,25 +142,28 @@ impl Replay {
     }
 
     fn link(&mut self, job: &Job, ids: &HashMap<Member, u32>) {
-        let mut needs: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        // (node, instance)
+        let mut needs: Vec<(u32, u32)> = Vec::new();
         for (id, i) in job.instances().iter().enumerate() {
             let first = self.nodes_of.len();
             if i.len() > 1 {
                 self.nodes_of.extend(job.members(i).iter().filter_map(|m| ids.get(m).copied()));
             }
-            for &n in &self.nodes_of[first..] {
-                needs.entry(n).or_default().push(id as u32);
-            }
+            needs.extend(self.nodes_of[first..].iter().map(|n| (*n, id as u32)));
             self.of_instance.push((first as u32, self.nodes_of.len() as u32));
         }
-        for (n, instances) in needs {
-            let needs = match instances.as_slice() {
-                [one] => one_instance(job, &job.instances()[*one as usize], *one, self.nodes[n as usize].member, ids),
+        needs.sort_unstable();
+        for of_node in needs.chunk_by(|a, b| a.0 == b.0) {
+            let n = of_node[0].0;
+            let needs = match of_node {
+                [(_, one)] => {
+                    one_instance(job, &job.instances()[*one as usize], *one, self.nodes[n as usize].member, ids)
+                }
                 _ => None,
             };
             let needs = needs.unwrap_or_else(|| {
                 let first = self.joined.len() as u32;
-                self.joined.extend(&instances);
+                self.joined.extend(of_node.iter().map(|(_, id)| *id));
                 Needs::Instances(first, self.joined.len() as u32)
             });
             self.nodes[n as usize].needs = needs;
@@ -275,35 +278,45 @@ impl Replay {
     /// fewer than three: the rank's own other steps; else as it was.
     fn usual_times(&self, job: &Job) -> Vec<Ns> {
         let kind = |m: Member| (job.call(m).kind, job.call(m).bytes);
-        let mut place: HashMap<(u32, Option<StepKey>), u32> = HashMap::new();
-        let mut keys = Vec::with_capacity(self.nodes.len());
-        for n in &self.nodes {
-            let at = place.entry((n.member.part, n.step)).or_default();
-            let before = match n.base {
-                Base::End(b) => Some((true, kind(self.nodes[b as usize].member))),
-                Base::Arrival(b) => Some((false, kind(self.nodes[b as usize].member))),
-                Base::Fixed(_) => None,
-            };
-            keys.push((*at, before, kind(n.member)));
-            *at += 1;
+        let mut place: HashMap<Option<StepKey>, u32> = HashMap::new();
+        let mut known: HashMap<_, u32> = HashMap::new();
+        // segments of one kind have one key; there are few kinds, and as many nodes as the job has calls
+        let mut keys: Vec<u32> = Vec::with_capacity(self.nodes.len());
+        for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
+            place.clear();
+            for n in of_part {
+                let at = place.entry(n.step).or_default();
+                let before = match n.base {
+                    Base::End(b) => Some((true, kind(self.nodes[b as usize].member))),
+                    Base::Arrival(b) => Some((false, kind(self.nodes[b as usize].member))),
+                    Base::Fixed(_) => None,
+                };
+                let next = known.len() as u32;
+                keys.push(*known.entry((*at, before, kind(n.member))).or_insert(next));
+                *at += 1;
+            }
         }
+        let middle = |v: &mut Vec<Ns>| if v.len() < PEERS { None } else { median(v) };
         let mut peers: HashMap<_, Vec<Ns>> = HashMap::new();
-        let mut own: HashMap<_, Vec<Ns>> = HashMap::new();
         for (n, key) in self.nodes.iter().zip(&keys) {
             peers.entry((n.step, *key)).or_default().push(n.local);
-            own.entry((n.member.part, *key)).or_default().push(n.local);
         }
-        let middle = |mut v: Vec<Ns>| if v.len() < PEERS { None } else { median(&mut v) };
-        let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, v)| (k, middle(v))).collect();
-        let own: HashMap<_, Option<Ns>> = own.into_iter().map(|(k, v)| (k, middle(v))).collect();
-        self.nodes
-            .iter()
-            .zip(&keys)
-            .map(|(n, key)| {
+        let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, mut v)| (k, middle(&mut v))).collect();
+        let mut usual = Vec::with_capacity(self.nodes.len());
+        let mut own: HashMap<u32, Vec<Ns>> = HashMap::new();
+        for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
+            let keys = &keys[usual.len()..usual.len() + of_part.len()];
+            own.clear();
+            for (n, key) in of_part.iter().zip(keys) {
+                own.entry(*key).or_default().push(n.local);
+            }
+            let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v))).collect();
+            usual.extend(of_part.iter().zip(keys).map(|(n, key)| {
                 let of_peers = peers.get(&(n.step, *key)).copied().flatten();
-                of_peers.or_else(|| own.get(&(n.member.part, *key)).copied().flatten()).unwrap_or(n.local)
-            })
-            .collect()
+                of_peers.or_else(|| own.get(key).copied().flatten()).unwrap_or(n.local)
+            }));
+        }
+        usual
     }
 }
 

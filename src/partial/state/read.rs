@@ -3,8 +3,10 @@
 use super::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
 use crate::analysis::across::Part;
 use crate::analysis::api::Partial;
+use crate::analysis::kept::Kept;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
+use crate::model::cells::Texts;
 use crate::model::checked::{Cells, Flaw};
 use crate::model::health::{COUNTERS, Health};
 use crate::model::schema::{Batch, TableSpec};
@@ -13,14 +15,21 @@ use crate::partial::stored::Stored;
 use crate::partial::tables::{Contents, Files, MappedRanks, Partials, Tallies};
 use crate::pipeline::Done;
 use crate::read::source::Input;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringDictionaryBuilder};
+use crate::units::MemoryLimit;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-fn error_of(file: &str, kind: &str, text: Option<&str>, hint: Option<&str>, byte: Option<u64>) -> Option<ReadError> {
+fn error_of(
+    file: &str,
+    kind: &str,
+    text: Option<&str>,
+    hint: Option<&str>,
+    byte: Option<u64>,
+    limit: Option<MemoryLimit>,
+) -> Option<ReadError> {
     let file = file.to_string();
     Some(match kind {
         "io" => ReadError::Io { file, source: io::Error::other(text?.to_string()) },
@@ -28,6 +37,7 @@ fn error_of(file: &str, kind: &str, text: Option<&str>, hint: Option<&str>, byte
         "not_a_trace" => ReadError::NotATrace { file, what: constant(text?)?, hint: constant(hint?)? },
         "cut" => ReadError::Cut { file },
         "no_events" => ReadError::NoEvents { file, health: Box::default() },
+        "too_large" => ReadError::TooLarge { file, needs: byte, limit: limit? },
         "interleaved" => ReadError::Interleaved { file, byte: byte? },
         _ => return None,
     })
@@ -79,6 +89,7 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
     if let Some(i) = (0..rank.len()).find(|&i| of_rows.get(i) != Some(&rank[i])) {
         return Err(cells.flaw(i, RANK_COLUMN, rank[i], "another rank"));
     }
+    let count = rank.len();
     let mut ranks = Vec::new();
     for (i, &rank) in rank.iter().enumerate() {
         let (partials, of_part) = tables.partials(rank)?;
@@ -88,8 +99,8 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
             rank,
             source: source[i],
             file: file[i].to_string(),
-            partials: partials.collect(),
-            inventory,
+            partials: partials.map(|p| Kept::new(p, count)).collect(),
+            inventory: Kept::new(inventory, count),
             part: if has_part[i] { Some(part(rank, &of_part)?) } else { None },
             health: tables.health(rank, defects[i] as usize)?,
             era: era[i],
@@ -119,11 +130,13 @@ fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
     let (claim, state, rank) = (cells.opt_u32s("claim")?, cells.texts("state")?, cells.opt_u32s("rank")?);
     let (kind, text) = (cells.opt_texts("error")?, cells.opt_texts("error_text")?);
     let (hint, byte) = (cells.opt_texts("error_hint")?, cells.opt_u64s("error_byte")?);
+    let (bytes, given) = (cells.opt_u64s("error_limit")?, cells.opt_flags("error_limit_given")?);
+    let limit = |i: usize| Some(MemoryLimit { bytes: bytes[i]?, given: given[i]? });
     let mut mapped = std::collections::BTreeSet::new();
     let mut out = Vec::new();
     for i in 0..file.len() {
         let error = || {
-            let error = kind[i].and_then(|k| error_of(file[i], k, text[i], hint[i], byte[i]));
+            let error = kind[i].and_then(|k| error_of(file[i], k, text[i], hint[i], byte[i], limit(i)));
             error.ok_or_else(|| cells.flaw(i, "error", "why it was refused", kind[i].unwrap_or("none")))
         };
         let fate = match state[i] {
@@ -155,17 +168,17 @@ fn fresh(rows: &RecordBatch) -> Option<RecordBatch> {
     let column = |array: &ArrayRef| -> Option<ArrayRef> {
         let Some(texts) = array.as_dictionary_opt::<Int32Type>() else { return Some(array.clone()) };
         let values = texts.values().as_string_opt::<i32>()?;
-        let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+        let mut fresh = Texts::default();
         for key in texts.keys() {
             match key {
-                None => builder.append_null(),
+                None => fresh.push(None),
                 Some(key) => {
                     let key = usize::try_from(key).ok().filter(|k| *k < values.len())?;
-                    builder.append_value(values.value(key));
+                    fresh.push(Some(values.value(key)));
                 }
             }
         }
-        Some(Arc::new(builder.finish()))
+        Some(fresh.finish())
     };
     let columns = rows.columns().iter().map(column).collect::<Option<Vec<_>>>()?;
     RecordBatch::try_new(rows.schema(), columns).ok()

@@ -33,7 +33,8 @@ pub fn shelves(set: &MappedSet) -> io::Result<Vec<Shelf>> {
         shelves.put(SET, d.rank, health(&d.health))?;
         let (mut partials, mut contents) = (Partials::default(), Contents::default());
         let own = ANALYSES.iter().map(|a| a.stem()).zip(&d.partials);
-        for (of, p) in std::iter::once((INVENTORY, &d.inventory)).chain(own) {
+        for (of, kept) in std::iter::once((INVENTORY, &d.inventory)).chain(own) {
+            let p = kept.open();
             let table_count = p.tables.len() as u32;
             partials.push(PartialRow { analysis: of, own_rank: p.rank, reason: p.reason, table_count });
             for batch in &p.tables {
@@ -116,6 +117,7 @@ fn files(set: &MappedSet) -> Batch {
             (None, None) => ("left_out", None),
         };
         let (kind, text, hint, byte) = error.map_or((None, None, None, None), error_parts);
+        let limit = if let Some(ReadError::TooLarge { limit, .. }) = error { Some(limit) } else { None };
         let name = input.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         table.push(FileRow {
             file: &input.shown,
@@ -128,6 +130,8 @@ fn files(set: &MappedSet) -> Batch {
             error_text: text.as_deref(),
             error_hint: hint,
             error_byte: byte,
+            error_limit: limit.map(|l| l.bytes),
+            error_limit_given: limit.map(|l| l.given),
         });
     }
     table.finish()
@@ -143,6 +147,7 @@ fn error_parts(error: &ReadError) -> ErrorParts {
         ReadError::NotATrace { what, hint, .. } => (Some("not_a_trace"), Some((*what).to_string()), Some(hint), None),
         ReadError::Cut { .. } => (Some("cut"), None, None, None),
         ReadError::NoEvents { .. } => (Some("no_events"), None, None, None),
+        ReadError::TooLarge { needs, .. } => (Some("too_large"), None, None, *needs),
         ReadError::Interleaved { byte, .. } => (Some("interleaved"), None, None, Some(*byte)),
     }
 }

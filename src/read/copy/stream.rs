@@ -8,6 +8,7 @@ use crate::read::kineto::document::Document;
 use crate::read::kineto::event::LoadOptions;
 use crate::read::kineto::number::FractionVerdict;
 use crate::read::load::{Chunks, drained, refused};
+use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
 use crate::read::source::{ByteCount, Input, open, packing};
 use std::io;
 
@@ -44,9 +45,9 @@ pub enum CopyError {
 ///
 /// # Errors
 /// As [`load`](crate::read::load::load): what an analysis would refuse is refused here.
-pub fn survey(input: &Input, count: &ByteCount) -> Result<Surveyed, ReadError> {
+pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> Result<Surveyed, ReadError> {
     let mut nothing = |_: &[u8]| Ok(());
-    let document = run(input, Copier::survey(), count, &mut nothing).map_err(|e| match e {
+    let document = run(input, Copier::survey(), memory, count, &mut nothing).map_err(|e| match e {
         CopyError::Read(e) => e,
         CopyError::Write(source) => ReadError::Io { file: input.shown.clone(), source },
     })?;
@@ -72,7 +73,7 @@ pub fn copy(
     count: &ByteCount,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Copied, CopyError> {
-    let mut document = run(input, Copier::copy(rewrite, wrote_event), count, out)?;
+    let mut document = run(input, Copier::copy(rewrite, wrote_event), None, count, out)?;
     let mut copier = document.reader.copier.take().unwrap_or_default();
     Ok(Copied { behind: copier.behind(), survey: copier.survey, wrote_event: copier.wrote_event })
 }
@@ -80,6 +81,7 @@ pub fn copy(
 fn run(
     input: &Input,
     copier: Copier,
+    memory: Option<MemoryLimit>,
     count: &ByteCount,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Document, CopyError> {
@@ -98,7 +100,12 @@ fn run(
             io::Error::other("the copy cannot be written")
         })
     };
-    let outcome = drained(&mut document, source.as_mut(), Chunks::default().block, &mut drain);
+    let alone = memory.map(Alone);
+    let room: &dyn Room = match &alone {
+        Some(alone) => alone,
+        None => &Unbounded,
+    };
+    let outcome = drained(&mut document, source.as_mut(), Chunks::default().block, room, &mut drain);
     if let Some(e) = failed {
         return Err(CopyError::Write(e));
     }

@@ -62,8 +62,18 @@ fn has_byte(word: u64, byte: u8) -> u64 {
     x.wrapping_sub(ONES) & !x & HIGHS
 }
 
+/// The high bits of bytes that are not `-`, `.`, `/` or a digit. No byte carries into the next.
 #[inline]
-fn word_at(buf: &[u8], at: usize) -> Option<u64> {
+fn no_digit(word: u64) -> u64 {
+    let low = word & !HIGHS;
+    let above = low + ONES * (0x7f - u64::from(b'9'));
+    let from = low + ONES * (0x80 - u64::from(b'-'));
+    (above | !from | word) & HIGHS
+}
+
+/// Eight bytes, the first one lowest.
+#[inline]
+pub(super) fn word_at(buf: &[u8], at: usize) -> Option<u64> {
     let bytes = buf.get(at..at + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
@@ -150,6 +160,15 @@ impl<'a> Cursor<'a> {
     fn bare(&mut self) -> Parse<Token> {
         let start = self.pos;
         let mut at = start;
+        // nearly all are numbers: eight digits at once
+        while let Some(word) = word_at(self.buf, at) {
+            let other = no_digit(word);
+            if other != 0 {
+                at += (other.trailing_zeros() / 8) as usize;
+                break;
+            }
+            at += 8;
+        }
         loop {
             match self.buf.get(at) {
                 None => return Err(Halt::Incomplete),
@@ -181,7 +200,19 @@ impl<'a> Cursor<'a> {
                         return Ok(Token { start, end: self.pos, kind: Kind::Nested });
                     }
                 }
-                Some(_) => {}
+                Some(_) => {
+                    // shapes are lists of numbers: to the next bracket or quote
+                    while let Some(word) = word_at(self.buf, self.pos + 1) {
+                        // `[` and `{`, `]` and `}` differ in one bit
+                        let folded = word | (ONES * 0x20);
+                        let hit = has_byte(folded, b'{') | has_byte(folded, b'}') | has_byte(word, b'"');
+                        if hit != 0 {
+                            self.pos += (hit.trailing_zeros() / 8) as usize;
+                            break;
+                        }
+                        self.pos += 8;
+                    }
+                }
             }
             self.pos += 1;
         }
@@ -206,6 +237,28 @@ mod tests {
         assert_eq!(value(r#"[1,{"a":"]"}],"#), Ok((r#"[1,{"a":"]"}]"#.into(), Kind::Nested)));
         let long = "x".repeat(100);
         assert_eq!(value(&format!("\"{long}\"")), Ok((long, Kind::Text)));
+    }
+
+    #[test]
+    fn every_byte_is_told_from_a_digit_at_every_place() {
+        for b in 0..=255u8 {
+            for place in 0..8 {
+                let mut bytes = *b"12345678";
+                bytes[place] = b;
+                let other = no_digit(u64::from_le_bytes(bytes));
+                let want = if matches!(b, b'-' | b'.' | b'/' | b'0'..=b'9') { 0 } else { 0x80 << (8 * place) };
+                assert_eq!(other, want, "{b:#x} at {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_end_at_their_own_bracket_wherever_it_stands() {
+        for n in 0..40 {
+            let inner = format!("[{}, [3], {{\"]}}\": [{}]}}]", "1".repeat(n), "2, ".repeat(n));
+            assert_eq!(value(&format!("{inner}{}", ", ".repeat(9))), Ok((inner.clone(), Kind::Nested)));
+            assert_eq!(value(&inner[..inner.len() - 1]), Err(Halt::Incomplete));
+        }
     }
 
     #[test]

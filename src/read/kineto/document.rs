@@ -11,6 +11,7 @@ use super::header;
 use super::text::decode;
 use crate::model::health::{Counter, Health};
 use crate::model::meta::Meta;
+use crate::read::room::{Held, NoRoom};
 use memchr::memmem;
 
 /// Why a file is not analysed at all.
@@ -26,6 +27,8 @@ pub enum Refusal {
     CutBeforeEvents,
     /// Valid, but it holds no event.
     NoEvents,
+    /// It takes more memory than there is.
+    NoRoom(NoRoom),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,13 @@ pub struct Document {
     trailing_counted: bool,
     event_arrays: u32,
     root_is_array: bool,
-    keys: Vec<String>,
+    /// Of the top-level keys those that tell what the file is, each once.
+    telling: Vec<&'static str>,
+    last_key: Option<String>,
+    /// How often `schemaVersion` stood at the top level.
+    schemas: u32,
+    /// Metadata that is kept as text, bytes.
+    kept_bytes: u64,
     /// The source was cut: a truncated document is no second loss.
     source_cut: bool,
     /// The text ends in the middle.
@@ -78,7 +87,10 @@ impl Document {
             trailing_counted: false,
             event_arrays: 0,
             root_is_array: false,
-            keys: Vec::new(),
+            telling: Vec::new(),
+            last_key: None,
+            schemas: 0,
+            kept_bytes: 0,
             source_cut: false,
             cut: false,
         }
@@ -87,6 +99,14 @@ impl Document {
     /// Whether the document stands inside its event array, between events.
     pub fn in_events(&self) -> bool {
         matches!(self.state, State::Events { .. })
+    }
+
+    /// Memory of what has been read, beside `buffers` bytes of text.
+    pub fn held(&self, buffers: u64) -> Held {
+        let texts = self.reader.columns.strings.held_bytes();
+        let columns = self.reader.columns.held_bytes().saturating_sub(texts);
+        let buffers = buffers + self.kept_bytes;
+        Held { columns, texts, buffers, unpacked: self.offset, is_whole: false }
     }
 
     /// Whether the file is a bare list of events.
@@ -255,7 +275,7 @@ impl Document {
                     c.pos = before;
                     if eof {
                         let trace = self.event_arrays > 0 || memmem::find(c.buf, b"\"traceEvents\"").is_some();
-                        if !trace && self.keys.is_empty() {
+                        if !trace && self.last_key.is_none() {
                             return Err(NOT_JSON);
                         }
                         self.truncated(before);
@@ -265,7 +285,7 @@ impl Document {
                     return Ok(false);
                 };
                 let at = self.offset + before as u64;
-                let key = self.keys.last().cloned().unwrap_or_default();
+                let key = self.last_key.clone().unwrap_or_default();
                 self.reader.columns.health.add(Counter::TopLevelSkipped, 1, Some(at), &key);
                 c.pos = next;
                 Ok(true)
@@ -304,13 +324,13 @@ impl Document {
         }
         if key == "nodes" || key == "rocprofiler-sdk-tool" {
             // the whole of another kind of file: no need to read it
-            self.keys.push(key);
+            self.saw(key);
             return Ok(());
         }
         let start = c.pos;
         let value = match strict_value(c) {
             Err(Halt::Syntax) => {
-                self.keys.push(key);
+                self.saw(key);
                 c.pos = start;
                 return Err(Halt::Syntax);
             }
@@ -327,18 +347,28 @@ impl Document {
         if let Some(copier) = &mut self.reader.copier {
             copier.member(&key, raw);
         }
-        self.keys.push(key);
+        // the text and its place in a map
+        self.kept_bytes += (raw.len() + 2 * key.len() + 128) as u64;
+        self.saw(key);
         Ok(())
     }
 
+    fn saw(&mut self, key: String) {
+        self.schemas += u32::from(key == "schemaVersion");
+        if let Some(known) = TELLING.into_iter().find(|k| *k == key)
+            && !self.telling.contains(&known)
+        {
+            self.telling.push(known);
+        }
+        self.last_key = Some(key);
+    }
+
     fn seen_schema_twice(&mut self) -> bool {
-        self.keys.iter().filter(|k| *k == "schemaVersion").count() > 1
+        self.schemas > 1
     }
 
     fn interleaved_in(&self, rest: &[u8]) -> bool {
-        self.event_arrays > 0
-            && memmem::find(rest, SECOND_TRACE).is_some()
-            && self.keys.iter().any(|k| k == "schemaVersion")
+        self.event_arrays > 0 && memmem::find(rest, SECOND_TRACE).is_some() && self.schemas > 0
     }
 
     fn after_the_end(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
@@ -364,14 +394,14 @@ impl Document {
         if self.event_arrays > 0 {
             return None;
         }
-        match self.keys.last().map(String::as_str) {
+        match self.last_key.as_deref() {
             Some("nodes") | Some("rocprofiler-sdk-tool") => Some(self.what_it_is()),
             _ => None,
         }
     }
 
     fn what_it_is(&self) -> Refusal {
-        let has = |key: &str| self.keys.iter().any(|k| k == key);
+        let has = |key: &str| self.telling.contains(&key);
         if has("nodes") {
             return Refusal::NotATrace {
                 what: "a PyTorch execution trace (`nodes`)",
@@ -399,6 +429,10 @@ impl Document {
         Refusal::NotATrace { what: "JSON without `traceEvents`", hint: EXPORT_HINT }
     }
 }
+
+/// Top-level keys by which a file is recognised.
+const TELLING: [&str; 6] =
+    ["nodes", "rocprofiler-sdk-tool", "traceEvents", "schemaVersion", "deviceProperties", "distributedInfo"];
 
 /// What a second writer's trace begins with.
 const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";

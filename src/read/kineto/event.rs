@@ -4,6 +4,7 @@
 //! closing brace is seen. Only tokens that a column needs are converted.
 
 use super::cursor::{Cursor, Halt, Kind, Parse, Token};
+use super::gaps::{Gaps, Place, Step};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use super::text::{Texts, compact, decode};
 use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
@@ -12,6 +13,7 @@ use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
 use crate::model::health::{Counter, Health};
 use crate::model::strings::StrId;
 use crate::read::copy::copier::{Accepted, Copier};
+use crate::read::room::MemoryLimit;
 use std::sync::LazyLock;
 
 /// What of a file is loaded.
@@ -28,6 +30,8 @@ pub struct LoadOptions {
     pub device_only: bool,
     /// How fractions of times are read.
     pub fraction: Fraction,
+    /// Memory of all that is loaded at once.
+    pub memory: Option<MemoryLimit>,
 }
 
 /// How much an event may deviate from JSON.
@@ -86,6 +90,31 @@ impl Scratch {
 /// Whether a text has nothing to repair. What has is read anew each time, so that each place counts.
 fn is_plain(raw: &[u8]) -> bool {
     raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
+}
+
+/// What a key of an event means.
+fn event_step(key: &[u8]) -> Step {
+    match key {
+        b"ph" => Step::Ph,
+        b"cat" => Step::Cat,
+        b"name" => Step::Name,
+        b"pid" => Step::Pid,
+        b"tid" => Step::Tid,
+        b"ts" => Step::Ts,
+        b"dur" => Step::Dur,
+        b"id" => Step::Id,
+        b"args" => Step::Args,
+        _ => Step::Ignored,
+    }
+}
+
+/// What a key of `args` means.
+fn arg_step(key: &[u8], wanted: &[bool]) -> Step {
+    match KEYS.find(key) {
+        Some(arg) if wanted.get(arg as usize) == Some(&true) => Step::Arg(arg),
+        Some(_) => Step::Unwanted,
+        None => Step::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
+    }
 }
 
 /// A key without its escapes.
@@ -154,6 +183,7 @@ pub struct EventReader {
     pub scratch: Scratch,
     options: LoadOptions,
     wanted: Vec<bool>,
+    gaps: Gaps,
     texts: Texts,
     last_lane: Option<(Vec<u8>, Vec<u8>, u32)>,
     last_cat: Option<(Vec<u8>, u16)>,
@@ -170,6 +200,7 @@ impl EventReader {
             scratch: Scratch::default(),
             options,
             wanted,
+            gaps: Gaps::default(),
             texts: Texts::default(),
             last_lane: None,
             last_cat: None,
@@ -190,111 +221,69 @@ impl EventReader {
         self.scratch.clear();
         self.scratch.start = c.pos;
         c.pos += 1;
+        let mut place = Place::OPEN;
+        let mut keep_rest = false;
         loop {
-            match c.peek()? {
-                b'"' => {}
-                b',' => {
-                    c.pos += 1;
-                    continue;
-                }
-                b'}' => {
-                    c.pos += 1;
-                    self.scratch.end = c.pos;
-                    return Ok(());
-                }
-                _ => return Err(Halt::Syntax),
-            }
-            let key = c.string()?;
-            c.expect(b':')?;
+            let made =
+                match self.gaps.follow(place, c) {
+                    Some(made) => made,
+                    None => {
+                        let (inside, wanted) = (self.scratch.in_args, &self.wanted);
+                        self.gaps.parse(place, inside, c, |key| {
+                            if inside { arg_step(key, wanted) } else { event_step(key) }
+                        })?
+                    }
+                };
+            place = made.place;
             let s = &mut self.scratch;
-            let unescaped;
-            let name = match key.kind {
-                Kind::Escaped => {
-                    unescaped = plain_key(key, c.buf);
-                    unescaped.as_bytes()
-                }
-                _ => key.bytes(c.buf),
-            };
-            match name {
-                b"ph" => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
-                b"cat" => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
-                b"name" if rules == Rules::LooseName => {
+            match made.step {
+                Step::Ph => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
+                Step::Cat => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
+                Step::Name if rules == Rules::LooseName => {
                     s.name = loose_string(c)?;
                     s.loose_name = true;
                 }
-                b"name" => keep(&mut s.name, c.value()?, &mut s.repeated_key),
-                b"pid" => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
-                b"tid" => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
-                b"ts" => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
-                b"dur" => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
-                b"id" => keep(&mut s.id, c.value()?, &mut s.repeated_key),
-                b"args" => self.collect_args(c)?,
-                _ => {
+                Step::Name => keep(&mut s.name, c.value()?, &mut s.repeated_key),
+                Step::Pid => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
+                Step::Tid => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
+                Step::Ts => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
+                Step::Dur => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
+                Step::Id => keep(&mut s.id, c.value()?, &mut s.repeated_key),
+                Step::Args if c.peek()? == b'{' => {
+                    c.pos += 1;
+                    // the last one holds, as for every key
+                    s.repeated_key |= s.seen_args;
+                    s.args.clear();
+                    s.rest.clear();
+                    (s.seen_args, s.in_args) = (true, true);
+                    // counters have names of their own; where the category is not known yet, the event's end decides
+                    keep_rest =
+                        self.options.rest_args || s.cat.kind == Kind::Absent || is_counter_range(s.cat.bytes(c.buf));
+                }
+                Step::Args => {
+                    c.value()?;
+                    place = Place::NO_ARGS;
+                }
+                Step::Ignored | Step::Unwanted => {
                     c.value()?;
                 }
-            }
-        }
-    }
-
-    fn collect_args(&mut self, c: &mut Cursor) -> Parse<()> {
-        if c.peek()? != b'{' {
-            c.value()?;
-            return Ok(());
-        }
-        if self.scratch.seen_args {
-            // the last one holds, as for every key
-            self.scratch.repeated_key = true;
-            self.scratch.args.clear();
-            self.scratch.rest.clear();
-        }
-        self.scratch.seen_args = true;
-        self.scratch.in_args = true;
-        // counters have names of their own; where the category is not known yet, the end of the event decides
-        let cat = self.scratch.cat;
-        let keep_rest = self.options.rest_args || cat.kind == Kind::Absent || is_counter_range(cat.bytes(c.buf));
-        c.pos += 1;
-        loop {
-            match c.peek()? {
-                b'"' => {}
-                b',' => {
-                    c.pos += 1;
-                    continue;
+                Step::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
+                Step::Other { label } => {
+                    let value = c.value()?;
+                    let is_huge = value.kind == Kind::Bare && value.end - value.start > 19;
+                    s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
+                    if label {
+                        s.label = value;
+                    }
+                    if keep_rest {
+                        s.rest.push(member(made.key, value));
+                    }
                 }
-                b'}' => {
-                    c.pos += 1;
-                    self.scratch.in_args = false;
+                Step::Close => s.in_args = false,
+                Step::End => {
+                    s.end = c.pos;
                     return Ok(());
                 }
-                _ => return Err(Halt::Syntax),
-            }
-            let key = c.string()?;
-            c.expect(b':')?;
-            let value = c.value()?;
-            let unescaped;
-            let name = match key.kind {
-                Kind::Escaped => {
-                    unescaped = plain_key(key, c.buf);
-                    unescaped.as_bytes()
-                }
-                _ => key.bytes(c.buf),
-            };
-            if let Some(arg) = KEYS.find(name) {
-                if self.wanted[arg as usize] {
-                    self.scratch.args.push((arg, value, key.start - 1));
-                }
-                continue;
-            }
-            if value.kind == Kind::Bare
-                && value.end - value.start > 19
-                && value.bytes(c.buf).iter().all(u8::is_ascii_digit)
-            {
-                self.scratch.huge += 1;
-            }
-            if name == b"name" || name == b"labels" || name == b"sort_index" {
-                self.scratch.label = value;
-            }
-            if keep_rest {
-                self.scratch.rest.push(member(key.start - 1, value));
             }
         }
     }

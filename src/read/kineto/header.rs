@@ -8,7 +8,7 @@ use simd_json::prelude::*;
 /// Takes one top-level `key: value` into the metadata. `raw` is the value's JSON text.
 pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
     // what is nested this deep is no metadata that is used, and its tree would cost stack
-    if depth(raw) > DEEPEST {
+    if depth(raw) > DEEPEST || (raw.len() > LONGEST && !READ.contains(&key)) {
         meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());
         return;
     }
@@ -34,6 +34,22 @@ pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64
         }
     }
 }
+
+/// Keys that are more than kept.
+const READ: [&str; 8] = [
+    "schemaVersion",
+    "baseTimeNanoseconds",
+    "distributedInfo",
+    "deviceProperties",
+    "computeProperties",
+    "host_name",
+    "trace_id",
+    "traceName",
+];
+
+/// Longest text of a key that is only kept, for which it is made sure that it is valid: that takes many times its
+/// size.
+const LONGEST: usize = 1 << 20;
 
 /// Deepest nesting that is read.
 const DEEPEST: usize = 128;

@@ -3,6 +3,7 @@
 pub mod cursor;
 pub mod document;
 pub mod event;
+pub mod gaps;
 pub mod header;
 pub mod number;
 pub mod pieces;

@@ -14,6 +14,7 @@
 use super::cursor::Cursor;
 use super::document::{Document, EventsEnd, Refusal, next_event};
 use super::event::{EventReader, LoadOptions};
+use crate::read::room::Room;
 use crate::read::source::{ByteCount, read_range};
 use rayon::prelude::*;
 use std::io;
@@ -36,6 +37,7 @@ pub fn read_pieces(
     piece_len: usize,
     options: LoadOptions,
     count: &ByteCount,
+    room: &dyn Room,
 ) -> io::Result<Result<u64, Refusal>> {
     let mut at = document.offset();
     let threads = rayon::current_num_threads().max(1);
@@ -63,6 +65,10 @@ pub fn read_pieces(
             if piece.how != EventsEnd::Stopped {
                 return Ok(Ok(at));
             }
+        }
+        let text = (threads * (piece_len + OVERRUN)) as u64;
+        if let Err(e) = room.hold(document.held(text)) {
+            return Ok(Err(Refusal::NoRoom(e)));
         }
     }
 }

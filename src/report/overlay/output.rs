@@ -2,11 +2,11 @@
 
 use super::OverlayError;
 use crate::read::source::Input;
+use crate::report::unfinished::UnfinishedFile;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// A place for an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Packed {
 pub struct Output {
     packed: Packed,
     /// The file to move, and where to.
-    file: Option<(NamedTempFile, PathBuf, bool)>,
+    file: Option<(UnfinishedFile, PathBuf, bool)>,
     shown: String,
 }
 
@@ -62,15 +62,7 @@ impl Output {
             }
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".hta-overlay-");
-        #[cfg(unix)]
-        {
-            // as any other new file, not only for its owner
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder.tempfile_in(parent).map_err(error)?;
+        let file = UnfinishedFile::create_in(parent, "overlay").map_err(error)?;
         let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(1 << 18, file.reopen().map_err(error)?));
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
         let packed = if name.ends_with(".gz") {
@@ -116,10 +108,10 @@ impl Output {
         drop(inner);
         match file {
             None => Ok(()),
-            Some((file, path, true)) => file.persist(path).map(drop).map_err(|e| error(e.error)),
-            Some((file, path, false)) => file.persist_noclobber(path).map(drop).map_err(|e| match e.error.kind() {
+            Some((file, path, true)) => file.place(&path, true).map_err(error),
+            Some((file, path, false)) => file.place(&path, false).map_err(|e| match e.kind() {
                 io::ErrorKind::AlreadyExists => OverlayError::Exists { path: shown.clone() },
-                _ => error(e.error),
+                _ => error(e),
             }),
         }
     }

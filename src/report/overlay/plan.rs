@@ -5,6 +5,7 @@ use super::{OverlayError, OverlayRequest};
 use crate::model::health::{Health, Severity};
 use crate::pipeline::{Claims, Progress, Refused, RunError, Task, again, duplicate};
 use crate::read::copy::stream::{Surveyed, survey};
+use crate::read::room::MemoryLimit;
 use crate::read::source::{ByteCount, Input};
 use crate::units::fmt_count;
 use rayon::prelude::*;
@@ -48,6 +49,8 @@ impl Sources {
         let mut claims = Claims::peek(inputs);
         let mut known: BTreeMap<usize, Surveyed> = BTreeMap::new();
         let count = ByteCount::default();
+        // several are looked at at once; of each no more than its longest value is in memory
+        let memory = request.load.memory.map(|m| MemoryLimit { bytes: m.bytes / 4, ..m });
         let mut is_started = false;
         loop {
             let tasks = claims.tasks(inputs, request.ranks)?;
@@ -61,7 +64,7 @@ impl Sources {
                 .par_iter()
                 .with_max_len(1)
                 .map(|t| {
-                    let surveyed = survey(&inputs[t.input], &count);
+                    let surveyed = survey(&inputs[t.input], memory, &count);
                     progress.rank_done();
                     (t.input, surveyed)
                 })

@@ -104,7 +104,7 @@ impl Part {
         let lanes = if !is_compared {
             trace.devices.iter().map(|w| lane(trace, w, options)).collect()
         } else {
-            let hosts = HostNames::new(trace);
+            let hosts = HostNames::of(trace);
             let mut lanes: Vec<Lane> = Vec::new();
             for work in &trace.devices {
                 let cuts =
@@ -284,6 +284,7 @@ fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&Call) -> bool) -
     }
     cuts.sort_unstable();
     cuts.dedup();
+    cuts.shrink_to_fit();
     cuts
 }
 

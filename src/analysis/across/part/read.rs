@@ -201,24 +201,28 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Fla
 }
 
 fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Flaw> {
-    let mut lists: Vec<(Vec<Ns>, Vec<u32>, Vec<Entry>)> = vec![Default::default(); lanes];
+    let mut lists: Vec<(Vec<Ns>, Vec<Vec<Entry>>)> = vec![Default::default(); lanes];
     let cells = Cells(find(tables, Cuts::SPEC)?);
     for (lane, ts) in cells.indices("lane", lanes)?.into_iter().zip(cells.i64s("ts_ns")?) {
         lists[lane as usize].0.push(ts);
     }
-    let cells = Cells(find(tables, Pieces::SPEC)?);
-    for (lane, first) in cells.indices("lane", lanes)?.into_iter().zip(cells.u32s("first")?) {
-        lists[lane as usize].1.push(first);
+    for (cuts, pieces) in &mut lists {
+        pieces.resize_with(cuts.len().saturating_sub(1), Vec::new);
     }
     let cells = Cells(find(tables, Entries::SPEC)?);
-    let (lane, what) = (cells.indices("lane", lanes)?, cells.named("what", Use::named)?);
+    let (lane, piece) = (cells.indices("lane", lanes)?, cells.u32s("piece")?);
+    let what = cells.named("what", Use::named)?;
     let (name, detail) = (cells.indices("name", names)?, cells.indices("detail", names)?);
     let (count, time) = (cells.u32s("count")?, cells.i64s("time_ns")?);
     for i in 0..lane.len() {
         let (name, detail) = (StrId(name[i]), StrId(detail[i]));
-        lists[lane[i] as usize].2.push(Entry { what: what[i], name, detail, count: count[i], time: time[i] });
+        let entry = Entry { what: what[i], name, detail, count: count[i], time: time[i] };
+        match lists[lane[i] as usize].1.get_mut(piece[i] as usize) {
+            Some(of_piece) => of_piece.push(entry),
+            None => return Err(cells.flaw(i, "piece", "a piece between two cuts", piece[i])),
+        }
     }
-    Ok(lists.into_iter().map(|(cuts, first, entries)| Local::from_pieces(cuts, first, entries)).collect())
+    Ok(lists.into_iter().map(|(cuts, pieces)| Local::from_pieces(cuts, pieces)).collect())
 }
 
 fn origins(batch: &Batch, names: usize) -> Result<BTreeMap<StrId, Origin>, Flaw> {

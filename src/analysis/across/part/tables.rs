@@ -139,17 +139,10 @@ table! {
 }
 
 table! {
-    /// One row per piece of a lane's local work, and one for the end of the last.
-    pub struct Pieces, PieceRow = "part_pieces" by "lane, time" {
-        lane: u32, "", "position of the lane";
-        first: u32, "", "position of its first entry in the lane";
-    }
-}
-
-table! {
     /// One row per thing that filled time in a piece.
     pub struct Entries, EntryRow = "part_entries" by "lane, piece" {
         lane: u32, "", "position of the lane";
+        piece: u32, "", "position of the piece in the lane";
         what: Text, "", "what filled the time";
         name: u32, "", "position of its name";
         detail: u32, "", "position of its launch shape or calling frame";
@@ -207,7 +200,6 @@ pub const TABLES: &[&TableSpec] = &[
     Windows::SPEC,
     WindowSpans::SPEC,
     Cuts::SPEC,
-    Pieces::SPEC,
     Entries::SPEC,
     Origins::SPEC,
     Names::SPEC,

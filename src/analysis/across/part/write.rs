@@ -12,7 +12,7 @@ impl Part {
     pub fn tables(&self) -> Vec<Batch> {
         let (groups, members) = groups(&self.calls);
         let (windows, spans) = windows(&self.lanes);
-        let (cuts, pieces, entries) = local(&self.lanes);
+        let (cuts, entries) = local(&self.lanes);
         let mut names = Names::default();
         own_texts(&self.names).for_each(|name| names.push(NameRow { name }));
         let mut hta_names = HtaNames::default();
@@ -30,7 +30,6 @@ impl Part {
             windows,
             spans,
             cuts,
-            pieces,
             entries,
             self.origin_table(),
             names.finish(),
@@ -198,22 +197,24 @@ fn windows(lanes: &[Lane]) -> (Batch, Batch) {
     (windows.finish(), spans.finish())
 }
 
-fn local(lanes: &[Lane]) -> (Batch, Batch, Batch) {
-    let (mut cuts, mut pieces, mut entries) = (Cuts::default(), Pieces::default(), Entries::default());
+fn local(lanes: &[Lane]) -> (Batch, Batch) {
+    let (mut cuts, mut entries) = (Cuts::default(), Entries::default());
     for (lane, l) in (0u32..).zip(lanes) {
-        let (times, firsts, of_lane) = l.local.pieces();
+        let (times, pieces) = l.local.pieces();
         times.iter().for_each(|&ts_ns| cuts.push(CutRow { lane, ts_ns }));
-        firsts.iter().for_each(|&first| pieces.push(PieceRow { lane, first }));
-        for e in of_lane {
-            entries.push(EntryRow {
-                lane,
-                what: e.what.name(),
-                name: e.name.0,
-                detail: e.detail.0,
-                count: e.count,
-                time_ns: e.time,
-            });
+        for (piece, of_piece) in (0u32..).zip(pieces) {
+            for e in of_piece {
+                entries.push(EntryRow {
+                    lane,
+                    piece,
+                    what: e.what.name(),
+                    name: e.name.0,
+                    detail: e.detail.0,
+                    count: e.count,
+                    time_ns: e.time,
+                });
+            }
         }
     }
-    (cuts.finish(), pieces.finish(), entries.finish())
+    (cuts.finish(), entries.finish())
 }

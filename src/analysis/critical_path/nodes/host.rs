@@ -19,6 +19,7 @@ use crate::model::thread::Piece;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A thread silent for this long may have been waiting for another, ns.
 const HANDOVER_FROM: Ns = 100_000;
@@ -43,26 +44,21 @@ pub struct Stretch {
 /// The threads of a rank.
 pub struct Host<'a> {
     trace: &'a RankTrace,
-    names: HostNames,
+    names: Arc<HostNames>,
     working: BTreeMap<u32, Union>,
 }
 
 impl<'a> Host<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
-        let mut spans: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-        let c = &trace.columns;
-        for (row, class) in trace.classes.iter().enumerate() {
-            let works = match class {
-                Class::HostOp | Class::Runtime | Class::Collective => true,
-                Class::Annotation => is_host_communication(*class, trace.name(row as u32)),
-                _ => false,
-            };
-            if works {
-                spans.entry(c.lane[row]).or_default().push(trace.span(row as u32));
-            }
-        }
-        let working = spans.into_iter().map(|(lane, s)| (lane, Union::new(s))).collect();
-        Self { trace, names: HostNames::new(trace), working }
+        let works = |row: &&u32| match trace.classes[**row as usize] {
+            Class::HostOp | Class::Runtime | Class::Collective => true,
+            Class::Annotation => is_host_communication(Class::Annotation, trace.name(**row)),
+            _ => false,
+        };
+        let lanes = trace.host_rows().iter().filter(|(_, rows)| rows.iter().any(|r| works(&r)));
+        let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));
+        let working = lanes.map(|(lane, rows)| (*lane, union(rows))).collect();
+        Self { trace, names: HostNames::of(trace), working }
     }
 
     /// The latest end of work on any thread before `until` (what goes on ends there), if after `from`.

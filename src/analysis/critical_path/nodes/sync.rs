@@ -12,8 +12,9 @@ use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::strings::StrId;
 use crate::units::Ns;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Device and stream.
 pub type StreamKey = (Option<i64>, Option<i64>);

@@ -1,0 +1,129 @@
+//! How much memory hta may use: what the user says, else most of what the machine has to spare.
+
+use crate::read::room::MemoryLimit;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Part of the spare memory that is used without a limit, percent: what analyses, the allocator and other programs
+/// take in between is no part of the reckoning.
+const SHARE_PERCENT: u64 = 80;
+
+/// Units of sizes, longest first.
+const UNITS: [(&str, u64); 12] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+];
+
+/// `4GB`, `512MiB`, `1.5G`, bytes: K, M, G and T are powers of 1000, with `iB` of 1024.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let bad = || format!("expected a size such as 4GB, 512MiB or 1.5G, found `{text}`");
+    let lower = text.trim().to_ascii_lowercase();
+    let (digits, unit) = match UNITS.iter().find(|(u, _)| lower.ends_with(u)) {
+        Some((u, bytes)) => (lower.trim_end_matches(u), *bytes),
+        None => (lower.trim_end_matches('b'), 1),
+    };
+    let (whole, fraction) = digits.trim_end().split_once('.').unwrap_or((digits.trim_end(), ""));
+    let is_number = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 9 || !is_number(whole) || !is_number(fraction) {
+        return Err(bad());
+    }
+    let whole: u128 = whole.parse().map_err(|_| bad())?;
+    let scale = 10u128.pow(fraction.len() as u32);
+    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+    let bytes = whole.checked_mul(u128::from(unit)).ok_or_else(bad)? + fraction * u128::from(unit) / scale;
+    u64::try_from(bytes).map_err(|_| bad())
+}
+
+/// The limit to keep: the given one, else one of the machine's; none where the machine does not tell.
+pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
+    match given {
+        Some(bytes) => Some(MemoryLimit { bytes, given: true }),
+        None => spare(Path::new("/")).map(|bytes| MemoryLimit { bytes: bytes / 100 * SHARE_PERCENT, given: false }),
+    }
+}
+
+/// Memory that can still be had, bytes: of the machine, and of each control group on the way to this process.
+fn spare(root: &Path) -> Option<u64> {
+    let machine = available(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let own = groups.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
+    let mount = root.join("sys/fs/cgroup");
+    let mut folder: PathBuf = mount.join(own.trim_start_matches('/'));
+    let mut least = machine;
+    while folder.starts_with(&mount) {
+        let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        // `max` is no number: no limit
+        if let (Some(max), Some(now)) = (number("memory.max"), number("memory.current")) {
+            // cached files are given back when memory is short
+            let cached = fs::read_to_string(folder.join("memory.stat")).ok().and_then(|t| value(&t, "inactive_file "));
+            let left = max.saturating_sub(now.saturating_sub(cached.unwrap_or(0)));
+            least = Some(least.map_or(left, |l| l.min(left)));
+        }
+        if !folder.pop() {
+            break;
+        }
+    }
+    least
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    value(meminfo, "MemAvailable:").map(|kib| kib << 10)
+}
+
+/// The number behind a word at the start of a line.
+fn value(text: &str, word: &str) -> Option<u64> {
+    text.lines().find_map(|l| l.strip_prefix(word))?.trim().trim_end_matches("kB").trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(parse("512MiB"), Ok(512 << 20));
+        assert_eq!(parse("4GB"), Ok(4_000_000_000));
+        assert_eq!(parse("2g"), Ok(2_000_000_000));
+        assert_eq!(parse("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(parse("1000"), Ok(1000));
+        assert_eq!(parse("1000B"), Ok(1000));
+        for bad in ["", "GB", "-1G", "1e9", "1..5G", "4 potatoes", "99999999999999999999T", "1.0000000001G"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_tightest_control_group_above_the_process_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n");
+        assert_eq!(spare(root.path()), Some(8000 << 10));
+        write("proc/self/cgroup", "1:name=x:/\n0::/job/step\n");
+        write("sys/fs/cgroup/job/step/memory.max", "max\n");
+        write("sys/fs/cgroup/job/step/memory.current", "100\n");
+        assert_eq!(spare(root.path()), Some(8000 << 10));
+        write("sys/fs/cgroup/job/memory.max", "5000000\n");
+        write("sys/fs/cgroup/job/memory.current", "3000000\n");
+        write("sys/fs/cgroup/job/memory.stat", "anon 5\ninactive_file 1000000\n");
+        assert_eq!(spare(root.path()), Some(3_000_000));
+    }
+
+    #[test]
+    fn a_machine_that_does_not_tell_gives_no_limit() {
+        assert_eq!(spare(tempfile::tempdir().unwrap().path()), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Columns that grow value by value: numbers, flags and texts, with or without nulls.
+//!
+//! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
+//! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
+
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::Int32Type;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// Which rows have a value.
+#[derive(Debug, Default)]
+pub struct Valid {
+    bits: Vec<u8>,
+    len: usize,
+    nulls: usize,
+}
+
+impl Valid {
+    #[inline]
+    fn push(&mut self, is_valid: bool) {
+        if self.len.is_multiple_of(8) {
+            self.bits.push(0);
+        }
+        if let Some(last) = self.bits.last_mut() {
+            *last |= u8::from(is_valid) << (self.len % 8);
+        }
+        self.len += 1;
+        self.nulls += usize::from(!is_valid);
+    }
+
+    /// `None`: every row has one.
+    pub fn finish(mut self) -> Option<NullBuffer> {
+        self.bits.shrink_to_fit();
+        (self.nulls > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.bits), 0, self.len)))
+    }
+}
+
+/// Numbers or flags, some of them null.
+#[derive(Debug, Default)]
+pub struct Nullable<T> {
+    pub values: Vec<T>,
+    pub valid: Valid,
+}
+
+impl<T: Default> Nullable<T> {
+    #[inline]
+    pub fn push(&mut self, value: Option<T>) {
+        self.valid.push(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+}
+
+/// Texts, some of them null, each distinct one kept once.
+#[derive(Debug, Default)]
+pub struct Texts {
+    keys: Vec<i32>,
+    valid: Valid,
+    bytes: String,
+    /// End of each distinct text.
+    ends: Vec<i32>,
+    table: HashTable<i32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Texts {
+    #[inline]
+    pub fn push(&mut self, value: Option<&str>) {
+        self.valid.push(value.is_some());
+        let key = match (value, self.keys.last()) {
+            (None, _) => 0,
+            // rows of a table mostly repeat what is above
+            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => above,
+            (Some(text), _) => self.key(text),
+        };
+        self.keys.push(key);
+    }
+
+    fn at(&self, key: i32) -> &str {
+        slot(&self.bytes, &self.ends, key)
+    }
+
+    fn key(&mut self, text: &str) -> i32 {
+        let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
+        let hash = hasher.hash_one(text.as_bytes());
+        if let Some(&key) = self.table.find(hash, |&k| slot(bytes, ends, k) == text) {
+            return key;
+        }
+        // an array addresses 2 GiB of distinct text; what comes after that is left empty, as in the interner
+        let Ok(end) = i32::try_from(self.bytes.len() + text.len()) else {
+            return if text.is_empty() { 0 } else { self.key("") };
+        };
+        let key = self.ends.len() as i32;
+        self.bytes.push_str(text);
+        self.ends.push(end);
+        let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
+        self.table.insert_unique(hash, key, |&k| hasher.hash_one(slot(bytes, ends, k).as_bytes()));
+        key
+    }
+
+    /// The column, in no more memory than it takes: most tables of a rank have a few rows.
+    pub fn finish(mut self) -> ArrayRef {
+        self.keys.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+        let offsets: Vec<i32> = std::iter::once(0).chain(self.ends).collect();
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let values = StringArray::new(offsets, Buffer::from_vec(self.bytes.into_bytes()), None);
+        let keys = Int32Array::new(ScalarBuffer::from(self.keys), self.valid.finish());
+        // keys were given by this dictionary, so they are within its values
+        Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
+    }
+}
+
+/// Columns of texts one below the other, with one dictionary. `None`: one of them is no column of texts.
+pub fn joined(columns: &[&ArrayRef]) -> Option<ArrayRef> {
+    let mut all = Texts::default();
+    for column in columns {
+        let column = column.as_dictionary_opt::<Int32Type>()?;
+        let words = column.values().as_string_opt::<i32>()?;
+        let keys: Vec<i32> = (0..words.len()).map(|i| all.key(words.value(i))).collect();
+        for key in column.keys() {
+            all.valid.push(key.is_some());
+            all.keys.push(key.map_or(0, |k| keys[k as usize]));
+        }
+    }
+    Some(all.finish())
+}
+
+fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
+    let key = key as usize;
+    let start = if key == 0 { 0 } else { ends[key - 1] as usize };
+    &bytes[start..ends[key] as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
+        let rows = [None, Some("a"), Some("a"), None, Some(""), Some("b"), Some("a"), Some(""), None, Some("b")];
+        let mut texts = Texts::default();
+        rows.iter().for_each(|r| texts.push(*r));
+        let array = texts.finish();
+        let array = array.as_dictionary::<Int32Type>();
+        let words = array.values().as_string::<i32>();
+        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "", "b"]);
+        let got: Vec<_> = array.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
+        assert_eq!(got, rows);
+        assert_eq!(array.null_count(), 3);
+    }
+
+    #[test]
+    fn joined_columns_hold_the_same_texts_each_once() {
+        let column = |rows: &[Option<&str>]| {
+            let mut texts = Texts::default();
+            rows.iter().for_each(|r| texts.push(*r));
+            texts.finish()
+        };
+        let parts = [&[Some("a"), None, Some("b")][..], &[], &[None, Some("b"), Some("c"), Some("a")]];
+        let columns = parts.map(column);
+        let all = joined(&columns.each_ref()).unwrap();
+        let all = all.as_dictionary::<Int32Type>();
+        let words = all.values().as_string::<i32>();
+        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);
+        let got: Vec<_> = all.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
+        assert_eq!(got, parts.concat());
+    }
+}

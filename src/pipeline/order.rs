@@ -1,0 +1,91 @@
+//! Rows in order of rank, whatever the order in which ranks finish.
+
+use super::RowSink;
+use crate::model::schema::Batch;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Hands rows on in order of rank: at once for the rank whose turn it is, so that they are not kept.
+pub(super) struct InOrder<'a> {
+    sink: &'a dyn RowSink,
+    state: Mutex<Turn>,
+    /// Memory of the rows that wait.
+    waiting_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Turn {
+    /// Whose turn it is.
+    next: usize,
+    waiting: BTreeMap<usize, Vec<Batch>>,
+    ended: BTreeSet<usize>,
+    error: Option<io::Error>,
+}
+
+impl<'a> InOrder<'a> {
+    pub(super) fn new(sink: &'a dyn RowSink) -> Self {
+        Self { sink, state: Mutex::default(), waiting_bytes: AtomicU64::new(0) }
+    }
+
+    /// Rows of the rank at a position.
+    pub(super) fn take(&self, index: usize, rows: Vec<Batch>) {
+        // a thread that panicked while holding the lock has ended the run anyway
+        let Ok(mut turn) = self.state.lock() else { return };
+        if turn.next == index {
+            turn.give(rows, self.sink);
+        } else if !rows.is_empty() {
+            self.waiting_bytes.fetch_add(bytes(&rows), Ordering::Relaxed);
+            turn.waiting.entry(index).or_default().extend(rows);
+        }
+    }
+
+    /// The rank at a position has no more.
+    pub(super) fn end(&self, index: usize) {
+        let Ok(mut turn) = self.state.lock() else { return };
+        turn.ended.insert(index);
+        loop {
+            let now = turn.next;
+            if !turn.ended.remove(&now) {
+                return;
+            }
+            turn.next = now + 1;
+            let rows = turn.waiting.remove(&(now + 1)).unwrap_or_default();
+            let freed = bytes(&rows);
+            turn.give(rows, self.sink);
+            self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+        }
+    }
+
+    /// Memory of the rows that wait for their turn, bytes.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Drops what the last rank has given that has ended and whose rows wait.
+    pub(super) fn forget_last(&self) -> Option<usize> {
+        let mut turn = self.state.lock().ok()?;
+        let last = turn.waiting.keys().rev().find(|i| turn.ended.contains(i)).copied()?;
+        let rows = turn.waiting.remove(&last).unwrap_or_default();
+        turn.ended.remove(&last);
+        self.waiting_bytes.fetch_sub(bytes(&rows), Ordering::Relaxed);
+        Some(last)
+    }
+
+    pub(super) fn error(self) -> Option<io::Error> {
+        self.state.into_inner().ok()?.error
+    }
+}
+
+impl Turn {
+    fn give(&mut self, rows: Vec<Batch>, sink: &dyn RowSink) {
+        if self.error.is_none() && !rows.is_empty() {
+            self.error = sink.rows(rows).err();
+        }
+    }
+}
+
+fn bytes(rows: &[Batch]) -> u64 {
+    rows.iter().map(|b| b.rows.get_array_memory_size() as u64).sum()
+}

@@ -1,0 +1,155 @@
+//! Each stage of a run by itself, in bytes of JSON per second: unpack, scan, link, every analysis, Parquet.
+//!
+//! ```text
+//! cargo bench --bench stages                          the largest sample
+//! HTA_TRACE=big.json.gz cargo bench --bench stages    a trace of your own
+//! cargo bench --bench stages -- map/queue             one stage
+//! ```
+//!
+//! A stage is given what the stages before it made, so the times add up to a run on one thread. An analysis is
+//! measured as `map` on a trace that was linked anew, since what analyses share is made by the first that asks for it:
+//! each carries what it needs, and their sum is more than a run takes. `map_all` is what a run takes.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use hta::analysis::api::{AcrossOptions, Options, Wanted};
+use hta::analysis::registry::ANALYSES;
+use hta::analysis::settings::Settings;
+use hta::model::meta::RankSource;
+use hta::model::rank_trace::{ModelOptions, RankTrace};
+use hta::model::rules::{BUILTIN, Rules};
+use hta::model::step::StepWindow;
+use hta::pipeline::RowSink;
+use hta::read::discover::discover;
+use hta::read::kineto::document::Document;
+use hta::read::kineto::event::LoadOptions;
+use hta::read::load::{Loaded, Spread, load};
+use hta::read::source::{ByteCount, Input};
+use hta::report::folder::Folder;
+use std::hint::black_box;
+use std::io::Read;
+use std::path::PathBuf;
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
+
+struct Source {
+    input: Input,
+    options: Options,
+}
+
+impl Source {
+    fn new() -> Self {
+        let path = std::env::var_os("HTA_TRACE").map_or_else(|| PathBuf::from(SAMPLE), PathBuf::from);
+        let input = discover(&[path]).expect("the trace is there").remove(0);
+        Self { input, options: options() }
+    }
+
+    fn load(&self) -> Loaded {
+        self.load_with(false)
+    }
+
+    fn load_with(&self, event_args: bool) -> Loaded {
+        let options = LoadOptions { event_args, ..LoadOptions::default() };
+        load(&self.input, options, Spread::Inline, &ByteCount::default()).expect("it is a trace")
+    }
+
+    fn link(&self, loaded: Loaded) -> RankTrace {
+        let Loaded { columns, meta, unpacked_bytes } = loaded;
+        let rank = meta.rank.unwrap_or(0);
+        let (shown, model) = (self.input.shown.clone(), &self.options.model);
+        RankTrace::new(rank, RankSource::File, shown, unpacked_bytes, meta, columns, model)
+    }
+}
+
+/// What a user gets who gives no options and asks for no events.
+fn options() -> Options {
+    Options {
+        model: ModelOptions {
+            rules: Rules::parse(BUILTIN).expect("the built-in rules are valid"),
+            step_pattern: None,
+            step_window: StepWindow::Host,
+            linked_only: false,
+            steps: None,
+        },
+        kernel_wait_max: 30_000,
+        top: 16,
+        compat: None,
+        across: AcrossOptions::default(),
+        settings: Settings::default(),
+        wanted: Wanted::NoEvents,
+    }
+}
+
+fn stages(c: &mut Criterion) {
+    let source = Source::new();
+    let packed = std::fs::read(&source.input.path).expect("the trace is there");
+    let mut text = Vec::new();
+    if packed.starts_with(&[0x1f, 0x8b]) {
+        flate2::read::MultiGzDecoder::new(&packed[..]).read_to_end(&mut text).expect("it is gzip");
+    } else {
+        text.clone_from(&packed);
+    }
+    let size = text.len();
+    let mut group = c.benchmark_group("stages");
+    group.throughput(Throughput::Bytes(size as u64)).sample_size(10);
+    if packed.len() < size {
+        group.bench_function("unpack", |b| {
+            b.iter(|| {
+                let mut out = Vec::with_capacity(size);
+                flate2::read::MultiGzDecoder::new(&packed[..]).read_to_end(&mut out).expect("it is gzip");
+                black_box(out.len())
+            });
+        });
+    }
+    for (name, event_args) in [("scan", false), ("scan_all_arguments", true)] {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let mut d = Document::new(LoadOptions { event_args, ..LoadOptions::default() });
+                d.feed_last(&text, false).expect("it is a trace");
+                black_box(d.reader.columns.len())
+            });
+        });
+    }
+    drop(text);
+    group.bench_function("load", |b| b.iter(|| black_box(source.load().columns.len())));
+    group.bench_function("link", |b| {
+        b.iter_batched(|| source.load(), |loaded| black_box(source.link(loaded)), BatchSize::PerIteration);
+    });
+    group.bench_function("map_all", |b| {
+        b.iter_batched(
+            || source.link(source.load()),
+            |trace| ANALYSES.iter().for_each(|a| drop(black_box(a.map(&trace, &source.options)))),
+            BatchSize::PerIteration,
+        );
+    });
+    for analysis in ANALYSES {
+        group.bench_function(format!("map/{}", analysis.stem()), |b| {
+            b.iter_batched(
+                || source.link(source.load()),
+                |trace| black_box(analysis.map(&trace, &source.options)),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    let trace = source.link(source.load());
+    let rows: Vec<_> = ANALYSES.iter().map(|a| a.map(&trace, &source.options).rows).collect();
+    let place = tempfile::tempdir().expect("there is a place for temporary files");
+    let folder = || Folder::create(&place.path().join("out"), Some(false), true).expect("the place can be written");
+    group.bench_function("parquet_tables", |b| {
+        b.iter_batched(
+            || (folder(), rows.clone()),
+            |(folder, rows)| {
+                rows.into_iter().for_each(|r| folder.rows(r).expect("rows can be written"));
+                folder.finish().expect("the folder can be closed");
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    let trace = source.link(source.load_with(true));
+    group.bench_function("parquet_events", |b| {
+        b.iter_batched(folder, |f| f.trace(&trace).expect("events can be written"), BatchSize::PerIteration);
+    });
+    group.finish();
+}
+
+criterion_group!(benches, stages);
+criterion_main!(benches);

@@ -1,0 +1,33 @@
+//! Bytes to columns, in one block and cut anywhere: the same columns, the same counters, or the same refusal.
+//!
+//! The first byte is the length of the blocks.
+
+#![no_main]
+
+use hta_fuzz::Seen;
+use hta_fuzz::read::kineto::document::{Document, Refusal};
+use hta_fuzz::read::kineto::event::LoadOptions;
+use libfuzzer_sys::fuzz_target;
+
+/// Reads as a stream does: what was not consumed comes again with the next block.
+fn feed(blocks: &mut dyn Iterator<Item = &[u8]>) -> Result<Seen, Refusal> {
+    let mut document = Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
+    let mut buf: Vec<u8> = Vec::new();
+    for block in blocks {
+        buf.extend_from_slice(block);
+        let used = document.feed(&buf, false)?;
+        assert!(used <= buf.len());
+        buf.drain(..used);
+    }
+    document.feed_last(&buf, false)?;
+    document.finish()?;
+    document.reader.columns.pair_marks();
+    Ok(Seen::of(&document.reader.columns))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((first, text)) = data.split_first() else { return };
+    let whole = feed(&mut std::iter::once(text));
+    let cut = feed(&mut text.chunks(usize::from(*first).max(1)));
+    assert_eq!(whole, cut);
+});
