@@ -103,6 +103,10 @@ impl Analysis for QueueLength {
         &[QueueStats::SPEC, QueueLengths::SPEC]
     }
 
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[DeviceQueues::SPEC]
+    }
+
     fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
         match compat {
             Compat::Hta => &[hta_queue::QueueSummary::SPEC, hta_queue::QueueSeries::SPEC],
