@@ -1,7 +1,8 @@
 //! From files to answers: find the ranks, map them in parallel, reduce.
 //!
 //! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
-//! to a [`RowSink`] in order of rank, whatever the order in which ranks finish.
+//! to a [`RowSink`] in order of rank, whatever the order in which ranks finish; of one rank, different tables come in
+//! any order.
 //!
 //! [`run`] is [`map`] and [`reduce`] over one [`MappedSet`]. Other processes may map other ranks of the job:
 //! `partial` writes a set and reads it again, and `hta merge` reduces all of them by the same function.
@@ -420,6 +421,9 @@ pub fn again(error: &ReadError) -> ReadError {
     }
 }
 
+/// Ranks below which analyses are reduced side by side; of more ranks, the partials of one analysis are enough at once.
+const FEW: usize = 64;
+
 /// What hta takes itself: its program, threads, the tables that are being written.
 const OWN_BYTES: u64 = 64 << 20;
 
@@ -462,7 +466,7 @@ fn one(
     task: &Task,
     how: &How,
     sink: &dyn RowSink,
-    give: &dyn Fn(Vec<Batch>),
+    give: &(dyn Fn(Vec<Batch>) + Sync),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
@@ -485,7 +489,12 @@ fn one(
         Kept::new(mapped.partial, how.ranks)
     };
     let inventory = take(inventory::map(&trace, &options.model));
-    let partials = request.analyses.iter().map(|a| take(a.map(&trace, options))).collect();
+    let map = |a: &&'static dyn Analysis| take(a.map(&trace, options));
+    let partials = match how.spread {
+        Spread::Inline => request.analyses.iter().map(map).collect(),
+        // each of its own, as they come
+        Spread::AllCores => request.analyses.par_iter().with_max_len(1).map(map).collect(),
+    };
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| Part::new(&trace, options, has_peers));
     Ok(Done {
@@ -547,8 +556,8 @@ pub fn reduce(
         unpacked_bytes += d.unpacked;
     }
     let job = Job::join(parts, options.across.clock);
-    let mut outputs = Vec::with_capacity(analyses.len());
-    for (analysis, kept) in analyses.iter().zip(per_analysis) {
+    let few = inventory.len() < FEW;
+    let answer = |(analysis, kept): (&&'static dyn Analysis, Vec<Kept>)| {
         // what an analysis left of all ranks is opened for it alone
         let partials: Vec<Partial> = kept.iter().map(Kept::open).collect();
         drop(kept);
@@ -556,8 +565,14 @@ pub fn reduce(
         drop(partials);
         let reduced = sink.reduced(*analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
-        outputs.push((*analysis, output));
-    }
+        Ok((*analysis, output))
+    };
+    let answers = analyses.iter().zip(per_analysis);
+    let outputs = if few {
+        answers.collect::<Vec<_>>().into_par_iter().with_max_len(1).map(answer).collect::<Result<Vec<_>, RunError>>()?
+    } else {
+        answers.map(answer).collect::<Result<Vec<_>, RunError>>()?
+    };
     let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     drop(job);
     let mut inventory: Vec<Partial> = inventory.iter().map(Kept::open).collect();

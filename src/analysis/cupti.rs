@@ -254,7 +254,7 @@ pub fn operators_of(trace: &RankTrace, call: u32) -> Vec<&str> {
         if trace.classes.get(row as usize) == Some(&Class::HostOp) {
             names.push(trace.name(row));
         }
-        at = trace.stacks.parent.get(row as usize).copied().flatten();
+        at = trace.stacks.parent(row);
     }
     names.reverse();
     names

@@ -83,7 +83,7 @@ impl HostNames {
             if span.start > at {
                 take(untracked(at, span.start));
             }
-            let (activity, row) = match piece.marked {
+            let (activity, row) = match piece.marked() {
                 Some(loader) => ("data_loader", loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };
@@ -126,12 +126,12 @@ impl HostNames {
         if has_line(row) {
             return None;
         }
-        let mut at = trace.stacks.parent.get(row as usize).copied().flatten();
+        let mut at = trace.stacks.parent(row);
         // as deep as the tree at most: bad ids may make a circle
-        for _ in 0..=trace.stacks.depth.get(row as usize).copied().flatten().unwrap_or(0) {
+        for _ in 0..=trace.stacks.depth(row).unwrap_or(0) {
             match at {
                 Some(r) if has_line(r) => return Some(r),
-                Some(r) => at = trace.stacks.parent.get(r as usize).copied().flatten(),
+                Some(r) => at = trace.stacks.parent(r),
                 None => return None,
             }
         }

@@ -56,11 +56,13 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         ranks: args.traces.common.rank_ranges(),
     };
     if args.partial {
-        return part(args, &request, events);
+        return args.traces.common.on_threads(|| part(args, &request, events))?;
     }
     let folder = Folder::create(&args.out, events, args.force)?;
-    let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &folder, &Bar::default()))??;
-    finish(folder, &outcome, &options, &args.out, args.traces.common.strict)
+    args.traces.common.on_threads(|| {
+        let outcome = run_pipeline(&request, &folder, &Bar::default())?;
+        finish(folder, &outcome, &options, &args.out, args.traces.common.strict)
+    })?
 }
 
 /// Maps, and leaves what `hta merge` reduces.
@@ -70,7 +72,7 @@ fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::
     let skip_python = request.load.skip_python;
     let options = partial::record(request.options, rules.as_deref(), skip_python, events);
     let folder = Folder::create_among(&partial::OURS, Groups::ByRank, &args.out, events, args.force)?;
-    let set = common.on_threads(|| map(request, Extent::Part, &folder, &Bar::default()))??;
+    let set = map(request, Extent::Part, &folder, &Bar::default())?;
     warn(&set.refused);
     if common.strict && set.has_loss() {
         note(STRICT);

@@ -277,12 +277,17 @@ impl CommonArgs {
 
     /// Runs `work` on the number of threads asked for.
     pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
-        let mut pool = rayon::ThreadPoolBuilder::new();
-        if let Some(n) = self.threads {
-            pool = pool.num_threads(n);
-        }
-        Ok(pool.build().context("cannot start threads")?.install(work))
+        on_threads(self.threads, work)
     }
+}
+
+/// Does all work of a command on so many threads; on all cores without a number.
+pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+    let mut pool = rayon::ThreadPoolBuilder::new();
+    if let Some(n) = threads {
+        pool = pool.num_threads(n);
+    }
+    Ok(pool.build().context("cannot start threads")?.install(work))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! `hta merge`: partials of `hta analyze --partial` to the results that one run over all files leaves.
 
 use super::analyze::finish;
+use super::args::on_threads;
 use super::exit::Exit;
 use crate::analysis::registry::ANALYSES;
 use crate::partial::{MergeError, PartialError, merge, open, restore, stream};
 use crate::pipeline::{RunError, reduce};
 use crate::report::folder::Folder;
-use anyhow::Context;
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -37,11 +37,7 @@ byte for byte, those of one `hta analyze` over all the files; the files of event
 else copied.";
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(n) = args.threads {
-        pool = pool.num_threads(n);
-    }
-    pool.build().context("cannot start threads")?.install(|| all(args))
+    on_threads(args.threads, || all(args))?
 }
 
 fn all(args: &MergeArgs) -> anyhow::Result<Exit> {

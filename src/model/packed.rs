@@ -15,6 +15,7 @@
 //! so there is no version and no check.
 
 use super::schema::{Batch, TableSpec, assemble};
+use super::strings::Interner;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt32Array, UInt64Array,
@@ -27,13 +28,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Packed {
     specs: Box<[&'static TableSpec]>,
-    bytes: Box<[u8]>,
-    /// Bytes before compression; 0: they are not compressed.
-    unpacked: u32,
+    bytes: Bytes,
 }
-
-/// Below this many bytes compression gains nothing.
-const SMALL: usize = 128;
 
 impl Packed {
     pub fn new(batches: &[Batch]) -> Self {
@@ -42,22 +38,12 @@ impl Packed {
             write_number(&mut raw, b.len() as u64);
             b.rows.columns().iter().for_each(|c| write_column(&mut raw, c));
         }
-        let specs = batches.iter().map(|b| b.spec).collect();
-        if let (true, Ok(unpacked)) = (raw.len() > SMALL, u32::try_from(raw.len()))
-            && let Ok(packed) = zstd::bulk::compress(&raw, 1)
-        {
-            return Self { specs, bytes: packed.into_boxed_slice(), unpacked };
-        }
-        Self { specs, bytes: raw.into_boxed_slice(), unpacked: 0 }
+        Self { specs: batches.iter().map(|b| b.spec).collect(), bytes: Bytes::new(raw) }
     }
 
     /// The batches as they were.
     pub fn open(&self) -> Vec<Batch> {
-        let raw = match self.unpacked {
-            0 => self.bytes.to_vec(),
-            // written above by this process: no input can make it fail
-            n => zstd::bulk::decompress(&self.bytes, n as usize).expect("what was compressed can be decompressed"),
-        };
+        let raw = self.bytes.open();
         let mut from = Reader { raw: &raw };
         let batch = |spec: &&'static TableSpec| {
             let rows = from.number() as usize;
@@ -69,7 +55,64 @@ impl Packed {
 
     /// Memory that it takes, bytes.
     pub fn size(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.specs)
+        self.bytes.packed.len() + size_of_val(&*self.specs)
+    }
+}
+
+/// Texts of an interner, packed.
+#[derive(Debug, Clone, Default)]
+pub struct PackedTexts(Bytes);
+
+impl PackedTexts {
+    pub fn new(texts: &Interner) -> Self {
+        let mut raw = Vec::new();
+        for (_, text) in texts.iter() {
+            write_number(&mut raw, text.len() as u64);
+            raw.extend(text.as_bytes());
+        }
+        Self(Bytes::new(raw))
+    }
+
+    /// The texts, by id.
+    pub fn open(&self) -> Vec<String> {
+        let raw = self.0.open();
+        let mut from = Reader { raw: &raw };
+        let mut texts = Vec::new();
+        while !from.raw.is_empty() {
+            let length = from.number() as usize;
+            texts.push(String::from_utf8_lossy(from.take(length)).into_owned());
+        }
+        texts
+    }
+}
+
+/// Bytes, compressed where that gains something.
+#[derive(Debug, Clone, Default)]
+struct Bytes {
+    packed: Box<[u8]>,
+    /// Bytes before compression; 0: they are not compressed.
+    unpacked: u32,
+}
+
+/// Below this many bytes compression gains nothing.
+const SMALL: usize = 128;
+
+impl Bytes {
+    fn new(raw: Vec<u8>) -> Self {
+        if let (true, Ok(unpacked)) = (raw.len() > SMALL, u32::try_from(raw.len()))
+            && let Ok(packed) = zstd::bulk::compress(&raw, 1)
+        {
+            return Self { packed: packed.into_boxed_slice(), unpacked };
+        }
+        Self { packed: raw.into_boxed_slice(), unpacked: 0 }
+    }
+
+    fn open(&self) -> Vec<u8> {
+        match self.unpacked {
+            0 => self.packed.to_vec(),
+            // written above by this process: no input can make it fail
+            n => zstd::bulk::decompress(&self.packed, n as usize).expect("what was compressed can be decompressed"),
+        }
     }
 }
 
@@ -243,6 +286,18 @@ mod tests {
                 prop_assert_eq!(&a.rows, &b.rows);
             }
         }
+    }
+
+    #[test]
+    fn texts_are_opened_by_their_ids() {
+        let mut texts = Interner::default();
+        let names: Vec<String> = (0..200).map(|i| format!("gemm_{}", i * i)).collect();
+        for name in &names {
+            texts.intern(name);
+        }
+        let opened = PackedTexts::new(&texts).open();
+        assert_eq!((opened.len(), opened[0].as_str(), &opened[1..]), (201, "", &names[..]));
+        assert_eq!(PackedTexts::default().open(), Vec::<String>::new());
     }
 
     #[test]

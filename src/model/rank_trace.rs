@@ -81,11 +81,14 @@ pub struct RankTrace {
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
     hosts: Vec<(u32, Vec<u32>)>,
-    shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
     threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
     collectives: OnceLock<RankCalls>,
     launches: OnceLock<Launches>,
 }
+
+/// Something that several analyses use.
+type Shared = Arc<dyn Any + Send + Sync>;
 
 impl RankTrace {
     pub fn new(
@@ -101,13 +104,15 @@ impl RankTrace {
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
         let hosts = host_rows(&columns, &classes);
-        let mut all = activities(&columns, &classes, &hosts, base, &options.rules, &mut health);
+        let python = !columns.args.column(Arg::PythonId).rows.is_empty();
+        let (mut all, stacks) = rayon::join(
+            || activities(&columns, &classes, &hosts, base, &options.rules, &mut health),
+            || Stacks::new(&columns, &classes, &hosts, python),
+        );
         let capture = capture(&columns, &classes, &all);
         let mut steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut health);
         finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
         count_events(&columns, &classes, &meta, &all, &mut health);
-        let python = !columns.args.column(Arg::PythonId).rows.is_empty();
-        let stacks = Stacks::new(&columns, &classes, &hosts, python);
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         let cpu_only = all.is_empty();
@@ -180,16 +185,13 @@ impl RankTrace {
 
     /// What several analyses compute from a rank, by its type: made when first asked for.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
-        let key = TypeId::of::<T>();
-        let held = self.shared.lock().ok().and_then(|all| all.get(&key).cloned());
-        if let Some(found) = held.and_then(|any| any.downcast().ok()) {
-            return found;
-        }
-        let made = Arc::new(make(self));
-        if let Ok(mut all) = self.shared.lock() {
-            all.insert(key, Arc::<T>::clone(&made));
-        }
-        made
+        let cell = match self.shared.lock() {
+            Ok(mut all) => Arc::clone(all.entry(TypeId::of::<T>()).or_default()),
+            Err(_) => Arc::default(),
+        };
+        // not while the map is locked: one thing may be made of another one
+        let any = Arc::clone(cell.get_or_init(|| Arc::new(make(self))));
+        any.downcast().unwrap_or_else(|_| unreachable!("kept by its type"))
     }
 
     /// The rank's calls of collectives.

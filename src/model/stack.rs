@@ -13,24 +13,48 @@ use hashbrown::HashMap;
 /// An overhang below this is cut, a longer one makes a sibling, ns.
 const CLIP_BELOW: Ns = 1_000;
 
-/// Trees of one trace; entries of events outside them are `None`.
+/// Trees of one trace. By row of all events, so a trace holds three numbers for each and no more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stacks {
-    pub parent: Vec<Option<u32>>,
-    pub depth: Vec<Option<u32>>,
-    /// Duration without the children's, ns.
-    pub self_ns: Vec<Option<Ns>>,
+    /// `NONE`: a root, or outside the trees.
+    parent: Vec<u32>,
+    /// `NONE`: outside the trees.
+    depth: Vec<u32>,
+    /// `NO_TIME`: outside the trees.
+    self_ns: Vec<Ns>,
     /// Events that overhang their parent by less than 1 us.
     pub clipped: u64,
     /// Events that overlap another only in part.
     pub siblings: u64,
 }
 
+const NONE: u32 = u32::MAX;
+const NO_TIME: Ns = Ns::MIN;
+
 impl Stacks {
+    pub fn parent(&self, row: u32) -> Option<u32> {
+        self.parent.get(row as usize).copied().filter(|p| *p != NONE)
+    }
+
+    /// Events around this one. `None`: it is outside the trees.
+    pub fn depth(&self, row: u32) -> Option<u32> {
+        self.depth.get(row as usize).copied().filter(|d| *d != NONE)
+    }
+
+    /// Duration without the children's, ns. `None`: the event is outside the trees.
+    pub fn self_ns(&self, row: u32) -> Option<Ns> {
+        self.self_ns.get(row as usize).copied().filter(|t| *t != NO_TIME)
+    }
+
+    /// Whether no event is in a tree.
+    pub fn is_empty(&self) -> bool {
+        self.depth.iter().all(|d| *d == NONE)
+    }
+
     /// Builds the trees; `hosts` are the host events by lane, `python` adds the Python frames.
     pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
         let n = c.len();
-        let mut me = Self { parent: vec![None; n], depth: vec![None; n], self_ns: vec![None; n], ..Self::default() };
+        let mut me = Self { parent: vec![NONE; n], depth: vec![NONE; n], self_ns: vec![NO_TIME; n], ..Self::default() };
         for (_, rows) in hosts {
             let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
             me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
@@ -70,11 +94,11 @@ impl Stacks {
             }
             self.siblings += u64::from(is_sibling);
             let parent = at.checked_sub(1).and_then(|i| open.get(i)).map(|o| o.0);
-            self.parent[r] = parent;
-            self.depth[r] = Some(parent.and_then(|p| self.depth[p as usize]).map_or(0, |d| d + 1));
-            self.self_ns[r] = Some(end - start);
-            if let Some(own) = parent.and_then(|p| self.self_ns[p as usize].as_mut()) {
-                *own -= end - start;
+            self.parent[r] = parent.unwrap_or(NONE);
+            self.depth[r] = parent.and_then(|p| self.depth(p)).map_or(0, |d| d + 1);
+            self.self_ns[r] = end - start;
+            if let Some(p) = parent {
+                self.self_ns[p as usize] -= end - start;
             }
             open.push((row, end));
         }
@@ -88,25 +112,24 @@ impl Stacks {
         let mut parents = c.args.cursor(Arg::PythonParent);
         for &row in frames {
             let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);
-            self.parent[row as usize] = parent;
-            self.self_ns[row as usize] = Some(self.self_ns[row as usize].unwrap_or(0) + c.dur[row as usize]);
+            self.parent[row as usize] = parent.unwrap_or(NONE);
+            self.self_ns[row as usize] = self.self_ns(row).unwrap_or(0) + c.dur[row as usize];
             if let Some(p) = parent.filter(|p| c.lane[*p as usize] == c.lane[row as usize]) {
-                let own = self.self_ns[p as usize].get_or_insert(0);
-                *own -= c.dur[row as usize];
+                self.self_ns[p as usize] = self.self_ns(p).unwrap_or(0) - c.dur[row as usize];
             }
         }
         // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
         let mut path = Vec::new();
         for &row in frames {
             let mut at = Some(row);
-            while let Some(r) = at.filter(|r| self.depth[*r as usize].is_none()) {
-                self.depth[r as usize] = Some(0);
+            while let Some(r) = at.filter(|r| self.depth(*r).is_none()) {
+                self.depth[r as usize] = 0;
                 path.push(r);
-                at = self.parent[r as usize];
+                at = self.parent(r);
             }
-            let mut depth = at.and_then(|r| self.depth[r as usize]).map_or(0, |d| d + 1);
+            let mut depth = at.and_then(|r| self.depth(r)).map_or(0, |d| d + 1);
             while let Some(r) = path.pop() {
-                self.depth[r as usize] = Some(depth);
+                self.depth[r as usize] = depth;
                 depth += 1;
             }
         }
@@ -132,22 +155,22 @@ mod tests {
     fn children_lie_inside_their_parents_and_self_times_add_up() {
         // 0 [0,100)  1 [10,40)  2 [15,20)  3 [50,60)
         let s = stacks(&[(0, 100), (10, 30), (15, 5), (50, 10)]);
-        assert_eq!(s.parent, [None, Some(0), Some(1), Some(0)]);
-        assert_eq!(s.depth, [Some(0), Some(1), Some(2), Some(1)]);
-        assert_eq!(s.self_ns, [Some(60), Some(25), Some(5), Some(10)]);
+        assert_eq!(s.parent, [NONE, 0, 1, 0]);
+        assert_eq!(s.depth, [0, 1, 2, 1]);
+        assert_eq!(s.self_ns, [60, 25, 5, 10]);
     }
 
     #[test]
     fn a_short_overhang_is_cut_and_a_long_one_makes_a_sibling() {
         let s = stacks(&[(0, 10_000), (9_000, 1_500)]);
-        assert_eq!((s.parent[1], s.self_ns[0], s.clipped, s.siblings), (Some(0), Some(9_000), 1, 0));
+        assert_eq!((s.parent(1), s.self_ns(0), s.clipped, s.siblings), (Some(0), Some(9_000), 1, 0));
         let s = stacks(&[(0, 10_000), (5_000, 10_000)]);
-        assert_eq!((s.parent[1], s.self_ns[0], s.clipped, s.siblings), (None, Some(10_000), 0, 1));
+        assert_eq!((s.parent(1), s.self_ns(0), s.clipped, s.siblings), (None, Some(10_000), 0, 1));
     }
 
     #[test]
     fn recursion_depth_is_unlimited() {
         let events: Vec<(Ns, Ns)> = (0..200_000).map(|i| (i, 1_000_000 - 2 * i)).collect();
-        assert_eq!(stacks(&events).depth.last(), Some(&Some(199_999)));
+        assert_eq!(stacks(&events).depth(199_999), Some(199_999));
     }
 }

@@ -71,8 +71,18 @@ pub struct Piece {
     pub span: Span,
     /// The innermost event.
     pub row: u32,
+    /// `UNMARKED`: none.
+    marked: u32,
+}
+
+/// Marked events are far fewer than rows.
+const UNMARKED: u32 = u32::MAX;
+
+impl Piece {
     /// The innermost open event marked by the caller (a data loader, say), if any encloses the piece.
-    pub marked: Option<u32>,
+    pub fn marked(&self) -> Option<u32> {
+        Some(self.marked).filter(|m| *m != UNMARKED)
+    }
 }
 
 /// A thread's pieces in order; between them nothing is open. `is_marked` tells events that are to be
@@ -122,7 +132,7 @@ impl Walk {
             let stop = top.end.min(t).min(marked.map_or(Ns::MAX, |m| m.end));
             if stop > self.at {
                 let span = Span::new(self.at, stop);
-                let piece = Piece { span, row: top.row, marked: marked.map(|m| m.row) };
+                let piece = Piece { span, row: top.row, marked: marked.map_or(UNMARKED, |m| m.row) };
                 match self.out.last_mut() {
                     Some(last) if last.span.end == self.at && last.row == piece.row && last.marked == piece.marked => {
                         last.span.end = stop;
@@ -161,7 +171,7 @@ mod tests {
     fn the_innermost_event_is_the_one_that_started_last() {
         let (c, rows) = columns(&[(0, 16), (4, 8), (23, 8)]);
         let got: Vec<_> =
-            pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
+            pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked())).collect();
         assert_eq!(got, [(0, 4, 0, Some(0)), (4, 12, 1, Some(0)), (12, 16, 0, Some(0)), (23, 31, 2, None)]);
         let mut at = Vec::new();
         innermost_at(&rows, &c, &[(0, 0), (12, 1), (13, 2), (20, 3)], |tag, row| at.push((tag, row)));
@@ -179,7 +189,7 @@ mod tests {
                 let piece = got.iter().find(|p| p.span.holds(t));
                 prop_assert_eq!(piece.map(|p| p.row), want, "at {}", t);
                 if let Some(p) = piece {
-                    prop_assert_eq!(p.marked, rows.iter().filter(open).find(|r| **r == mark).copied());
+                    prop_assert_eq!(p.marked(), rows.iter().filter(open).find(|r| **r == mark).copied());
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Rows in order of rank, whatever the order in which ranks finish.
+//! Rows in order of rank, whatever the order in which ranks finish. No thread waits while another one writes.
 
 use super::RowSink;
 use crate::model::schema::Batch;
@@ -21,6 +21,8 @@ struct Turn {
     next: usize,
     waiting: BTreeMap<usize, Vec<Batch>>,
     ended: BTreeSet<usize>,
+    /// Whose rows are being written, so that its turn comes next.
+    draining: Option<usize>,
     error: Option<io::Error>,
 }
 
@@ -31,11 +33,16 @@ impl<'a> InOrder<'a> {
 
     /// Rows of the rank at a position.
     pub(super) fn take(&self, index: usize, rows: Vec<Batch>) {
+        if rows.is_empty() {
+            return;
+        }
         // a thread that panicked while holding the lock has ended the run anyway
         let Ok(mut turn) = self.state.lock() else { return };
         if turn.next == index {
-            turn.give(rows, self.sink);
-        } else if !rows.is_empty() {
+            // it stays so until this rank ends
+            drop(turn);
+            self.give(rows);
+        } else {
             self.waiting_bytes.fetch_add(bytes(&rows), Ordering::Relaxed);
             turn.waiting.entry(index).or_default().extend(rows);
         }
@@ -50,11 +57,26 @@ impl<'a> InOrder<'a> {
             if !turn.ended.remove(&now) {
                 return;
             }
-            turn.next = now + 1;
-            let rows = turn.waiting.remove(&(now + 1)).unwrap_or_default();
-            let freed = bytes(&rows);
-            turn.give(rows, self.sink);
-            self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+            // what the next one has given waits no more; until all of it is written, it gives to those that wait
+            turn.draining = Some(now + 1);
+            while let Some(rows) = turn.waiting.remove(&(now + 1)) {
+                drop(turn);
+                let freed = bytes(&rows);
+                self.give(rows);
+                self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+                let Ok(again) = self.state.lock() else { return };
+                turn = again;
+            }
+            (turn.next, turn.draining) = (now + 1, None);
+        }
+    }
+
+    fn give(&self, rows: Vec<Batch>) {
+        if self.state.lock().is_ok_and(|turn| turn.error.is_some()) {
+            return;
+        }
+        if let (Err(e), Ok(mut turn)) = (self.sink.rows(rows), self.state.lock()) {
+            turn.error.get_or_insert(e);
         }
     }
 
@@ -66,7 +88,7 @@ impl<'a> InOrder<'a> {
     /// Drops what the last rank has given that has ended and whose rows wait.
     pub(super) fn forget_last(&self) -> Option<usize> {
         let mut turn = self.state.lock().ok()?;
-        let last = turn.waiting.keys().rev().find(|i| turn.ended.contains(i)).copied()?;
+        let last = turn.waiting.keys().rev().find(|i| turn.ended.contains(i) && turn.draining != Some(**i)).copied()?;
         let rows = turn.waiting.remove(&last).unwrap_or_default();
         turn.ended.remove(&last);
         self.waiting_bytes.fetch_sub(bytes(&rows), Ordering::Relaxed);
@@ -75,14 +97,6 @@ impl<'a> InOrder<'a> {
 
     pub(super) fn error(self) -> Option<io::Error> {
         self.state.into_inner().ok()?.error
-    }
-}
-
-impl Turn {
-    fn give(&mut self, rows: Vec<Batch>, sink: &dyn RowSink) {
-        if self.error.is_none() && !rows.is_empty() {
-            self.error = sink.rows(rows).err();
-        }
     }
 }
 

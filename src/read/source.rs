@@ -91,13 +91,31 @@ pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io
     Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
 }
 
-/// A range of a plain file, for reading in pieces on several cores.
-pub fn read_range(path: &Path, start: u64, len: usize, count: &ByteCount) -> io::Result<Vec<u8>> {
+/// A range of a plain file, for reading in pieces on several cores: as many bytes as there are up to `len`, at the start
+/// of `out`, which is to be used again.
+pub fn read_range<'a>(
+    path: &Path,
+    start: u64,
+    len: usize,
+    count: &ByteCount,
+    out: &'a mut Vec<u8>,
+) -> io::Result<&'a [u8]> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
-    let mut out = Vec::with_capacity(len);
-    Counted { inner: file, count: Arc::clone(count) }.take(len as u64).read_to_end(&mut out)?;
-    Ok(out)
+    let mut file = Counted { inner: file, count: Arc::clone(count) };
+    if out.len() < len {
+        out.resize(len, 0);
+    }
+    let mut filled = 0;
+    while filled < len {
+        match file.read(&mut out[filled..len]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(&out[..filled])
 }
 
 const PACKED_BUFFER: usize = 64 << 10;

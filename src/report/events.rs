@@ -185,9 +185,9 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         "pid" => text(&|r| lane(r).map(|l| l.pid)),
         "tid" => text(&|r| lane(r).map(|l| l.tid)),
         "thread_name" => text(&|r| derived.thread_names.get(&c.lane[r]).copied()),
-        "parent" => u32s(&|r| trace.stacks.parent[r as usize]),
-        "depth" => u32s(&|r| trace.stacks.depth[r as usize]),
-        "self_ns" => i64s(&|r| trace.stacks.self_ns[r]),
+        "parent" => u32s(&|r| trace.stacks.parent(r)),
+        "depth" => u32s(&|r| trace.stacks.depth(r)),
+        "self_ns" => i64s(&|r| trace.stacks.self_ns(r as u32)),
         "launch_event_id" => u32s(&|r| activity(r).and_then(|a| a.launch)),
         "op_event_id" => u32s(&|r| activity(r).and_then(|a| a.op)),
         _ => u32s(&|r| match activity(r) {

@@ -2,7 +2,7 @@
 //! leaves no half result.
 
 use super::json::{self, Answers};
-use super::parquet::{Groups, Tables};
+use super::parquet::{Groups, Tables, failed};
 use super::unfinished::UnfinishedFolder;
 use crate::analysis::api::{Analysis, Output};
 use crate::model::rank_trace::RankTrace;
@@ -11,7 +11,7 @@ use crate::pipeline::{Outcome, RowSink};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
 /// What a result folder may hold; anything else in it is not ours to replace.
 const OURS: [&str; 5] = ["report.txt", "report.html", "summary.json", "tables", "events"];
@@ -21,7 +21,7 @@ pub struct Folder {
     target: PathBuf,
     work: UnfinishedFolder,
     groups: Groups,
-    tables: Mutex<Tables>,
+    tables: RwLock<Tables>,
     answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
@@ -75,7 +75,7 @@ impl Folder {
         if events.is_some() {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
-        let tables = Mutex::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
+        let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
         let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
         Ok(Self { target: target.to_path_buf(), work, groups, tables, answers, events })
     }
@@ -85,7 +85,7 @@ impl Folder {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
-        self.lock()?.declare(spec)
+        self.tables()?.declare(spec)
     }
 
     /// Appends to a table.
@@ -93,7 +93,7 @@ impl Folder {
     /// # Errors
     /// When it cannot be written.
     pub fn append(&self, batch: &Batch) -> io::Result<()> {
-        self.lock()?.append(batch)
+        self.tables()?.append(batch)
     }
 
     /// Writes `summary.json`, around what the analyses answered.
@@ -115,8 +115,8 @@ impl Folder {
         fs::write(self.work.path().join(name), text)
     }
 
-    fn lock(&self) -> io::Result<std::sync::MutexGuard<'_, Tables>> {
-        self.tables.lock().map_err(|_| failed())
+    fn tables(&self) -> io::Result<RwLockReadGuard<'_, Tables>> {
+        self.tables.read().map_err(|_| failed())
     }
 
     /// Where the result is written until it is complete.
@@ -129,9 +129,7 @@ impl Folder {
     /// # Errors
     /// When their last bytes cannot be written.
     pub fn close(&self) -> io::Result<()> {
-        let mut tables = self.lock()?;
-        let none = Tables::create(&self.work.path().join("tables"), Groups::ByWeight)?;
-        std::mem::replace(&mut *tables, none).finish()
+        self.tables()?.finish()
     }
 
     /// Closes all files and moves the result to its place.
@@ -144,13 +142,9 @@ impl Folder {
     }
 }
 
-fn failed() -> io::Error {
-    io::Error::other("another thread failed while writing tables")
-}
-
 impl RowSink for Folder {
     fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
-        let mut tables = self.lock()?;
+        let tables = self.tables()?;
         batches.iter().try_for_each(|b| tables.append(b))
     }
 
@@ -171,7 +165,7 @@ impl RowSink for Folder {
     }
 
     fn void(&self) -> io::Result<()> {
-        let mut tables = self.lock()?;
+        let mut tables = self.tables.write().map_err(|_| failed())?;
         fs::remove_dir_all(self.work.path().join("tables"))?;
         *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
         if self.events.is_some() {

@@ -12,11 +12,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 fn properties() -> WriterProperties {
     WriterProperties::builder()
@@ -156,12 +158,13 @@ fn bytes_of_rows(kind: &DataType, rows: usize) -> usize {
     }
 }
 
-/// A folder of tables that grow rank by rank.
+/// A folder of tables that grow rank by rank. Several threads may write different tables at once.
 pub struct Tables {
     folder: PathBuf,
-    open: BTreeMap<&'static str, Growing>,
+    open: Mutex<BTreeMap<&'static str, Arc<Mutex<Growing>>>>,
     groups: Groups,
-    encoder: Encoder,
+    /// Those that nobody uses now: there are as many as threads that write at once.
+    encoders: Mutex<Vec<Encoder>>,
 }
 
 impl Tables {
@@ -169,46 +172,64 @@ impl Tables {
     /// When the folder cannot be made.
     pub fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), open: BTreeMap::new(), groups, encoder: Encoder::new()? })
+        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups, encoders: Mutex::default() })
     }
 
     /// Appends rows. A rank is never divided between row groups.
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn append(&mut self, batch: &Batch) -> io::Result<()> {
-        let table = table(&mut self.open, &self.folder, batch.spec)?;
-        if batch.is_empty() { Ok(()) } else { table.push(batch, self.groups, &mut self.encoder) }
+    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        let table = self.table(batch.spec)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.encode(|encoder| table.lock().map_err(|_| failed())?.push(batch, self.groups, encoder))
     }
 
     /// Makes sure that a table exists, with its schema, also without rows.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn declare(&mut self, spec: &'static TableSpec) -> io::Result<()> {
-        table(&mut self.open, &self.folder, spec).map(|_| ())
+    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.table(spec).map(|_| ())
+    }
+
+    fn table(&self, spec: &'static TableSpec) -> io::Result<Arc<Mutex<Growing>>> {
+        let mut open = self.open.lock().map_err(|_| failed())?;
+        match open.entry(spec.name) {
+            Entry::Occupied(open) => Ok(Arc::clone(open.get())),
+            Entry::Vacant(slot) => {
+                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
+                let file = RowGroups::new(file, spec.schema())?;
+                let table = Growing { file, held: Vec::new(), held_bytes: 0, written_bytes: 0 };
+                Ok(Arc::clone(slot.insert(Arc::new(Mutex::new(table)))))
+            }
+        }
+    }
+
+    fn encode(&self, write: impl FnOnce(&mut Encoder) -> io::Result<()>) -> io::Result<()> {
+        let free = self.encoders.lock().map_err(|_| failed())?.pop();
+        let mut encoder = free.map_or_else(Encoder::new, Ok)?;
+        let written = write(&mut encoder);
+        self.encoders.lock().map_err(|_| failed())?.push(encoder);
+        written
     }
 
     /// Closes all files.
     ///
     /// # Errors
     /// When the last bytes cannot be written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.open.into_values().try_for_each(|table| table.finish(&mut self.encoder))
+    pub fn finish(&self) -> io::Result<()> {
+        let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
+        open.into_values().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|table| {
+            let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
+            self.encode(|encoder| table.finish(encoder))
+        })
     }
 }
 
-fn table<'a>(
-    open: &'a mut BTreeMap<&'static str, Growing>,
-    folder: &Path,
-    spec: &'static TableSpec,
-) -> io::Result<&'a mut Growing> {
-    match open.entry(spec.name) {
-        Entry::Occupied(open) => Ok(open.into_mut()),
-        Entry::Vacant(slot) => {
-            let file = File::create(folder.join(format!("{}.parquet", spec.name)))?;
-            let file = RowGroups::new(file, spec.schema())?;
-            Ok(slot.insert(Growing { file, held: Vec::new(), held_bytes: 0, written_bytes: 0 }))
-        }
-    }
+/// Another thread has failed while it held a lock.
+pub(super) fn failed() -> io::Error {
+    io::Error::other("another thread failed while writing tables")
 }

@@ -106,6 +106,9 @@ LINKED = ("correlation", "External id", "Ev Idx", "Python id", "Python parent id
 
 def longer(trace, times):
     """The trace with its events `times` over."""
+    if isinstance(trace, list):
+        # a bare list of events is a trace too
+        trace = {"traceEvents": trace}
     events = trace["traceEvents"]
     timed = [e for e in events if e.get("ph") != "M" and isinstance(e.get("ts"), (int, float))]
     start = min(e["ts"] for e in timed)

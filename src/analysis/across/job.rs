@@ -83,8 +83,8 @@ impl Job {
 fn share_names(parts: &mut [Part]) -> Interner {
     let mut names = Interner::default();
     for part in parts {
-        let own = std::mem::take(&mut part.names);
-        let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
+        let own = std::mem::take(&mut part.names).open();
+        let map: Vec<_> = own.iter().map(|text| names.intern(text)).collect();
         let to = |id: crate::model::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
         part.lanes.iter_mut().for_each(|l| l.local.rename(to));
         part.origins = std::mem::take(&mut part.origins)

@@ -227,7 +227,7 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
             .entry((*class, c.name[row]))
             .or_insert_with(|| cells.key("host", class.name(), trace.text(c.name[row]), None));
         let step = trace.steps.at(c.ts[row]).filter(|s| keep.get(*s as usize) == Some(&true));
-        cells.add(key, step, c.dur[row], trace.stacks.self_ns[row].unwrap_or(c.dur[row]));
+        cells.add(key, step, c.dur[row], trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]));
     }
 }
 
@@ -259,7 +259,7 @@ impl Modules {
         // a parent comes before its children
         sort_outer_first(&mut frames, c);
         for row in frames {
-            let around = trace.stacks.parent[row as usize].and_then(|p| me.of_frame.get(&p)).copied();
+            let around = trace.stacks.parent(row).and_then(|p| me.of_frame.get(&p)).copied();
             if is_module.get(c.name[row as usize].0 as usize) != Some(&true) {
                 me.of_frame.extend(around.map(|a| (row, a)));
                 continue;

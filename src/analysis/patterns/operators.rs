@@ -143,7 +143,7 @@ fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
                 break;
             }
             path.push(row);
-            at = trace.stacks.parent[row as usize];
+            at = trace.stacks.parent(row);
         }
         while let Some(row) = path.pop() {
             outermost = outermost.or(is_asked(row).then_some(row));

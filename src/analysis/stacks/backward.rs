@@ -50,7 +50,7 @@ impl Backward {
 
 /// The wrapper around a backward node: it also adds up gradients.
 fn with_wrapper(trace: &RankTrace, row: u32) -> u32 {
-    let parent = trace.stacks.parent.get(row as usize).copied().flatten();
+    let parent = trace.stacks.parent(row);
     parent.filter(|&p| trace.name(p).starts_with(WRAPPER)).unwrap_or(row)
 }
 
@@ -133,7 +133,7 @@ fn by_sequence(trace: &RankTrace) -> Found {
     }
     // a node and its wrapper carry the same number: the outer one stands for both
     let is_inner = |&(number, thread, row): &(u64, i64, u32)| {
-        let parent = trace.stacks.parent[row as usize];
+        let parent = trace.stacks.parent(row);
         parent.is_some_and(|p| {
             c.args.uint(Arg::SeqNumber, p) == Some(number) && c.args.int(Arg::FwdThread, p) == Some(thread)
         })

@@ -38,7 +38,9 @@ pub fn table(calls: &Calls) -> Batch {
     let mut table = CallTree::default();
     for row in 0..trace.classes.len() as u32 {
         let r = row as usize;
-        let (Some(depth), Some(self_ns)) = (trace.stacks.depth[r], trace.stacks.self_ns[r]) else { continue };
+        let (Some(depth), Some(self_ns)) = (trace.stacks.depth(r as u32), trace.stacks.self_ns(r as u32)) else {
+            continue;
+        };
         let place = trees.iter().find_map(|(forest, below)| Some((forest.position(row)? as usize, below)));
         let Some((p, below)) = place else { continue };
         let ts_ns = trace.columns.ts[r];
@@ -47,7 +49,7 @@ pub fn table(calls: &Calls) -> Batch {
             event_id: row,
             kind: trace.classes[r].name(),
             name: trace.name(row),
-            parent: trace.stacks.parent[r],
+            parent: trace.stacks.parent(r as u32),
             depth,
             step: if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts_ns) },
             ts_ns,
@@ -64,7 +66,7 @@ pub fn table(calls: &Calls) -> Batch {
 /// One of the other trees; a launch belongs to the event that is open on its thread when it starts.
 fn tree(calls: &Calls, rows: &[u32], class: Class) -> (Forest, Below) {
     let trace = calls.trace;
-    let forest = Forest::new(trace.classes.len(), rows, |r| trace.stacks.parent[r as usize]);
+    let forest = Forest::new(trace.classes.len(), rows, |r| trace.stacks.parent(r));
     let launches: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
     let around = if rows.is_empty() { Vec::new() } else { around(trace, &launches, class) };
     let launched =

@@ -42,8 +42,7 @@ impl<'a> Calls<'a> {
             .collect();
         let moved = launches_that_outlast_their_operator(trace);
         let stacks = &trace.stacks;
-        let forest =
-            Forest::new(trace.classes.len(), &rows, |r| moved.get(&r).copied().unwrap_or(stacks.parent[r as usize]));
+        let forest = Forest::new(trace.classes.len(), &rows, |r| moved.get(&r).copied().unwrap_or(stacks.parent(r)));
         let alone = alone(&trace.activities);
         let launched = trace
             .launches()
@@ -57,7 +56,7 @@ impl<'a> Calls<'a> {
             let above = forest.parent[p].and_then(|up| op[up as usize]);
             op.push(if is_op { Some(p as u32) } else { above });
         }
-        let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns[r as usize].unwrap_or(0)).collect();
+        let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns(r).unwrap_or(0)).collect();
         let (mut host_self_ns, mut host_api_ns) = (vec![0; n], vec![0; n]);
         for p in 0..n {
             match op[p] {
@@ -99,7 +98,7 @@ fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Optio
     sort_outer_first(&mut rows, c);
     for row in rows {
         let op = trace.launches().of(row).first().and_then(|&i| trace.activities[i as usize].op);
-        let above = |r: u32| moved.get(&r).copied().unwrap_or(trace.stacks.parent[r as usize]);
+        let above = |r: u32| moved.get(&r).copied().unwrap_or(trace.stacks.parent(r));
         let mut at = above(row);
         while let Some(p) = at.filter(|&p| trace.classes[p as usize] != Class::HostOp) {
             at = above(p);

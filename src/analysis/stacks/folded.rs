@@ -130,7 +130,7 @@ impl Fold<'_> {
         // a cycle of bad ids ends where it began
         while let Some(r) = at.filter(|&r| self.frames[r as usize].is_none() && path.len() < self.frames.len()) {
             path.push(r);
-            at = trace.stacks.parent[r as usize];
+            at = trace.stacks.parent(r);
         }
         let mut node = at.and_then(|r| self.frames[r as usize]);
         while let Some(r) = path.pop() {

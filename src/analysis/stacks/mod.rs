@@ -113,7 +113,7 @@ impl Analysis for Stacks {
             return Mapped::default();
         }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
-        if !trace.stacks.depth.iter().any(Option::is_some) {
+        if trace.stacks.is_empty() {
             partial.reason = Some("no host events");
             return Mapped { rows: Vec::new(), partial };
         }
@@ -166,7 +166,7 @@ fn summary(calls: &Calls) -> Batch {
         calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
     };
     let roots = (0..calls.forest.len()).filter(|&p| calls.forest.parent[p].is_none());
-    let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth[r as usize]).max();
+    let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth(r)).max();
     let mut table = CallStacks::default();
     table.push(CallStackRow {
         rank: trace.rank,

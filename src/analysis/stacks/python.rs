@@ -42,7 +42,7 @@ pub fn around(trace: &RankTrace, rows: &[u32], class: Class) -> Vec<Option<u32>>
 
 /// Rows of Python frames, a caller before what it calls.
 pub fn callers_first(trace: &RankTrace) -> Vec<u32> {
-    let depth = |r: &u32| trace.stacks.depth.get(*r as usize).copied().flatten().unwrap_or(0);
+    let depth = |r: &u32| trace.stacks.depth(*r).unwrap_or(0);
     let mut frames: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Python).collect();
     frames.sort_by_key(depth);
@@ -80,7 +80,7 @@ impl Modules {
         let mut known: HashMap<(Option<u32>, StrId), u32> = HashMap::new();
         for row in callers_first(trace) {
             let name = trace.columns.name[row as usize];
-            let caller = trace.stacks.parent[row as usize];
+            let caller = trace.stacks.parent(row);
             let parent = caller.and_then(|p| me.of_frame[p as usize]);
             let depth = parent.map_or(0, |p| me.modules[p as usize].depth + 1);
             let own = (is_module.get(name.0 as usize) == Some(&true) && depth < MOST_LEVELS).then(|| {
@@ -103,7 +103,7 @@ impl Modules {
     /// Whether the module around a module's call was called on the same thread.
     pub fn is_called_on_its_callers_thread(&self, trace: &RankTrace, row: u32) -> bool {
         let lane = |r: u32| trace.columns.lane[r as usize];
-        trace.stacks.parent[row as usize].is_some_and(|p| lane(p) == lane(row))
+        trace.stacks.parent(row).is_some_and(|p| lane(p) == lane(row))
     }
 
     /// Class and number, as in `Linear_7`.

@@ -110,14 +110,14 @@ fn joined_kind(edges: &[Edge], me: u32, members: Option<&[u32]>) -> Kind {
 fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
     let mut chain = Vec::new();
     let mut at = a.op;
-    let depth = at.and_then(|r| trace.stacks.depth.get(r as usize).copied().flatten()).unwrap_or(0);
+    let depth = at.and_then(|r| trace.stacks.depth(r)).unwrap_or(0);
     for _ in 0..=depth {
         let Some(row) = at else { break };
         let name = trace.name(row);
         if name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:") {
             chain.push(row);
         }
-        at = trace.stacks.parent.get(row as usize).copied().flatten();
+        at = trace.stacks.parent(row);
     }
     chain
 }

@@ -40,17 +40,20 @@ pub fn read_pieces(
     room: &dyn Room,
 ) -> io::Result<Result<u64, Refusal>> {
     let mut at = document.offset();
-    let threads = rayon::current_num_threads().max(1);
+    // a few for each thread, so that none waits long for another; used again, since fresh memory is slow
+    let mut buffers = vec![Vec::new(); PIECES_EACH * rayon::current_num_threads().max(1)];
     loop {
-        // a batch of as many pieces as there are threads, so that memory is bounded
-        let starts: Vec<u64> = (0..threads as u64).map(|i| at + i * piece_len as u64).filter(|s| *s < size).collect();
+        let starts = (0u64..).map(|i| at + i * piece_len as u64).take_while(|s| *s < size);
+        let starts: Vec<u64> = starts.take(buffers.len()).collect();
         if starts.is_empty() {
             return Ok(Ok(at));
         }
         let first = starts[0];
         let pieces: Vec<io::Result<Option<Piece>>> = starts
             .par_iter()
-            .map(|&start| read_piece(path, start, start == first, piece_len, options, count))
+            .zip(&mut buffers)
+            .with_max_len(1)
+            .map(|(&start, buf)| read_piece(path, start, start == first, piece_len, options, count, buf))
             .collect();
         for piece in pieces {
             let Some(piece) = piece? else { return Ok(Ok(at)) };
@@ -66,7 +69,7 @@ pub fn read_pieces(
                 return Ok(Ok(at));
             }
         }
-        let text = (threads * (piece_len + OVERRUN)) as u64;
+        let text = (buffers.len() * (piece_len + OVERRUN)) as u64;
         if let Err(e) = room.hold(document.held(text)) {
             return Ok(Err(Refusal::NoRoom(e)));
         }
@@ -74,7 +77,10 @@ pub fn read_pieces(
 }
 
 /// How far beyond its end a piece may read to finish its last event and find the next guess.
-const OVERRUN: usize = 1 << 20;
+const OVERRUN: usize = 256 << 10;
+
+/// Pieces read at a time, for each thread.
+const PIECES_EACH: usize = 4;
 
 fn read_piece(
     path: &Path,
@@ -83,12 +89,13 @@ fn read_piece(
     len: usize,
     options: LoadOptions,
     count: &ByteCount,
+    buf: &mut Vec<u8>,
 ) -> io::Result<Option<Piece>> {
-    let buf = read_range(path, start, len + OVERRUN, count)?;
+    let buf = read_range(path, start, len + OVERRUN, count, buf)?;
     let begin = if exact {
         0
     } else {
-        match next_event(&buf, 1) {
+        match next_event(buf, 1) {
             Some(i) if i < len => i,
             _ => return Ok(None),
         }
@@ -96,7 +103,7 @@ fn read_piece(
     // the next piece's guess, found exactly as that piece finds it
     let stop = if buf.len() > len { next_event(&buf[len..], 1).map(|i| len + i) } else { None };
     let mut reader = EventReader::new(options);
-    let mut c = Cursor::new(&buf, begin);
+    let mut c = Cursor::new(buf, begin);
     let Ok(how) = reader.events(&mut c, start, false, stop.or(Some(len))) else { return Ok(None) };
     Ok(Some(Piece { reader, start: start + begin as u64, end: start + c.pos as u64, how }))
 }

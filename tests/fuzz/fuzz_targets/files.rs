@@ -3,12 +3,12 @@
 
 #![no_main]
 
+use hta::read::kineto::event::LoadOptions;
+use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
+use hta::read::peek::peek;
+use hta::read::room::MemoryLimit;
+use hta::read::source::{ByteCount, Input};
 use hta_fuzz::Seen;
-use hta_fuzz::read::kineto::event::LoadOptions;
-use hta_fuzz::read::load::{Chunks, Loaded, Spread, load_in_chunks};
-use hta_fuzz::read::peek::peek;
-use hta_fuzz::read::room::MemoryLimit;
-use hta_fuzz::read::source::{ByteCount, Input};
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
 use std::sync::LazyLock;

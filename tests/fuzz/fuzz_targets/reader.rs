@@ -4,9 +4,9 @@
 
 #![no_main]
 
+use hta::read::kineto::document::{Document, Refusal};
+use hta::read::kineto::event::LoadOptions;
 use hta_fuzz::Seen;
-use hta_fuzz::read::kineto::document::{Document, Refusal};
-use hta_fuzz::read::kineto::event::LoadOptions;
 use libfuzzer_sys::fuzz_target;
 
 /// Reads as a stream does: what was not consumed comes again with the next block.

@@ -1,25 +1,16 @@
-//! The reader without what is built on it: the modules of `hta` that turn bytes into columns, taken by their path, so
-//! that a fuzzer builds neither Polars nor the command line. From the root of the repository:
+//! What the fuzz targets share. From the root of the repository:
 //!
 //! ```text
-//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz reader -- -max_len=4096
+//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz reader -- -max_len=4096 -max_total_time=600
+//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz files -- -max_len=4096 -max_total_time=600
+//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz partials -- -max_len=200000 -max_total_time=600
 //! ```
 //!
 //! What a target finds goes to `artifacts/`; new inputs go to the first folder that is named, `corpus/<target>` else.
 
-#![allow(dead_code)]
-
-#[path = "../../../src/error.rs"]
-pub mod error;
-#[path = "../../../src/model/mod.rs"]
-pub mod model;
-#[path = "../../../src/read/mod.rs"]
-pub mod read;
-#[path = "../../../src/units.rs"]
-pub mod units;
-
-use model::events::Columns;
-use model::health::Counter;
+use hta::model::args::ARGS;
+use hta::model::events::Columns;
+use hta::model::health::Counter;
 
 /// What can be told apart of two readings: texts, times, lanes, arguments, counters.
 #[derive(Debug, PartialEq)]
@@ -33,10 +24,9 @@ pub struct Seen {
 impl Seen {
     pub fn of(columns: &Columns) -> Self {
         let texts = columns.strings.iter().map(|(_, t)| t.to_string()).collect();
-        let rows = (0..columns.len()).map(|i| {
-            (columns.name[i].0, columns.ts[i], columns.dur[i], columns.cat[i], columns.lane[i])
-        });
-        let args = model::args::ARGS.iter().map(|a| columns.args.column(a.id));
+        let rows = (0..columns.len())
+            .map(|i| (columns.name[i].0, columns.ts[i], columns.dur[i], columns.cat[i], columns.lane[i]));
+        let args = ARGS.iter().map(|a| columns.args.column(a.id));
         Self {
             texts,
             rows: rows.collect(),

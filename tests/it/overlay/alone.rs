@@ -17,8 +17,10 @@ use std::path::{Path, PathBuf};
 /// Rows of all tables but `health`, and without what names the file.
 fn rows(path: &Path) -> Vec<Value> {
     let answer = answer(&[path.to_path_buf()], &options());
-    let tables = answer.batches().filter(|b| b.spec.name != "health");
-    let mut rows: Vec<Value> = tables.flat_map(hta::report::json::records).collect();
+    let mut tables: Vec<_> = answer.batches().filter(|b| b.spec.name != "health").collect();
+    // analyses answer side by side
+    tables.sort_by_key(|b| b.spec.name);
+    let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::report::json::records).collect();
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.remove("file");
         row.remove("unpacked_bytes");

@@ -14,6 +14,7 @@ use crate::analysis::shortest::{self, Worker};
 use crate::analysis::what_if::{Op, timeline};
 use crate::model::collective::{Call, RankCalls};
 use crate::model::meta::TimeEra;
+use crate::model::packed::PackedTexts;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::step::StepRule;
 use crate::model::strings::{Interner, StrId};
@@ -84,7 +85,7 @@ pub struct Part {
     order: Vec<Order>,
     pub origins: BTreeMap<StrId, Origin>,
     /// Names in `lanes` and `origins`.
-    pub names: Interner,
+    pub names: PackedTexts,
     /// Ranges for the TensorBoard plugin's method, when it is asked for.
     pub worker: Option<Worker>,
     /// Rows for HTA's heuristic, when it is asked for, with their names.
@@ -146,7 +147,7 @@ impl Part {
             lanes,
             order,
             origins,
-            names,
+            names: PackedTexts::new(&names),
             hta,
             hta_names,
             worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
@@ -166,7 +167,7 @@ impl Part {
         self.lanes.iter_mut().for_each(|l| l.local = Local::default());
         self.order = orders(&self.calls, &self.lanes);
         self.origins = BTreeMap::new();
-        self.names = Interner::default();
+        self.names = PackedTexts::default();
         self
     }
 

@@ -148,7 +148,7 @@ impl<'a> Host<'a> {
 
     /// Class and event of a piece.
     fn class(&self, piece: &Piece, works: bool) -> (PathClass, u32) {
-        if let Some(loader) = piece.marked {
+        if let Some(loader) = piece.marked() {
             return (PathClass::HostDataLoader, loader);
         }
         let class = match self.names.activity(self.trace, piece.row) {
