@@ -488,12 +488,12 @@ fn one(
         give(mapped.rows);
         Kept::new(mapped.partial, how.ranks)
     };
-    let inventory = take(inventory::map(&trace, &options.model));
+    let inventory = || take(inventory::map(&trace, &options.model));
     let map = |a: &&'static dyn Analysis| take(a.map(&trace, options));
-    let partials = match how.spread {
-        Spread::Inline => request.analyses.iter().map(map).collect(),
+    let (inventory, partials) = match how.spread {
+        Spread::Inline => (inventory(), request.analyses.iter().map(map).collect()),
         // each of its own, as they come
-        Spread::AllCores => request.analyses.par_iter().with_max_len(1).map(map).collect(),
+        Spread::AllCores => rayon::join(inventory, || request.analyses.par_iter().with_max_len(1).map(map).collect()),
     };
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| Part::new(&trace, options, has_peers));
