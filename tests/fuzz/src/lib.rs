@@ -6,6 +6,8 @@
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz partials -- -max_len=200000 -max_total_time=600
 //! ```
 //!
+//! `corpus/<target>` holds what was written by hand or by the tests' builder. What earlier runs of `reader` have found is
+//! packed: `mkdir found && tar -xzf tests/fuzz/corpus/reader_found.tar.gz -C found`, and name `found` before the rest.
 //! What a target finds goes to `artifacts/`; new inputs go to the first folder that is named, `corpus/<target>` else.
 
 use hta::model::args::ARGS;
