@@ -179,9 +179,10 @@ fn run_all(text: &[u32]) -> Repeats {
     all
 }
 
-/// Times are compared only as the best of many: the machine may do something else.
+/// Four times would be quadratic. Linear work takes up to 2.3 times on a quiet machine, and was seen to take 2.75 where
+/// other tests push it out of the caches; so the bound is between, and times are compared as the best of many.
 #[test]
-fn twice_the_text_costs_at_most_2_3_times() {
+fn twice_the_text_costs_at_most_three_times() {
     type Make = fn(usize) -> Vec<u32>;
     let kinds: [(&str, Make); 5] = [
         ("random", |n| noise(n, 100)),
@@ -200,7 +201,7 @@ fn twice_the_text_costs_at_most_2_3_times() {
         let mut best = [std::time::Duration::MAX; 2];
         let near_linear = (0..60).any(|_| {
             best = [best[0].min(time(&short)), best[1].min(time(&long))];
-            best[1].as_secs_f64() <= 2.3 * best[0].as_secs_f64()
+            best[1].as_secs_f64() <= 3.0 * best[0].as_secs_f64()
         });
         assert!(near_linear, "{kind}: {best:?}");
     }
