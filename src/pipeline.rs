@@ -88,6 +88,13 @@ pub struct Refused {
     pub error: ReadError,
 }
 
+impl Refused {
+    /// Whether something is lost with it: not where it only lay in the folder and is something else than a trace.
+    pub fn is_loss(&self) -> bool {
+        self.input.named || !self.error.is_foreign()
+    }
+}
+
 impl Done {
     /// Memory of what is kept, bytes: as long as the run goes on, and once more when all ranks are joined.
     fn kept_bytes(&self) -> u64 {
@@ -209,7 +216,7 @@ impl MappedSet {
 }
 
 fn is_loss(refused: &[Refused]) -> bool {
-    refused.iter().any(|r| r.input.named || !r.error.is_foreign())
+    refused.iter().any(Refused::is_loss)
 }
 
 /// Whether a set of files is the whole job.

@@ -32,7 +32,7 @@ impl Kept {
     /// Memory that it takes, bytes.
     pub fn bytes(&self) -> u64 {
         match &self.tables {
-            Tables::Open(tables) => tables.iter().map(|b| b.rows.get_array_memory_size() as u64).sum(),
+            Tables::Open(tables) => tables.iter().map(Batch::held_bytes).sum(),
             Tables::Packed(packed) => packed.size() as u64,
         }
     }

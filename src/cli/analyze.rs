@@ -109,7 +109,7 @@ pub fn finish(folder: Folder, outcome: &Outcome, options: &Options, out: &Path, 
 
 /// Says on standard error which files were refused.
 pub fn warn(refused: &[Refused]) {
-    for r in refused.iter().filter(|r| r.input.named || !r.error.is_foreign()) {
+    for r in refused.iter().filter(|r| r.is_loss()) {
         note(&format!("hta: {}", r.error));
         if let Some(h) = r.error.hint() {
             note(&format!("hint: {h}"));

@@ -21,4 +21,5 @@ pub mod step;
 pub mod strings;
 pub mod thread;
 pub mod timeline;
+pub mod varint;
 pub mod window;

@@ -16,6 +16,7 @@
 
 use super::schema::{Batch, TableSpec, assemble};
 use super::strings::Interner;
+use super::varint::{self, unfolded, zigzag};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt32Array, UInt64Array,
@@ -35,7 +36,7 @@ impl Packed {
     pub fn new(batches: &[Batch]) -> Self {
         let mut raw = Vec::new();
         for b in batches {
-            write_number(&mut raw, b.len() as u64);
+            varint::write(&mut raw, b.len() as u64);
             b.rows.columns().iter().for_each(|c| write_column(&mut raw, c));
         }
         Self { specs: batches.iter().map(|b| b.spec).collect(), bytes: Bytes::new(raw) }
@@ -67,7 +68,7 @@ impl PackedTexts {
     pub fn new(texts: &Interner) -> Self {
         let mut raw = Vec::new();
         for (_, text) in texts.iter() {
-            write_number(&mut raw, text.len() as u64);
+            varint::write(&mut raw, text.len() as u64);
             raw.extend(text.as_bytes());
         }
         Self(Bytes::new(raw))
@@ -116,19 +117,11 @@ impl Bytes {
     }
 }
 
-fn write_number(out: &mut Vec<u8>, mut n: u64) {
-    while n >= 0x80 {
-        out.push(n as u8 | 0x80);
-        n >>= 7;
-    }
-    out.push(n as u8);
-}
-
 fn write_integers(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
     let mut before = 0_i64;
     for v in values {
         let d = v.wrapping_sub(before);
-        write_number(out, ((d << 1) ^ (d >> 63)) as u64);
+        varint::write(out, zigzag(d));
         before = v;
     }
 }
@@ -156,9 +149,9 @@ fn write_column(out: &mut Vec<u8>, column: &ArrayRef) {
         _ => {
             let texts = column.as_dictionary::<Int32Type>();
             let values = texts.values().as_string::<i32>();
-            write_number(out, values.len() as u64);
+            varint::write(out, values.len() as u64);
             for text in values.iter().map(Option::unwrap_or_default) {
-                write_number(out, text.len() as u64);
+                varint::write(out, text.len() as u64);
                 out.extend(text.as_bytes());
             }
             write_integers(out, texts.keys().values().iter().map(|k| i64::from(*k)));
@@ -178,22 +171,16 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> u64 {
-        let (mut n, mut shift) = (0, 0);
-        loop {
-            let byte = self.take(1)[0];
-            n |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return n;
-            }
-            shift += 7;
-        }
+        let mut rest = self.raw.iter();
+        let n = varint::read(&mut rest).expect("a number that was written");
+        self.raw = rest.as_slice();
+        n
     }
 
     fn integers<T>(&mut self, rows: usize, to: impl Fn(i64) -> T) -> Vec<T> {
         let mut before = 0_i64;
         let next = |_| {
-            let z = self.number();
-            before = before.wrapping_add((z >> 1).cast_signed() ^ -(z & 1).cast_signed());
+            before = before.wrapping_add(unfolded(self.number()));
             to(before)
         };
         (0..rows).map(next).collect()

@@ -151,6 +151,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Memory that its columns take, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.rows.get_array_memory_size() as u64
+    }
+
     pub fn len(&self) -> usize {
         self.rows.num_rows()
     }

@@ -128,30 +128,32 @@ pub struct Timeline {
 /// Segments between two checkpoints: a window query walks at most this many at each end.
 const STRIDE: usize = 64;
 
+/// Starts (1) and ends (-1) of spans with what each is of, in order of time, starts before ends. Empty spans have none.
+pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterator<Item = (Ns, T, i32)> {
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for (span, of) in spans.into_iter().filter(|(span, _)| !span.is_empty()) {
+        starts.push((span.start, of));
+        ends.push((span.end, of));
+    }
+    // both are nearly in order as they come
+    starts.sort_by_key(|e| e.0);
+    ends.sort_by_key(|e| e.0);
+    let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+    // nothing ends before it starts: the ends last
+    std::iter::from_fn(move || match (starts.peek(), ends.peek()) {
+        (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, of)| (t, of, -1)),
+        (Some(_), _) => starts.next().map(|(t, of)| (t, of, 1)),
+        (None, _) => ends.next().map(|(t, of)| (t, of, -1)),
+    })
+}
+
 impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans make nothing busy.
     pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
-        let (mut starts, mut ends) = (Vec::new(), Vec::new());
-        for (span, work) in activities {
-            if !span.is_empty() {
-                starts.push((span.start, work));
-                ends.push((span.end, work));
-            }
-        }
-        // both are nearly in order as they come
-        starts.sort_by_key(|e| e.0);
-        ends.sort_by_key(|e| e.0);
-        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
-        // nothing ends before it starts: the ends last
-        let edges = std::iter::from_fn(|| match (starts.peek(), ends.peek()) {
-            (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, work)| (t, work, -1)),
-            (Some(_), _) => starts.next().map(|(t, work)| (t, work, 1)),
-            (None, _) => ends.next().map(|(t, work)| (t, work, -1)),
-        });
         let mut running = [0i32; 3];
         let mut segments: Vec<Segment> = Vec::new();
         let mut at = 0;
-        for (t, work, step) in edges {
+        for (t, work, step) in edges(activities) {
             let set = Work::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
             if t > at && set != 0 {
                 let span = Span::new(at, t);

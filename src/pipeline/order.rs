@@ -101,5 +101,5 @@ impl<'a> InOrder<'a> {
 }
 
 fn bytes(rows: &[Batch]) -> u64 {
-    rows.iter().map(|b| b.rows.get_array_memory_size() as u64).sum()
+    rows.iter().map(Batch::held_bytes).sum()
 }

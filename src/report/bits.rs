@@ -1,25 +1,14 @@
 //! Numbers in few bits, as Parquet writes them: variable-length integers, runs and bit-packed groups of
 //! eight (`hybrid`), and packed differences (`DELTA_BINARY_PACKED`). Little endian, lowest bit first.
 
+use crate::model::varint::{self, zigzag};
+
 /// Values of a block of differences, and of each of its four parts with a width of its own.
 const BLOCK: usize = 128;
 const PART: usize = 32;
 
 /// Equal values from which a run is written instead of packed groups.
 const RUN: usize = 16;
-
-/// Seven bits per byte, lowest first.
-pub fn varint(mut v: u64, out: &mut Vec<u8>) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-
-fn zigzag(v: i64, out: &mut Vec<u8>) {
-    varint(((v << 1) ^ (v >> 63)) as u64, out);
-}
 
 /// Packs values of `width` bits each; their number is a multiple of eight.
 fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
@@ -58,7 +47,7 @@ pub fn hybrid(values: &[u32], width: u8, out: &mut Vec<u8>) {
     while at < values.len() {
         let run = run_at(values, at);
         if run >= RUN || (at == 0 && run == values.len()) {
-            varint((run as u64) << 1, out);
+            varint::write(out, (run as u64) << 1);
             out.extend_from_slice(&values[at].to_le_bytes()[..usize::from(width).div_ceil(8)]);
             at += run;
             continue;
@@ -69,7 +58,7 @@ pub fn hybrid(values: &[u32], width: u8, out: &mut Vec<u8>) {
             at = (at + 8).min(values.len());
         }
         let groups = (at - from).div_ceil(8);
-        varint(((groups as u64) << 1) | 1, out);
+        varint::write(out, ((groups as u64) << 1) | 1);
         let padding = groups * 8 - (at - from);
         let padded = values[from..at].iter().map(|v| u64::from(*v)).chain(std::iter::repeat_n(0, padding));
         pack(padded, u32::from(width), out);
@@ -86,10 +75,10 @@ pub fn delta_packed<const SHORT: bool>(values: &[i64]) -> Vec<u8> {
     let signed = |v: i64| if SHORT { i64::from(v as i32) } else { v };
     let unsigned = |v: i64| if SHORT { u64::from(v as u32) } else { v as u64 };
     let mut out = Vec::with_capacity(values.len() * 2 + 16);
-    varint(BLOCK as u64, &mut out);
-    varint((BLOCK / PART) as u64, &mut out);
-    varint(values.len() as u64, &mut out);
-    zigzag(signed(values.first().copied().unwrap_or(0)), &mut out);
+    varint::write(&mut out, BLOCK as u64);
+    varint::write(&mut out, (BLOCK / PART) as u64);
+    varint::write(&mut out, values.len() as u64);
+    varint::write(&mut out, zigzag(signed(values.first().copied().unwrap_or(0))));
     let mut differences = [0i64; BLOCK];
     let mut at = 1;
     while at < values.len() {
@@ -98,7 +87,7 @@ pub fn delta_packed<const SHORT: bool>(values: &[i64]) -> Vec<u8> {
             *d = signed(pair[1].wrapping_sub(pair[0]));
         }
         let least = differences[..n].iter().copied().min().unwrap_or(0);
-        zigzag(least, &mut out);
+        varint::write(&mut out, zigzag(least));
         // what pads the last part is the least difference
         differences[n..].fill(least);
         let part = |i: usize| differences[i * PART..(i + 1) * PART].iter().map(|d| unsigned(d.wrapping_sub(least)));

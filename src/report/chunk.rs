@@ -6,6 +6,7 @@
 //! What is less than `PACKED_FROM` bytes is not compressed: starting a frame would cost more than it saves.
 
 use super::bits::{delta_packed, hybrid};
+use crate::model::varint;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -250,7 +251,7 @@ fn levels(rows: usize, nulls: Option<&NullBuffer>, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 4]);
     match nulls {
         Some(n) if n.null_count() < rows => {
-            super::bits::varint(((rows.div_ceil(8) as u64) << 1) | 1, out);
+            varint::write(out, ((rows.div_ceil(8) as u64) << 1) | 1);
             let bitmap = n.inner().sliced();
             let (whole, rest) = (rows / 8, rows % 8);
             out.extend_from_slice(&bitmap.as_slice()[..whole]);
@@ -259,7 +260,7 @@ fn levels(rows: usize, nulls: Option<&NullBuffer>, out: &mut Vec<u8>) {
             }
         }
         some => {
-            super::bits::varint((rows as u64) << 1, out);
+            varint::write(out, (rows as u64) << 1);
             out.push(u8::from(some.is_none()));
         }
     }

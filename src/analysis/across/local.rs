@@ -26,6 +26,7 @@ use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::strings::{Interner, StrId};
 use crate::model::thread::{innermost_at, sort_outer_first};
 use crate::model::timeline::Work;
+use crate::model::varint;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashMap};
 
@@ -162,16 +163,7 @@ impl Local {
         let (a, b) = (at(piece(window.start)), at(piece(window.end)));
         let mut bytes = self.packed.get(a..b.max(a)).unwrap_or(&[]).iter();
         std::iter::from_fn(move || {
-            let mut number = || {
-                let mut n = 0_u64;
-                for (k, byte) in bytes.by_ref().enumerate() {
-                    n |= u64::from(byte & 0x7f) << (7 * k);
-                    if *byte < 0x80 {
-                        return Some(n);
-                    }
-                }
-                None
-            };
+            let mut number = || varint::read(&mut bytes);
             let (key, count, time) = (number()?, number()?, number()?);
             let (what, name, detail) = *self.keys.get(key as usize)?;
             Some(Entry { what, name, detail, count: count as u32, time: time.cast_signed() })
@@ -269,12 +261,8 @@ impl Builder {
         if id == next {
             self.keys.push(key);
         }
-        for mut n in [id, u64::from(tally.count), tally.time.cast_unsigned()] {
-            while n >= 0x80 {
-                self.packed.push(n as u8 | 0x80);
-                n >>= 7;
-            }
-            self.packed.push(n as u8);
+        for n in [id, u64::from(tally.count), tally.time.cast_unsigned()] {
+            varint::write(&mut self.packed, n);
         }
     }
 

@@ -13,7 +13,7 @@
 
 use crate::model::args::Arg;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::timeline::Work;
+use crate::model::timeline::{Work, edges};
 use crate::units::{Ns, Span};
 use std::sync::Arc;
 
@@ -151,26 +151,13 @@ impl KernelLoad {
             let value = |x: Option<f64>| x.map_or(0, fixed);
             [1, value(k.blocks), flag(k.blocks), value(k.occupancy), flag(k.occupancy)]
         };
-        let mut starts: Vec<(Ns, u32)> = Vec::with_capacity(kernels.len());
-        let mut ends: Vec<(Ns, u32)> = Vec::with_capacity(kernels.len());
-        for (i, k) in kernels.iter().enumerate().filter(|(_, k)| !k.span.is_empty()) {
-            starts.push((k.span.start, i as u32));
-            ends.push((k.span.end, i as u32));
-        }
-        starts.sort();
-        ends.sort();
-        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
-        let edges = std::iter::from_fn(|| match (starts.peek(), ends.peek()) {
-            (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, i)| (t, adds(i).map(|v| -v))),
-            (Some(_), _) => starts.next().map(|(t, i)| (t, adds(i))),
-            (None, _) => ends.next().map(|(t, i)| (t, adds(i).map(|v| -v))),
-        });
+        let spans = kernels.iter().enumerate().map(|(i, k)| (k.span, i as u32));
         let mut running = [0i128; 5];
         let mut segments: Vec<(Span, Load)> = Vec::new();
         let mut before = vec![Load::default()];
         let mut sum = Load::default();
         let mut at = Ns::MIN;
-        for (t, adds) in edges {
+        for (t, i, step) in edges(spans) {
             if t > at && running[0] > 0 {
                 let span = Span::new(at, t);
                 let load = load_of(span.len(), running);
@@ -178,8 +165,8 @@ impl KernelLoad {
                 sum = sum.plus(load);
                 before.push(sum);
             }
-            for (r, a) in running.iter_mut().zip(adds) {
-                *r += a;
+            for (r, a) in running.iter_mut().zip(adds(i)) {
+                *r += a * i128::from(step);
             }
             at = t;
         }
