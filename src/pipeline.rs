@@ -136,7 +136,7 @@ impl Outcome {
                 rank: None,
                 file: &r.input.shown,
                 counter: Counter::FileRefused.spec().name,
-                severity: if r.input.named || !r.error.is_foreign() { "fatal" } else { "info" },
+                severity: if r.is_loss() { "fatal" } else { "info" },
                 count: 1,
                 first_byte: None,
                 example: None,

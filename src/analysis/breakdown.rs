@@ -4,6 +4,7 @@ use super::across::Job;
 use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
 use super::compat::{hta, tracelens};
 use super::population::{Group, groups, plural, reasons, several_devices};
+use super::worst_first::{Together, WorstFirst};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{TableSpec, Text};
 use crate::table;
@@ -128,16 +129,11 @@ impl Analysis for Breakdown {
             rows: Vec::new(),
             notes: reasons(partials),
         };
-        let mut order: Vec<usize> = (0..groups.len()).collect();
-        if groups.len() > options.top {
-            // the ranks that lose most come first, the rest is summed up below
-            order.sort_by_key(|&i| (std::cmp::Reverse(lost(&groups[i])), groups[i].rank));
-        }
-        for &i in order.iter().take(options.top) {
-            let g = &groups[i];
+        let shown = WorstFirst::new(&groups, options.top, lost);
+        let cells = |name: String, g: Together| {
             let pct = |c| g.percent(c);
-            view.rows.push(vec![
-                g.who(several).replacen("rank ", "", 1),
+            vec![
+                name,
                 fmt_ns(g.mean("dur_ns")),
                 fmt_pct(pct("compute_ns")),
                 fmt_pct(pct("exposed_communication_ns")),
@@ -149,12 +145,10 @@ impl Analysis for Breakdown {
                     (pct("exposed_memory_ns"), '-'),
                     (pct("idle_ns"), '.'),
                 ]),
-            ]);
-        }
-        if groups.len() > options.top {
-            view.notes
-                .push(format!("{} more ranks, with smaller losses, are in the table", groups.len() - options.top));
-        }
+            ]
+        };
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+        view.notes.extend(shown.others_note("rank", "means", "which lose no more"));
         if let Some(g) = groups.first() {
             view.notes.push(if g.is_steps {
                 format!("window: mean over {}, partial ones left out", plural(g.rows.len(), "step"))

@@ -5,6 +5,7 @@ use super::breakdown::capital;
 use super::idle::{IdleHost, Idles};
 use super::kernels::clip;
 use super::population::{Group, groups, reasons, several_devices};
+use super::worst_first::{Together, WorstFirst};
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 
@@ -26,23 +27,20 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         rows: Vec::new(),
         notes: reasons(partials),
     };
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    if groups.len() > options.top {
-        order.sort_by_key(|&i| (std::cmp::Reverse(groups[i].mean("idle_ns")), groups[i].rank));
-        view.notes.push(format!("{} more ranks, with less idle time, are in the table", groups.len() - options.top));
-    }
-    for &i in order.iter().take(options.top) {
-        let g = &groups[i];
-        view.rows.push(vec![
-            g.who(several).replacen("rank ", "", 1),
+    let shown = WorstFirst::new(&groups, options.top, |g| g.mean("idle_ns"));
+    view.notes.extend(shown.others_note("rank", "means", "which idle no longer"));
+    let cells = |name: String, g: Together| {
+        vec![
+            name,
             fmt_ns(g.mean("idle_ns")),
             fmt_pct(g.percent("idle_ns")),
             fmt_ns(g.mean("host_wait_ns")),
             fmt_ns(g.mean("kernel_wait_ns")),
             fmt_ns(g.mean("other_ns")),
-            (g.sum("gap_count") / g.rows.len().max(1) as i64).to_string(),
-        ]);
-    }
+            g.mean("gap_count").to_string(),
+        ]
+    };
+    view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
     let causes = causes(partials, &groups);
     let waited: Ns = causes.iter().map(|c| c.time).sum();
     let cause_view = View {

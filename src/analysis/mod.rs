@@ -39,3 +39,4 @@ pub mod summary;
 pub mod sync;
 mod sync_shortest;
 pub mod what_if;
+pub mod worst_first;

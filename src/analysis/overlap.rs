@@ -5,6 +5,7 @@ use super::api::{Align, Analysis, Compat, Mapped, Options, Output, Partial, View
 use super::breakdown::bar;
 use super::compat::hta;
 use super::population::{groups, reasons, several_devices};
+use super::worst_first::{Together, WorstFirst};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{TableSpec, Text};
 use crate::model::timeline::Work;
@@ -134,23 +135,20 @@ impl Analysis for Overlap {
             rows: Vec::new(),
             notes: reasons(partials),
         };
-        let mut order: Vec<usize> = (0..groups.len()).collect();
-        if groups.len() > options.top {
-            order.sort_by_key(|&i| (std::cmp::Reverse(groups[i].mean("exposed_ns")), groups[i].rank));
-            view.notes.push(format!("{} more ranks, with less exposed, are in the table", groups.len() - options.top));
-        }
-        for &i in order.iter().take(options.top) {
-            let g = &groups[i];
+        let shown = WorstFirst::new(&groups, options.top, |g| g.mean("exposed_ns"));
+        view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
+        let cells = |name: String, g: Together| {
             let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
-            view.rows.push(vec![
-                g.who(several).replacen("rank ", "", 1),
+            vec![
+                name,
                 fmt_ns(g.mean("communication_ns")),
                 fmt_ns(g.mean("overlap_ns")),
                 fmt_ns(g.mean("exposed_ns")),
                 fmt_pct(share),
                 bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
-            ]);
-        }
+            ]
+        };
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
             // the finding on exposed communication is the breakdown's, which has its share of the step

@@ -56,6 +56,11 @@ impl Group<'_> {
         Some((name, value(&worst)))
     }
 
+    /// `3`, with the device where the rank has several: for a column of ranks.
+    pub fn short_name(&self, several_devices: bool) -> String {
+        self.who(several_devices).replacen("rank ", "", 1)
+    }
+
     /// `rank 3`, with the device where the rank has several.
     pub fn who(&self, several_devices: bool) -> String {
         match self.device {

@@ -15,6 +15,7 @@ use super::breakdown::bar;
 use super::collectives::{Shown, warnings};
 use super::population::reasons;
 use super::sync_shortest;
+use super::worst_first::WorstFirst;
 use crate::model::interval::Union;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec, Text};
@@ -232,7 +233,8 @@ fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
     out
 }
 
-/// One rank's sums over its chosen windows.
+/// Sums over chosen windows, of one rank where `part` tells which.
+#[derive(Default)]
 struct Total {
     part: u32,
     windows: i64,
@@ -244,12 +246,25 @@ struct Total {
     overlapped: Ns,
 }
 
+impl Total {
+    fn plus(self, other: &Total) -> Total {
+        Total {
+            part: other.part,
+            windows: self.windows + other.windows,
+            dur: self.dur + other.dur,
+            sync: self.sync + other.sync,
+            transfer: self.transfer + other.transfer,
+            unmatched: self.unmatched + other.unmatched,
+            compute: self.compute + other.compute,
+            overlapped: self.overlapped + other.overlapped,
+        }
+    }
+}
+
 fn totals(rows: &[&Row]) -> Vec<Total> {
     let mut by_part: BTreeMap<u32, Total> = BTreeMap::new();
     for r in rows {
-        let zero =
-            Total { part: r.part, windows: 0, dur: 0, sync: 0, transfer: 0, unmatched: 0, compute: 0, overlapped: 0 };
-        let t = by_part.entry(r.part).or_insert(zero);
+        let t = by_part.entry(r.part).or_insert(Total { part: r.part, ..Total::default() });
         t.windows += 1;
         t.dur += r.window.dur();
         t.sync += r.sync;
@@ -262,7 +277,7 @@ fn totals(rows: &[&Row]) -> Vec<Total> {
 }
 
 fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
-    let mut totals = totals(rows);
+    let totals = totals(rows);
     let mut view = View {
         title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
         columns: vec![
@@ -277,32 +292,30 @@ fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    let more = totals.len().saturating_sub(options.top);
-    if more > 0 {
-        totals.sort_by_key(|t| (std::cmp::Reverse(t.sync), t.part));
-    }
-    for t in totals.iter().take(options.top) {
-        let n = t.windows.max(1);
-        let rest = t.dur - t.sync - t.transfer - t.unmatched;
-        view.rows.push(vec![
-            job.parts[t.part as usize].rank.to_string(),
-            fmt_ns(t.dur / n),
-            fmt_ns(t.sync / n),
-            fmt_pct(percent(t.sync, t.dur)),
-            fmt_ns(t.transfer / n),
-            fmt_ns(t.unmatched / n),
-            bar(&[
-                (percent(rest, t.dur), '#'),
-                (percent(t.sync, t.dur), '~'),
-                (percent(t.transfer, t.dur), '='),
-                (percent(t.unmatched, t.dur), '?'),
-            ]),
-        ]);
-    }
-    if more > 0 {
-        let summed: Ns = totals.iter().skip(options.top).map(|t| t.sync).sum();
-        view.notes.push(format!("{more} more ranks, which wait {} together, are in the table", fmt_ns(summed)));
-    }
+    let shown = WorstFirst::new(&totals, options.top, |t| t.sync);
+    view.rows = shown.rows(
+        |t| job.parts[t.part as usize].rank.to_string(),
+        |name, of| {
+            let t = of.iter().fold(Total::default(), |sum, t| sum.plus(t));
+            let n = t.windows.max(1);
+            let rest = t.dur - t.sync - t.transfer - t.unmatched;
+            vec![
+                name,
+                fmt_ns(t.dur / n),
+                fmt_ns(t.sync / n),
+                fmt_pct(percent(t.sync, t.dur)),
+                fmt_ns(t.transfer / n),
+                fmt_ns(t.unmatched / n),
+                bar(&[
+                    (percent(rest, t.dur), '#'),
+                    (percent(t.sync, t.dur), '~'),
+                    (percent(t.transfer, t.dur), '='),
+                    (percent(t.unmatched, t.dur), '?'),
+                ]),
+            ]
+        },
+    );
+    view.notes.extend(shown.others_note("rank", "means", "which wait no longer"));
     view
 }
 

@@ -8,10 +8,11 @@ use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
 use crate::error::SetError;
-use crate::model::args::{ARGS, ArgType};
+use crate::model::args::ARGS;
 use crate::model::health::COUNTERS;
 use crate::model::schema::TableSpec;
-use crate::report::events::BASE_COLUMNS;
+use crate::report::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
+use crate::report::schema_page;
 use std::fmt::Write;
 
 const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
@@ -29,6 +30,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
     ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
     ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
+    ("schema", "every table and column, as one page of Markdown", ""),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
 ];
 
@@ -47,6 +49,8 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
         }
     } else if let Some(spec) = tables().find(|t| t.name == name) {
         table(&mut out, spec);
+    } else if name == "schema" {
+        out = schema_page::page();
     } else if name == "events" {
         events(&mut out);
     } else if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
@@ -99,21 +103,13 @@ fn table(out: &mut String, spec: &TableSpec) {
 }
 
 fn events(out: &mut String) {
-    out.push_str("Table events: every complete event of a rank, one file per rank\n");
-    out.push_str("sorted by ts_ns, dur_ns descending, event_id; all columns but the first may be null\n");
+    let _ = writeln!(out, "Table events: {EVENTS_DOC}");
+    let _ = writeln!(out, "sorted by {EVENTS_ORDER}; all columns but the first may be null");
     for (name, kind, unit, doc) in BASE_COLUMNS {
         column(out, name, kind, unit, doc);
     }
     for a in ARGS {
-        let kind = match a.ty {
-            ArgType::Int => "i64",
-            ArgType::UInt => "u64",
-            ArgType::Float => "f64",
-            ArgType::Bool => "bool",
-            ArgType::Text => "text",
-            ArgType::Json => "json",
-        };
-        column(out, a.column, kind, a.unit, a.doc);
+        column(out, a.column, a.ty.name(), a.unit, a.doc);
     }
 }
 

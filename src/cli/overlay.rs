@@ -151,12 +151,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
 }
 
 fn warn(summary: &Summary) {
-    for r in summary.refused.iter().filter(|r| r.input.named || !r.error.is_foreign()) {
-        note(&format!("hta: {}", r.error));
-        if let Some(h) = r.error.hint() {
-            note(&format!("hint: {h}"));
-        }
-    }
+    super::analyze::warn(&summary.refused);
     let analysed = summary.outcome.as_ref().map(loss_lines).unwrap_or_default();
     for line in summary.losses.iter().filter(|l| !analysed.contains(l)).chain(&analysed) {
         note(line);

@@ -21,6 +21,20 @@ pub enum ArgType {
     Json,
 }
 
+impl ArgType {
+    /// As pages and declarations of tables spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ArgType::Int => "i64",
+            ArgType::UInt => "u64",
+            ArgType::Float => "f64",
+            ArgType::Bool => "bool",
+            ArgType::Text => "text",
+            ArgType::Json => "json",
+        }
+    }
+}
+
 /// Who needs an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {

@@ -37,6 +37,11 @@ pub const BASE_COLUMNS: &[(&str, &str, &str, &str)] = &[
     ("step", "u32", "", "step: of the launch for GPU activities, else of its own start"),
 ];
 
+/// What a row of the table is.
+pub const EVENTS_DOC: &str = "every complete event of a rank, one file per rank";
+/// Key that its rows are sorted by.
+pub const EVENTS_ORDER: &str = "ts_ns, dur_ns descending, event_id";
+
 /// Column of the arguments that have none of their own (with `--keep-args`).
 pub const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
 
@@ -78,7 +83,9 @@ pub fn schema(with_rest: bool) -> SchemaRef {
     if with_rest {
         fields.push(Field::new(REST_COLUMN.0, text_type(), true).with_metadata(notes("", REST_COLUMN.1)));
     }
-    Arc::new(Schema::new(fields))
+    let of_table = [("table", "events"), ("description", EVENTS_DOC), ("sorted_by", EVENTS_ORDER)];
+    let of_table = of_table.map(|(k, v)| (k.to_string(), v.to_string()));
+    Arc::new(Schema::new_with_metadata(fields, HashMap::from(of_table)))
 }
 
 /// Writes a rank's events, sorted by (start, longest first, event id).

@@ -8,5 +8,6 @@ pub mod folder;
 pub mod json;
 pub mod overlay;
 pub mod parquet;
+pub mod schema_page;
 pub mod text;
 pub mod unfinished;

@@ -1,14 +1,10 @@
 //! The same input gives the same bytes: for any number of threads, any order of the files, and however
 //! they are packed.
 
-use crate::shared::{files_below, samples};
-use std::collections::BTreeMap;
+use crate::shared::{Files, contents, files_below, samples};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// Every file of an output folder with its bytes.
-type Files = BTreeMap<String, Vec<u8>>;
 
 /// Runs `hta analyze` in `folder` and returns what it leaves.
 fn analyze(folder: &Path, inputs: &[String], threads: &str) -> Files {
@@ -23,9 +19,7 @@ fn analyze(folder: &Path, inputs: &[String], threads: &str) -> Files {
     // cpu_single has names that the profiler itself lost, which is a loss
     let expected = i32::from(inputs.iter().any(|i| i.contains("cpu_awkward_names")));
     assert_eq!(run.status.code(), Some(expected), "{inputs:?}: {}", String::from_utf8_lossy(&run.stderr));
-    let root = out.path().join("result");
-    let name = |p: &PathBuf| p.strip_prefix(&root).expect("below the folder").display().to_string();
-    files_below(&root).iter().map(|p| (name(p), std::fs::read(p).expect("a result can be read"))).collect()
+    contents(&out.path().join("result"))
 }
 
 fn assert_same(what: &str, a: &Files, b: &Files) {

@@ -1,6 +1,7 @@
 //! Where the real traces and other tools' answers are. They are not part of the repository: a test
 //! that needs them says so and passes when they are absent.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` where there is none.
@@ -37,6 +38,15 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+/// Every file of an output folder with its bytes.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// The files at and below a folder, by their paths in it.
+pub fn contents(root: &Path) -> Files {
+    let name = |p: &PathBuf| p.strip_prefix(root).expect("below the folder").display().to_string();
+    files_below(root).iter().map(|p| (name(p), std::fs::read(p).expect("a result can be read"))).collect()
 }
 
 /// Folders at and below a folder, sorted by path.

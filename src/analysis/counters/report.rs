@@ -3,8 +3,9 @@
 use super::{CounterMeans, STEPS};
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::{groups, reasons, several_devices};
+use crate::analysis::worst_first::WorstFirst;
 use crate::model::schema::Batch;
-use crate::units::{fmt_ns, fmt_pct};
+use crate::units::{fmt_ns, fmt_pct, percent};
 
 /// Tables and view of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
@@ -17,29 +18,45 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         rows.extend(chosen.into_iter().map(|r| (batch, r)));
     }
     let mut notes = reasons(partials);
-    if rows.len() > options.top {
-        let utilization = |(b, r): (&Batch, usize)| b.float("gpu_utilization_ratio", r).unwrap_or(0.0);
-        rows.sort_by(|a, b| utilization(*a).total_cmp(&utilization(*b)));
-        notes.push(format!("{} more ranks, with higher utilization, are in the table", rows.len() - options.top));
-        rows.truncate(options.top);
-    }
+    // the less a device is used, the worse: its share of the window without a kernel, exactly
+    let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
+    let unused = |row: &(&Batch, usize)| {
+        let window = i128::from(int(row, "dur_ns"));
+        ((window - i128::from(int(row, "kernel_ns"))) << 40).checked_div(window).unwrap_or(0)
+    };
+    let shown = WorstFirst::new(&rows, options.top, unused);
+    notes.extend(shown.others_note("device", "means", "with no lower utilization"));
     if !rows.is_empty() {
         notes.push(
             "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids".to_string(),
         );
         notes.push("known: of the kernels' time, with blocks per SM and with an occupancy".to_string());
     }
-    let cells = |(b, r): (&Batch, usize)| {
+    let name = |row: &(&Batch, usize)| {
+        let (b, r) = *row;
         let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        let ratio = |column: &str| fmt_pct(b.float(column, r).map(|v| 100.0 * v));
+        format!("{}{device}", int(row, "rank"))
+    };
+    let cells = |name: String, of: &[&(&Batch, usize)]| {
+        let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();
+        let window = sum("dur_ns");
+        // a mean over each window is one over all of them by their lengths; what is weighted by kernels is not
+        let over_time = |column: &str| {
+            let parts = of.iter().map(|row| Some(row.0.float(column, row.1)? * int(row, "dur_ns") as f64));
+            parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64)
+        };
+        let of_one = |column: &str| match of {
+            [(b, r)] => b.float(column, *r),
+            _ => None,
+        };
         vec![
-            format!("{}{device}", b.int("rank", r).unwrap_or(0)),
-            fmt_ns(b.int("dur_ns", r).unwrap_or(0)),
-            ratio("gpu_utilization_ratio"),
-            ratio("sm_efficiency_ratio"),
-            fmt_pct(b.float("est_occupancy_pct", r)),
-            fmt_pct(b.float("blocks_known_pct", r)),
-            fmt_pct(b.float("occupancy_known_pct", r)),
+            name,
+            fmt_ns(window / of.len().max(1) as i64),
+            fmt_pct(percent(sum("kernel_ns"), window)),
+            fmt_pct(over_time("sm_efficiency_ratio")),
+            fmt_pct(of_one("est_occupancy_pct")),
+            fmt_pct(of_one("blocks_known_pct")),
+            fmt_pct(of_one("occupancy_known_pct")),
         ]
     };
     let view = View {
@@ -53,7 +70,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             ("known", Align::Right),
             ("known occ.", Align::Right),
         ],
-        rows: rows.into_iter().map(cells).collect(),
+        rows: shown.rows(name, cells),
         notes,
     };
     Output {

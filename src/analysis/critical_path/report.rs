@@ -7,6 +7,7 @@ use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, 
 use crate::analysis::breakdown::bar;
 use crate::analysis::kernels::clip;
 use crate::analysis::population::{plural, rank_list, reasons};
+use crate::analysis::worst_first::WorstFirst;
 use crate::model::schema::Batch;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -180,22 +181,24 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    let mut order: Vec<&RankPath> = paths.iter().collect();
-    if paths.len() > options.top {
-        order.sort_by_key(|p| (Reverse(p.head.dur), p.head.rank));
-        view.notes.push(format!("{} more ranks, with shorter windows, are in the table", paths.len() - options.top));
-    }
-    for p in order.into_iter().take(options.top) {
-        let Some(lead) = p.rows.first() else { continue };
-        let work: Ns = p.rows.iter().map(|r| r.work).sum();
-        view.rows.push(vec![
-            p.head.rank.to_string(),
-            fmt_ns(p.head.dur),
-            lead.class.clone(),
-            fmt_pct(percent(lead.ns(), p.head.dur)),
-            bar(&[(percent(work, p.head.dur), '#'), (percent(p.head.dur - work, p.head.dur), '=')]),
-        ]);
-    }
+    let led: Vec<&RankPath> = paths.iter().filter(|p| !p.rows.is_empty()).collect();
+    let shown = WorstFirst::new(&led, options.top, |p| p.head.dur);
+    view.rows = shown.rows(
+        |p| p.head.rank.to_string(),
+        |name, of| {
+            let (n, dur): (i64, Ns) = (of.len().max(1) as i64, of.iter().map(|p| p.head.dur).sum());
+            let work: Ns = of.iter().flat_map(|p| &p.rows).map(|r| r.work).sum();
+            let (class, lead) = totals(of.iter().map(|p| **p)).into_iter().next().unwrap_or_default();
+            vec![
+                name,
+                fmt_ns(dur / n),
+                class,
+                fmt_pct(percent(lead.work + lead.overhead, dur)),
+                bar(&[(percent(work, dur), '#'), (percent(dur - work, dur), '=')]),
+            ]
+        },
+    );
+    view.notes.extend(shown.others_note("rank", "means", "with no longer windows"));
     view
 }
 

@@ -4,6 +4,7 @@ use super::{DeviceQueues, QueueStats};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::breakdown::capital;
 use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::analysis::worst_first::WorstFirst;
 use crate::model::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -44,13 +45,10 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
     for batch in partials.iter().filter_map(|p| p.table(QueueStats::SPEC)) {
         rows.extend((0..batch.len()).filter(|&r| batch.text("scope", r) == Some("span")).map(|r| (batch, r)));
     }
-    let int = |(b, r): (&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
+    let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
     let mut notes = reasons(partials);
-    if rows.len() > options.top {
-        rows.sort_by_key(|&row| Reverse((int(row, "blocked_call_ns"), int(row, "launch_count"))));
-        notes.push(format!("{} more streams, with fewer launches, are in the table", rows.len() - options.top));
-        rows.truncate(options.top);
-    }
+    let shown = WorstFirst::new(&rows, options.top, |row| (int(row, "blocked_call_ns"), int(row, "launch_count")));
+    notes.extend(shown.others_note("stream", "sums, longest and mean over time", "which block the host no longer"));
     if !rows.is_empty() {
         notes.push(
             "length: launches submitted and not started, from the first to the last of the stream; mean and p95 over time"
@@ -58,20 +56,34 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
         );
         notes.push(format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full)));
     }
-    let cells = |row: (&Batch, usize)| {
-        let (b, r) = row;
+    let name = |row: &(&Batch, usize)| {
+        let (b, r) = *row;
         let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        let opt = |column: &str| b.int(column, r).map_or("-".to_string(), |v| v.to_string());
+        format!("{}{device}", int(row, "rank"))
+    };
+    let cells = |name: String, of: &[&(&Batch, usize)]| {
+        let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();
+        let text = |value: Option<i64>| value.map_or("-".to_string(), |v| v.to_string());
+        let of_one = |column: &str| match of {
+            [(b, r)] => b.int(column, *r),
+            _ => None,
+        };
+        let window = sum("dur_ns");
+        let weighted = of.iter().map(|row| Some(row.0.float("mean_length", row.1)? * int(row, "dur_ns") as f64));
+        let mean = match of {
+            [(b, r)] => b.float("mean_length", *r),
+            _ => weighted.sum::<Option<f64>>().filter(|_| window > 0).map(|s| s / window as f64),
+        };
         vec![
-            format!("{}{device}", int(row, "rank")),
-            opt("stream"),
-            fmt_count(int(row, "launch_count") as u64),
-            b.float("mean_length", r).map_or("-".to_string(), |v| format!("{v:.1}")),
-            opt("p95_length"),
-            opt("max_length"),
-            fmt_pct(percent(int(row, "empty_ns"), int(row, "dur_ns"))),
-            fmt_ns(int(row, "full_ns")),
-            fmt_ns(int(row, "blocked_call_ns")),
+            name,
+            text(of_one("stream")),
+            fmt_count(sum("launch_count") as u64),
+            mean.map_or("-".to_string(), |v| format!("{v:.1}")),
+            text(of_one("p95_length")),
+            text(of.iter().filter_map(|(b, r)| b.int("max_length", *r)).max()),
+            fmt_pct(percent(sum("empty_ns"), window)),
+            fmt_ns(sum("full_ns")),
+            fmt_ns(sum("blocked_call_ns")),
         ]
     };
     View {
@@ -87,7 +99,7 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
             ("full", Align::Right),
             ("blocked", Align::Right),
         ],
-        rows: rows.into_iter().map(cells).collect(),
+        rows: shown.rows(name, cells),
         notes,
     }
 }

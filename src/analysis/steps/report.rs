@@ -5,6 +5,8 @@ use super::tables::{SlowSteps, StepSummary, StepsTable};
 use super::words::{cause, finding, signed};
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::{rank_list, reasons};
+use crate::analysis::summary::Summary;
+use crate::analysis::worst_first::WorstFirst;
 use crate::model::schema::Batch;
 use crate::model::step::StepRule;
 use crate::units::{fmt_ns, fmt_pct};
@@ -68,29 +70,35 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         let ranks = rank_list(&unmarked);
         view.notes.push(format!("rank {ranks}: no step marks, the whole capture counts as one step"));
     }
-    let mut order: Vec<&(&Partial, &Batch)> = marked.iter().collect();
     let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
-    if order.len() > options.top {
-        order.sort_by_key(|(p, b)| (Reverse(int(b, "slow_ns")), p.rank));
-        view.notes.push(format!("{} more ranks, with less slow steps, are in the table", order.len() - options.top));
-    }
-    let (mut shown, mut total) = (0, 0);
-    for (p, b) in order.into_iter().take(options.top) {
-        let variation = b.float("variation_ratio", 0).map(|v| 100.0 * v);
-        let steps = p.table(StepsTable::SPEC);
-        total = total.max(int(b, "step_count"));
-        shown += 1;
-        view.rows.push(vec![
-            p.rank.to_string(),
-            format!("{} of {}", int(b, "full_count"), int(b, "step_count")),
-            fmt_ns(int(b, "median_ns")),
-            fmt_ns(int(b, "slowest_ns")),
-            fmt_pct(variation),
-            if b.int("slow_above_ns", 0).is_some() { int(b, "slow_count").to_string() } else { "-".to_string() },
-            steps.map(picture).unwrap_or_default(),
-        ]);
-    }
-    if shown > 0 {
+    let shown = WorstFirst::new(&marked, options.top, |(_, b)| int(b, "slow_ns"));
+    view.rows = shown.rows(
+        |(p, _)| p.rank.to_string(),
+        |name, of| {
+            let sum = |column: &str| of.iter().map(|(_, b)| int(b, column)).sum::<i64>();
+            let median = Summary::new(of.iter().map(|(_, b)| int(b, "median_ns")).collect()).p50;
+            let longest = of.iter().map(|(_, b)| int(b, "slowest_ns")).max().unwrap_or(0);
+            let one = match of {
+                [one] => Some(one),
+                _ => None,
+            };
+            let variation = one.and_then(|(_, b)| b.float("variation_ratio", 0)).map(|v| 100.0 * v);
+            let judged = of.iter().any(|(_, b)| b.int("slow_above_ns", 0).is_some());
+            vec![
+                name,
+                format!("{} of {}", sum("full_count"), sum("step_count")),
+                fmt_ns(median),
+                fmt_ns(longest),
+                fmt_pct(variation),
+                if judged { sum("slow_count").to_string() } else { "-".to_string() },
+                one.and_then(|(p, _)| p.table(StepsTable::SPEC)).map(picture).unwrap_or_default(),
+            ]
+        },
+    );
+    let how = "sums, median of the medians and longest";
+    view.notes.extend(shown.others_note("rank", how, "whose slow steps cost no more"));
+    let total = shown.each.iter().map(|(_, b)| int(b, "step_count")).max().unwrap_or(0);
+    if !view.rows.is_empty() {
         view.notes.push(
             "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is not slow"
                 .to_string(),

@@ -10,6 +10,7 @@ use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
 use crate::analysis::collectives::warnings;
 use crate::analysis::kernels::clip;
 use crate::analysis::population::{plural, rank_list, reasons as missing};
+use crate::analysis::worst_first::WorstFirst;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -264,27 +265,28 @@ pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], op
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    let mut order: Vec<(&u32, &Delay)> = by_part.iter().collect();
-    if order.len() > options.top {
-        order.sort_by_key(|(p, t)| (std::cmp::Reverse(t.gain), **p));
-        let rest: Ns = order.iter().skip(options.top).map(|(_, t)| t.gain).sum();
-        let more = order.len() - options.top;
-        view.notes.push(format!("{more} more ranks, with {} a step together, are in the table", fmt_ns(rest / n)));
-    }
-    for (part, d) in order.into_iter().take(options.top) {
-        let cell =
-            |step: &StepKey| sums.get(&(*part, Some(*step), None)).map_or('.', |x| mark(x.gain, judged.median_step));
-        let picture: String = judged.steps.iter().take(STEPS_SHOWN).map(cell).collect();
-        view.rows.push(vec![
-            job.parts[*part as usize].rank.to_string(),
-            fmt_ns(d.gain / n),
-            fmt_pct(percent(d.gain / n, judged.median_step)),
-            fmt_ns(d.excess / n),
-            format!("{} of {}", d.last, d.count),
-            fmt_ns(d.imposed / n),
-            picture,
-        ]);
-    }
+    let all: Vec<(u32, Delay)> = by_part.into_iter().collect();
+    let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain);
+    let gain = |part: u32, step: &StepKey| sums.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
+    view.rows = shown.rows(
+        |(part, _)| job.parts[*part as usize].rank.to_string(),
+        |name, of| {
+            let sum = |of_one: fn(&Delay) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
+            let most = |step: &StepKey| of.iter().map(|(part, _)| gain(*part, step)).max().unwrap_or(0);
+            let picture = judged.steps.iter().take(STEPS_SHOWN).map(|s| mark(most(s), judged.median_step)).collect();
+            vec![
+                name,
+                fmt_ns(sum(|d| d.gain) / n),
+                fmt_pct(percent(sum(|d| d.gain) / n, judged.median_step)),
+                fmt_ns(sum(|d| d.excess) / n),
+                format!("{} of {}", sum(|d| d.last as i64), sum(|d| d.count as i64)),
+                fmt_ns(sum(|d| d.imposed) / n),
+                picture,
+            ]
+        },
+    );
+    let how = "sums (picture: the worst)";
+    view.notes.extend(shown.others_note("rank", how, "which hold up others no longer"));
     if !view.rows.is_empty() {
         view.notes.push("delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string());
     }

@@ -85,7 +85,7 @@ pub struct Summary {
 impl Summary {
     pub fn has_loss(&self) -> bool {
         !self.losses.is_empty()
-            || self.refused.iter().any(|r| r.input.named || !r.error.is_foreign())
+            || self.refused.iter().any(Refused::is_loss)
             || self.outcome.as_ref().is_some_and(Outcome::has_loss)
     }
 }

@@ -45,9 +45,9 @@ fn an_earlier_result_survives_a_full_disk() {
     let out = dir.path().join("out");
     let run = hta(&["analyze", "--out"]).arg(&out).arg(sample()).output().expect("the binary runs");
     assert_eq!(run.status.code(), Some(0), "{}", errors(&run));
-    let before = super::result(&out);
+    let before = crate::shared::contents(&out);
     assert_eq!(limited(20, &["analyze", "--out"], &out).status.code(), Some(2));
-    assert!(super::result(&out) == before);
+    assert!(crate::shared::contents(&out) == before);
     assert_eq!(names(dir.path()), ["out"]);
 }
 

@@ -1,6 +1,7 @@
 //! Runs that are killed or interrupted: the result is the old one, the new one or absent, and the next run works.
 
-use super::{event, hta, names, result, sample, trace};
+use super::{event, hta, names, sample, trace};
+use crate::shared::contents;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn a_run_killed_at_any_moment_leaves_no_half_result_and_the_next_one_works() {
     let begun = Instant::now();
     assert!(start(&out).wait().expect("it ends").success());
     let took = begun.elapsed();
-    let whole = result(&out);
+    let whole = contents(&out);
     let mut killed = 0;
     for i in 0..24u32 {
         // every other time there is an earlier result
@@ -36,14 +37,14 @@ fn a_run_killed_at_any_moment_leaves_no_half_result_and_the_next_one_works() {
         let _ = run.kill();
         killed += u32::from(!run.wait().expect("it ends").success());
         if out.exists() {
-            assert!(result(&out) == whole, "a half result after {i}/20 of a run");
+            assert!(contents(&out) == whole, "a half result after {i}/20 of a run");
         } else {
             assert_eq!(i % 2, 0, "an earlier result is gone after {i}/20 of a run");
         }
     }
     assert!(killed > 5, "only {killed} runs were killed in time");
     assert!(start(&out).wait().expect("it ends").success());
-    assert!(result(&out) == whole);
+    assert!(contents(&out) == whole);
     assert_eq!(names(dir.path()), ["out"], "what killed runs left is cleared");
 }
 

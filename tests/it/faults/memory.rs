@@ -1,6 +1,7 @@
 //! `--memory-limit`: fewer ranks at once, the same bytes; what cannot fit is refused; a small file without end too.
 
-use super::{errors, event, hta, names, result, sample, trace};
+use super::{errors, event, hta, names, sample, trace};
+use crate::shared::contents;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -32,12 +33,12 @@ fn a_limit_changes_no_byte() {
         let free = dir.path().join("free");
         let run = analyze(&free, &input, &["--threads", "1"]);
         assert_eq!(run.status.code(), Some(0), "{}", errors(&run));
-        let free = result(&free);
+        let free = contents(&free);
         for (limit, threads) in [("110MB", "4"), ("130MB", "3"), ("200MB", "8"), ("110MB", "1"), ("1TB", "4")] {
             let out = dir.path().join("out");
             let run = analyze(&out, &input, &["--memory-limit", limit, "--threads", threads]);
             assert_eq!(run.status.code(), Some(0), "{limit}: {}", errors(&run));
-            assert!(result(&out) == free, "{limit} on {threads} threads gives other bytes");
+            assert!(contents(&out) == free, "{limit} on {threads} threads gives other bytes");
         }
     }
 }
@@ -53,7 +54,7 @@ fn one_rank_that_cannot_fit_is_refused_and_the_others_are_analysed() {
         let said = errors(&run);
         assert_eq!(run.status.code(), Some(1), "{said}");
         assert!(said.contains("rank_1.json.gz: it needs") && said.contains("--memory-limit leaves"), "{said}");
-        let now = result(&out);
+        let now = contents(&out);
         assert!(before.is_none_or(|b| b == now), "the number of threads changes the result");
         before = Some(now);
     }

@@ -35,13 +35,6 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Every file of a result with its bytes.
-fn result(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let files = crate::shared::files_below(folder);
-    let name = |p: &Path| p.strip_prefix(folder).expect("below the folder").display().to_string();
-    files.iter().map(|p| (name(p), std::fs::read(p).expect("a result can be read"))).collect()
-}
-
 /// A trace with these events.
 fn trace(events: &[String]) -> String {
     format!("{{\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))

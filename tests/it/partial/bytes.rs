@@ -1,6 +1,7 @@
 //! Damage: every file of a partial cut, changed or gone; and any bytes, and any tables, given to the decoder.
 
-use super::{copied, files, hta, map, stderr};
+use super::{copied, hta, map, stderr};
+use crate::shared::contents;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Int64Type, UInt32Type};
 use hta::partial::{Stored, assemble, read};
@@ -22,7 +23,7 @@ fn every_file_cut_changed_or_gone_is_told_by_its_name() {
     let (dir, inputs) = copied("gpu_ddp8");
     map(dir.path(), &[], &inputs[..2], "part");
     let root = dir.path().join("part");
-    let all = files(&root);
+    let all = contents(&root);
     assert!(all.keys().any(|k| k.starts_with("state/")) && all.keys().any(|k| k.starts_with("tables/")));
     for (name, bytes) in &all {
         let path = root.join(name);
@@ -49,7 +50,7 @@ fn every_file_cut_changed_or_gone_is_told_by_its_name() {
 fn state() -> Vec<(String, Vec<u8>)> {
     let (dir, inputs) = copied("gpu_ddp8");
     map(dir.path(), &["--no-events"], &inputs[..2], "part");
-    let all = files(&dir.path().join("part"));
+    let all = contents(&dir.path().join("part"));
     all.into_iter().filter(|(name, _)| name.starts_with("state/")).collect()
 }
 

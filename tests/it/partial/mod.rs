@@ -6,12 +6,8 @@ mod refused;
 mod same;
 
 use crate::shared::{files_below, samples};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-/// Every file of an output folder with its bytes.
-pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Runs `hta` in `folder`.
 pub fn hta(folder: &Path, arguments: &[&str]) -> Output {
@@ -20,12 +16,6 @@ pub fn hta(folder: &Path, arguments: &[&str]) -> Output {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Every file below a folder.
-pub fn files(root: &Path) -> Files {
-    let name = |p: &PathBuf| p.strip_prefix(root).expect("below the folder").display().to_string();
-    files_below(root).iter().map(|p| (name(p), std::fs::read(p).expect("a result can be read"))).collect()
 }
 
 /// A folder with the traces of a sample set, each named by its rank.

@@ -1,7 +1,8 @@
 //! What is no partial, or does not go with the others, ends with exit code 2, a line that names folder and file, and
 //! no result.
 
-use super::{copied, files, hta, map, stderr};
+use super::{copied, hta, map, stderr};
+use crate::shared::contents;
 use std::path::Path;
 
 /// Merges, which must fail; the message.
@@ -133,7 +134,7 @@ fn a_name_means_what_it_means_beside_all_others() {
     assert!(both.status.success(), "{}", stderr(&both));
     let whole = hta(dir.path(), &["analyze", "job_2.json", "job_3.json", "-o", "whole"]);
     assert!(whole.status.success(), "{}", stderr(&whole));
-    assert_eq!(files(&dir.path().join("two")), files(&dir.path().join("whole")));
+    assert_eq!(contents(&dir.path().join("two")), contents(&dir.path().join("whole")));
     let message = refused(dir.path(), &["job_2", "job_3", "other_5"]);
     let expected = "cannot merge job_2: the rank of job_2.json: expected 2 as in the partial, found 0 by its position";
     assert!(message.contains(expected), "{message}");

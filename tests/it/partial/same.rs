@@ -1,7 +1,8 @@
 //! Merged partials and one run leave the same bytes: on every sample set, for every way of splitting it and every order
 //! of the partials; and with refused files, other options, and names that tell a rank only beside others.
 
-use super::{Files, copied, files, hta, map, stderr};
+use super::{copied, hta, map, stderr};
+use crate::shared::{Files, contents};
 use std::path::Path;
 
 /// One run over all files: what it leaves, what it prints and its exit code.
@@ -11,7 +12,7 @@ fn whole(folder: &Path, options: &[&str], inputs: &[String]) -> (Files, Vec<u8>,
     arguments.extend(inputs.iter().map(String::as_str));
     let run = hta(folder, &arguments);
     assert!(run.status.code().is_some_and(|c| c < 2), "{}", stderr(&run));
-    let left = files(&folder.join("result"));
+    let left = contents(&folder.join("result"));
     std::fs::remove_dir_all(folder.join("result")).expect("a result can be removed");
     (left, run.stdout, run.status.code())
 }
@@ -26,7 +27,7 @@ fn apart(folder: &Path, options: &[&str], groups: &[&[String]], order: &[usize])
     arguments.extend(order.iter().map(|&i| parts[i].as_str()));
     let run = hta(folder, &arguments);
     assert!(run.status.code().is_some_and(|c| c < 2), "{groups:?}: {}", stderr(&run));
-    let left = files(&folder.join("result"));
+    let left = contents(&folder.join("result"));
     for made in parts.iter().map(String::as_str).chain(["result"]) {
         std::fs::remove_dir_all(folder.join(made)).expect("a folder can be removed");
     }

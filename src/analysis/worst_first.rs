@@ -1,0 +1,92 @@
+//! Printed tables of many ranks: the worst each in a row, the others as one row below them.
+
+use super::population::Group;
+use crate::units::{Ns, percent};
+use std::cmp::Reverse;
+
+/// What a printed table has rows for.
+pub struct WorstFirst<'a, T> {
+    /// A row each: all in their order where they fit, else the worst first.
+    pub each: Vec<&'a T>,
+    /// One row together.
+    pub others: Vec<&'a T>,
+}
+
+impl<'a, T> WorstFirst<'a, T> {
+    /// `loss` is what makes one worse than another; equal ones stay in order.
+    pub fn new<K: Ord>(all: &'a [T], top: usize, loss: impl Fn(&T) -> K) -> Self {
+        let mut each: Vec<&T> = all.iter().collect();
+        if each.len() <= top {
+            return Self { each, others: Vec::new() };
+        }
+        each.sort_by_key(|t| Reverse(loss(t)));
+        let others = each.split_off(top);
+        Self { each, others }
+    }
+
+    /// The rows: `cells` makes one of a name and those that it stands for.
+    pub fn rows(
+        &self,
+        name: impl Fn(&T) -> String,
+        cells: impl Fn(String, &[&'a T]) -> Vec<String>,
+    ) -> Vec<Vec<String>> {
+        let each = self.each.iter().map(|t| (name(t), std::slice::from_ref(t)));
+        let others = (!self.others.is_empty()).then(|| (self.others_name(), self.others.as_slice()));
+        each.chain(others).map(|(name, of)| cells(name, of)).collect()
+    }
+
+    /// Name of the row of the others.
+    pub fn others_name(&self) -> String {
+        format!("+{}", self.others.len())
+    }
+
+    /// What the row of the others is, for below the table; none without others. `how` tells how they are joined,
+    /// `why` in what they are better.
+    pub fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
+        let s = if self.others.len() == 1 { "" } else { "s" };
+        let note = format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
+        (!self.others.is_empty()).then_some(note)
+    }
+}
+
+/// Groups of windows as one row.
+pub struct Together<'a>(pub &'a [&'a Group<'a>]);
+
+impl Together<'_> {
+    /// Sum of a column over the windows of all groups, ns.
+    pub fn sum(&self, column: &str) -> Ns {
+        self.0.iter().map(|g| g.sum(column)).sum()
+    }
+
+    /// Mean of a column over the windows of all groups (rounded down), ns.
+    pub fn mean(&self, column: &str) -> Ns {
+        self.sum(column) / self.windows()
+    }
+
+    /// Percent of the windows.
+    pub fn percent(&self, column: &str) -> Option<f64> {
+        percent(self.sum(column), self.sum("dur_ns"))
+    }
+
+    /// Windows, at least one.
+    pub fn windows(&self) -> i64 {
+        self.0.iter().map(|g| g.rows.len() as i64).sum::<i64>().max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_come_first_and_the_others_are_one() {
+        let losses = [3, 9, 1, 9, 5];
+        let few = WorstFirst::new(&losses, 5, |n| *n);
+        assert_eq!((few.each, few.others.len()), (losses.iter().collect(), 0));
+        let many = WorstFirst::new(&losses, 3, |n| *n);
+        assert_eq!((&many.each, &many.others), (&vec![&9, &9, &5], &vec![&3, &1]));
+        assert_eq!(many.others_name(), "+2");
+        let note = many.others_note("rank", "means", "which lose less");
+        assert_eq!(note.as_deref(), Some("+2: means of the other ranks, which lose less; each is in the table"));
+    }
+}
