@@ -6,7 +6,6 @@ use crate::analysis::across::hta_rows::{HtaRow, HtaRows};
 use crate::analysis::across::local::{Entry, Local, Origin, Use};
 use crate::model::checked::{Cells, Flaw};
 use crate::model::collective::{Call, Edge, Kind, LocalGroup, RankCalls};
-use crate::model::packed::PackedTexts;
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::StepRule;
 use crate::model::strings::{Interner, StrId};
@@ -49,7 +48,7 @@ impl Part {
             calls,
             lanes,
             origins: origins(find(tables, Origins::SPEC)?, names.len())?,
-            names: PackedTexts::new(&names),
+            names,
             worker: None,
             hta: fractional.map(|fractional| HtaRows { fractional, rows }),
             hta_names,
