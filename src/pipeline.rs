@@ -568,22 +568,38 @@ pub fn reduce(
     let has_peers = tasks.len() > 1;
     // a part of a job is mapped with peers in mind; a job of one rank has none
     let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
-    let job = Job::join(parts.into_iter().map(open), options.across.clock);
-    let few = inventory.len() < FEW;
-    let answer = |(analysis, kept): (&&'static dyn Analysis, Vec<Kept>)| {
+    let join = || Job::join(parts.into_iter().map(open), options.across.clock);
+    type Left = (&'static dyn Analysis, Vec<Kept>);
+    let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
         let partials = Kept::open_all(kept);
-        let mut output = analysis.reduce(&partials, &job, options);
+        let mut output = analysis.reduce(&partials, job, options);
         drop(partials);
-        let reduced = sink.reduced(*analysis, &mut output);
+        let reduced = sink.reduced(analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
-        Ok((*analysis, output))
+        Ok((analysis, output))
     };
-    let answers = analyses.iter().zip(per_analysis);
-    let outputs = if few {
-        answers.collect::<Vec<_>>().into_par_iter().with_max_len(1).map(answer).collect::<Result<Vec<_>, RunError>>()?
+    let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
+    let (job, outputs) = if inventory.len() < FEW {
+        let job = join();
+        let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
+        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
+        (job, outputs)
     } else {
-        answers.map(answer).collect::<Result<Vec<_>, RunError>>()?
+        // partials of those that do not read the job are opened, and gone, before its parts are
+        let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
+        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let nobody = Job::join(std::iter::empty(), options.across.clock);
+        let mut outputs = Vec::new();
+        for (i, left) in alone {
+            outputs.push((i, answer(&nobody, left)?));
+        }
+        let job = join();
+        for (i, left) in joining {
+            outputs.push((i, answer(&job, left)?));
+        }
+        outputs.sort_by_key(|(i, _)| *i);
+        (job, outputs.into_iter().map(|(_, output)| output).collect())
     };
     let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     drop(job);

@@ -21,6 +21,7 @@ use super::varint::{self, unfolded, zigzag};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of ranks that are compressed together.
@@ -38,6 +39,8 @@ struct Inner {
     /// Tables that occur.
     specs: Vec<&'static TableSpec>,
     blocks: Vec<Block>,
+    /// All blocks, one behind the other: pieces of their own would lie scattered among what comes and goes.
+    packed: Vec<u8>,
     /// Ranks of the next block.
     open: Vec<u8>,
     /// The block that was opened last: ranks are asked for in their order.
@@ -46,7 +49,8 @@ struct Inner {
 
 #[derive(Debug)]
 struct Block {
-    packed: Box<[u8]>,
+    /// Where in the packed bytes.
+    range: Range<usize>,
     /// Length before compression, bytes.
     unpacked: usize,
 }
@@ -131,7 +135,9 @@ impl Inner {
 
     fn close(&mut self) {
         let packed = zstd::bulk::compress(&self.open, LEVEL).expect("bytes in memory can be compressed");
-        self.blocks.push(Block { packed: packed.into(), unpacked: self.open.len() });
+        let at = self.packed.len();
+        self.packed.extend_from_slice(&packed);
+        self.blocks.push(Block { range: at..self.packed.len(), unpacked: self.open.len() });
         self.open.clear();
     }
 
@@ -141,7 +147,7 @@ impl Inner {
             Some(block) => {
                 if self.last.as_ref().is_none_or(|(b, _)| *b != place.block) {
                     // written above by this process: no input can make it fail
-                    let raw = zstd::bulk::decompress(&block.packed, block.unpacked);
+                    let raw = zstd::bulk::decompress(&self.packed[block.range.clone()], block.unpacked);
                     self.last = Some((place.block, raw.expect("what was compressed can be decompressed")));
                 }
                 self.last.as_ref().map_or(&self.open, |(_, raw)| raw)
@@ -342,7 +348,7 @@ mod tests {
     fn a_few_rows_are_packed_in_far_less_than_arrow_takes() {
         let store = Store::default();
         (0..3000).for_each(|rank| drop(store.put(&[few(rank)])));
-        let packed: usize = store.lock().blocks.iter().map(|b| b.packed.len()).sum();
+        let packed = store.lock().packed.len();
         assert!(packed * 100 < few(0).rows.get_array_memory_size() * 3000);
     }
 }

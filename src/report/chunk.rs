@@ -59,9 +59,8 @@ pub struct Bounds {
     pub ends: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The values of a page, encoded.
+/// What the values of a page are encoded as.
 struct Values {
-    bytes: Vec<u8>,
     encoding: i32,
     dictionary: Option<Dictionary>,
     bounds: Bounds,
@@ -86,13 +85,11 @@ impl Encoder {
     pub fn column(&mut self, is_nullable: bool, array: &ArrayRef) -> io::Result<Chunk> {
         let rows = u32::try_from(array.len()).map_err(io::Error::other)?;
         let nulls = array.nulls().filter(|n| n.null_count() > 0);
-        let Values { bytes, encoding, dictionary, bounds } = self.values(array, nulls)?;
-        let mut page = Vec::with_capacity(bytes.len() + array.len() / 8 + 16);
+        let mut page = Vec::new();
         if is_nullable {
             levels(array.len(), nulls, &mut page);
         }
-        page.extend_from_slice(&bytes);
-        drop(bytes);
+        let Values { encoding, dictionary, bounds } = self.values(array, nulls, &mut page)?;
         let plain = page.len() + dictionary.as_ref().map_or(0, |d| d.bytes.len());
         let is_packed = plain >= PACKED_FROM;
         let codec = if is_packed { ZSTD } else { UNCOMPRESSED };
@@ -139,46 +136,50 @@ impl Encoder {
         Ok((head + bytes.len()) as u64)
     }
 
-    /// The values that are not null.
-    fn values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> io::Result<Values> {
+    /// Appends the values that are not null.
+    fn values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> io::Result<Values> {
         let missing = nulls.map_or(0, |n| n.null_count() as u64);
-        let bounds = |ends| Bounds { nulls: missing, ends };
-        let of = |bytes, encoding, ends| Values { bytes, encoding, dictionary: None, bounds: bounds(ends) };
+        let of = |encoding, ends| Values { encoding, dictionary: None, bounds: Bounds { nulls: missing, ends } };
         if missing == array.len() as u64 {
-            return Ok(of(Vec::new(), PLAIN, None));
+            return Ok(of(PLAIN, None));
         }
         self.ints.clear();
-        match array.data_type() {
+        let ends = match array.data_type() {
             DataType::Int64 => {
-                let a = array.as_primitive::<Int64Type>().values();
-                valid(a, nulls, |v| self.ints.push(v));
-                let ends = ends(self.ints.iter().copied()).map(|e| e.map(|v: i64| v.to_le_bytes().to_vec()));
-                Ok(of(delta_packed::<false>(&self.ints), DELTA_BINARY_PACKED, ends.map(<(_, _)>::from)))
+                let all = array.as_primitive::<Int64Type>().values();
+                let some = match nulls {
+                    None => &all[..],
+                    Some(_) => {
+                        valid(all, nulls, |v| self.ints.push(v));
+                        &self.ints[..]
+                    }
+                };
+                delta_packed::<false>(some, out);
+                ends(some.iter().copied()).map(|e| e.map(|v| v.to_le_bytes().to_vec()))
             }
             DataType::UInt64 => {
-                let a = array.as_primitive::<UInt64Type>().values();
-                valid(a, nulls, |v| self.ints.push(v as i64));
-                let ends = ends(self.ints.iter().map(|v| *v as u64)).map(|e| e.map(|v| v.to_le_bytes().to_vec()));
-                Ok(of(delta_packed::<false>(&self.ints), DELTA_BINARY_PACKED, ends.map(<(_, _)>::from)))
+                let all = array.as_primitive::<UInt64Type>().values();
+                valid(all, nulls, |v| self.ints.push(v as i64));
+                delta_packed::<false>(&self.ints, out);
+                ends(self.ints.iter().map(|v| *v as u64)).map(|e| e.map(|v| v.to_le_bytes().to_vec()))
             }
             DataType::UInt32 => {
-                let a = array.as_primitive::<UInt32Type>().values();
-                valid(a, nulls, |v| self.ints.push(i64::from(v)));
-                let ends = ends(self.ints.iter().map(|v| *v as u32)).map(|e| e.map(|v| v.to_le_bytes().to_vec()));
-                Ok(of(delta_packed::<true>(&self.ints), DELTA_BINARY_PACKED, ends.map(<(_, _)>::from)))
+                let all = array.as_primitive::<UInt32Type>().values();
+                valid(all, nulls, |v| self.ints.push(i64::from(v)));
+                delta_packed::<true>(&self.ints, out);
+                ends(self.ints.iter().map(|v| *v as u32)).map(|e| e.map(|v| v.to_le_bytes().to_vec()))
             }
             DataType::Float64 => {
-                let a = array.as_primitive::<Float64Type>().values();
-                let mut bytes = Vec::with_capacity(8 * a.len());
+                let all = array.as_primitive::<Float64Type>().values();
+                out.reserve(8 * (all.len() - missing as usize));
                 let mut found = Some((f64::INFINITY, f64::NEG_INFINITY));
-                valid(a, nulls, |v| {
-                    bytes.extend_from_slice(&v.to_le_bytes());
+                valid(all, nulls, |v| {
+                    out.extend_from_slice(&v.to_le_bytes());
                     found = found.filter(|_| !v.is_nan()).map(|(min, max)| (v.min(min), v.max(max)));
                 });
                 // either zero may stand for both
-                let found = found.map(|(a, b)| (if a == 0.0 { -0.0 } else { a }, b + 0.0));
-                let ends = found.map(|(a, b)| (a.to_le_bytes().to_vec(), b.to_le_bytes().to_vec()));
-                Ok(of(bytes, PLAIN, ends))
+                let found = found.map(|(a, b)| [if a == 0.0 { -0.0 } else { a }, b + 0.0]);
+                return Ok(of(PLAIN, found.map(|e| e.map(|v| v.to_le_bytes().to_vec()).into())));
             }
             DataType::Boolean => {
                 let a = array.as_boolean();
@@ -186,15 +187,22 @@ impl Encoder {
                 let set = (0..a.len()).filter(|&i| nulls.is_none_or(|n| n.is_valid(i)));
                 self.keys.extend(set.map(|i| u32::from(a.value(i))));
                 let (no, yes) = (self.keys.contains(&0), self.keys.contains(&1));
-                let mut bytes = vec![0u8; self.keys.len().div_ceil(8)];
-                self.keys.iter().enumerate().for_each(|(i, v)| bytes[i / 8] |= (*v as u8) << (i % 8));
-                Ok(of(bytes, PLAIN, Some((vec![u8::from(!no)], vec![u8::from(yes)]))))
+                let bits = |eight: &[u32]| (0..).zip(eight).fold(0, |all, (k, v)| all | (*v as u8) << k);
+                out.extend(self.keys.chunks(8).map(bits));
+                return Ok(of(PLAIN, Some((vec![u8::from(!no)], vec![u8::from(yes)]))));
             }
-            _ => self.texts(array, nulls, missing),
-        }
+            _ => return self.texts(array, nulls, missing, out),
+        };
+        Ok(of(DELTA_BINARY_PACKED, ends.map(Into::into)))
     }
 
-    fn texts(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, missing: u64) -> io::Result<Values> {
+    fn texts(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        missing: u64,
+        out: &mut Vec<u8>,
+    ) -> io::Result<Values> {
         let odd = || io::Error::other(format!("no table has a column of type {}", array.data_type()));
         let texts = array.as_dictionary_opt::<Int32Type>().ok_or_else(odd)?;
         let words = texts.values().as_string_opt::<i32>().ok_or_else(odd)?;
@@ -220,11 +228,10 @@ impl Encoder {
         let bound = |w: Option<&str>| w.filter(|w| w.len() <= BOUND_MAX).map(|w| w.as_bytes().to_vec());
         let dictionary = Dictionary { bytes, len: order.len() as u32 };
         let width = (u32::BITS - (dictionary.len.saturating_sub(1)).leading_zeros()) as u8;
-        let mut bytes = Vec::with_capacity(self.keys.len() * usize::from(width) / 8 + 16);
-        bytes.push(width);
-        hybrid(&self.keys, width, &mut bytes);
+        out.push(width);
+        hybrid(&self.keys, width, out);
         let bounds = Bounds { nulls: missing, ends: bound(min).zip(bound(max)) };
-        Ok(Values { bytes, encoding: RLE_DICTIONARY, dictionary: Some(dictionary), bounds })
+        Ok(Values { encoding: RLE_DICTIONARY, dictionary: Some(dictionary), bounds })
     }
 }
 

@@ -110,9 +110,38 @@ pub enum Groups {
 struct Growing {
     file: RowGroups<File>,
     /// Rows of the next row group. Each batch is all that a rank has for the table, so that no rank is divided.
-    held: Vec<Appended>,
+    held: Held,
     held_bytes: usize,
     written_bytes: usize,
+}
+
+/// Rows that wait.
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    /// As they came: in a run of one rank no others follow.
+    One(Batch),
+    Many(Vec<Appended>),
+}
+
+impl Held {
+    fn push(&mut self, batch: &Batch) {
+        let append = |columns: &mut [Appended], batch: &Batch| {
+            columns.iter_mut().zip(batch.rows.columns()).for_each(|(held, column)| held.append(column));
+        };
+        match self {
+            Self::Nothing => *self = Self::One(batch.clone()),
+            Self::One(first) => {
+                let schema = first.rows.schema();
+                let mut columns: Vec<_> = schema.fields().iter().map(|f| Appended::new(f.data_type())).collect();
+                append(&mut columns, first);
+                append(&mut columns, batch);
+                *self = Self::Many(columns);
+            }
+            Self::Many(columns) => append(columns, batch),
+        }
+    }
 }
 
 impl Growing {
@@ -123,26 +152,25 @@ impl Growing {
             Groups::ByRank => 0,
             Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
         };
-        if self.held.is_empty() {
-            if bytes >= enough {
-                self.written_bytes += bytes;
-                return self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i)));
-            }
-            self.held = self.file.schema.fields().iter().map(|f| Appended::new(f.data_type())).collect();
+        if bytes >= enough && matches!(self.held, Held::Nothing) {
+            self.written_bytes += bytes;
+            return self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i)));
         }
-        self.held.iter_mut().zip(batch.rows.columns()).for_each(|(held, column)| held.append(column));
+        self.held.push(batch);
         self.held_bytes += bytes;
         if self.held_bytes >= enough { self.flush(encoder) } else { Ok(()) }
     }
 
     fn flush(&mut self, encoder: &mut Encoder) -> io::Result<()> {
         self.written_bytes += std::mem::take(&mut self.held_bytes);
-        let mut held = std::mem::take(&mut self.held).into_iter();
-        if held.len() == 0 {
-            return Ok(());
+        match std::mem::take(&mut self.held) {
+            Held::Nothing => Ok(()),
+            Held::One(batch) => self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i))),
+            Held::Many(columns) => {
+                let mut columns = columns.into_iter();
+                self.file.write(encoder, |_| columns.next().expect("a column for each field of the schema").finish())
+            }
         }
-        let next = |_| held.next().expect("a column for each field of the schema").finish();
-        self.file.write(encoder, next)
     }
 
     fn finish(mut self, encoder: &mut Encoder) -> io::Result<()> {
@@ -207,7 +235,7 @@ impl Tables {
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table = Growing { file, held: Vec::new(), held_bytes: 0, written_bytes: 0 };
+                let table = Growing { file, held: Held::Nothing, held_bytes: 0, written_bytes: 0 };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }
@@ -249,4 +277,85 @@ impl Tables {
 /// Another thread has failed while it held a lock.
 pub(super) fn failed() -> io::Error {
     io::Error::other("another thread failed while writing tables")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::schema::Text;
+    use crate::table;
+    use arrow::array::{Array, AsArray};
+    use arrow::compute::{concat_batches, max, min};
+    use arrow::datatypes::Int64Type;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use parquet::file::statistics::Statistics;
+    use proptest::prelude::*;
+
+    table! {
+        /// One row of every kind of column.
+        struct Every, EveryRow = "every" by "rank" {
+            rank: u32, "", "A cell.";
+            at_ns: Option<i64>, "ns", "A cell.";
+            size: Option<u64>, "bytes", "A cell.";
+            share: Option<f64>, "", "A cell.";
+            was_it: Option<bool>, "", "A cell.";
+            host: Option<Text>, "", "A cell.";
+        }
+    }
+
+    type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
+
+    fn batch(rows: &[Row]) -> Batch {
+        let mut table = Every::default();
+        for (rank, at_ns, size, share, was_it, host) in rows {
+            let host = host.as_deref();
+            let (rank, at_ns, size, share, was_it) = (*rank, *at_ns, *size, *share, *was_it);
+            table.push(EveryRow { rank, at_ns, size, share, was_it, host });
+        }
+        table.finish()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_reader_that_is_not_ours_finds_schema_bounds_and_rows(
+            lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 0..4),
+        ) {
+            let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            write_to(&mut file, Every::SPEC, &batches).unwrap();
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            prop_assert_eq!(reader.schema(), &Every::SPEC.schema());
+            let metadata = Arc::clone(reader.metadata());
+            prop_assert_eq!(metadata.num_row_groups(), batches.len());
+            for (group, batch) in metadata.row_groups().iter().zip(&batches) {
+                let times = batch.rows.column(1).as_primitive::<Int64Type>();
+                let Some(Statistics::Int64(found)) = group.column(1).statistics() else { panic!("no bounds") };
+                prop_assert_eq!(found.null_count_opt(), Some(times.null_count() as u64));
+                prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
+            }
+            let read = reader.build().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+            let schema = Every::SPEC.schema();
+            let (read, all) = (concat_batches(&schema, &read).unwrap(), batch(&lists.concat()));
+            prop_assert_eq!(read, all.rows);
+        }
+    }
+
+    #[test]
+    fn rows_of_many_ranks_are_one_group_until_they_weigh_enough_and_a_closed_table_takes_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::create(folder.path(), Groups::ByWeight).unwrap();
+        let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
+        let rank = |rank: u32| batch(&vec![row(rank); 100]);
+        (0..300).for_each(|r| tables.append(&rank(r)).unwrap());
+        tables.end(&[Every::SPEC]).unwrap();
+        tables.declare(Every::SPEC).unwrap();
+        assert!(tables.append(&rank(300)).is_err());
+        tables.finish().unwrap();
+        let file = File::open(folder.path().join("every.parquet")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
+        assert_eq!(groups.iter().sum::<i64>(), 30_000);
+        assert!((2..30).contains(&groups.len()) && groups.iter().all(|n| n % 100 == 0), "{groups:?}");
+    }
 }
