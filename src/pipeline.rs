@@ -13,7 +13,7 @@ mod order;
 use crate::analysis::across::{Clock, Job, Part};
 use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
 use crate::analysis::inventory;
-use crate::analysis::kept::Kept;
+use crate::analysis::kept::{Keeper, Kept, KeptPart};
 use crate::error::{ReadError, SetError};
 use crate::model::health::{Counter, Health};
 use crate::model::meta::{RankSource, TimeEra};
@@ -184,7 +184,7 @@ pub struct Done {
     pub partials: Vec<Kept>,
     pub inventory: Kept,
     /// For the analyses that compare ranks, where the run has one.
-    pub part: Option<Part>,
+    pub part: Option<KeptPart>,
     pub health: Health,
     pub era: TimeEra,
     /// Base time that was added, ns.
@@ -382,8 +382,9 @@ fn attempt(
         None => vec![0; tasks.len()],
     };
     let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
+    let keeper = Keeper::new(tasks.len(), request.analyses.len());
     let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
-        let how = How { extent, ranks: tasks.len(), spread, count: &count, room };
+        let how = How { extent, ranks: tasks.len(), spread, count: &count, room, keeper: &keeper };
         one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
     });
     progress.finish();
@@ -466,6 +467,7 @@ struct How<'a> {
     spread: Spread,
     count: &'a ByteCount,
     room: &'a dyn Room,
+    keeper: &'a Keeper,
 }
 
 fn one(
@@ -493,17 +495,18 @@ fn one(
     sink.trace(&trace).map_err(Failure::Write)?;
     let take = |mapped: Mapped| {
         give(mapped.rows);
-        Kept::new(mapped.partial, how.ranks)
+        mapped.partial
     };
-    let inventory = || take(inventory::map(&trace, &options.model));
-    let map = |a: &&'static dyn Analysis| take(a.map(&trace, options));
+    let inventory = || how.keeper.inventory(take(inventory::map(&trace, &options.model)));
+    let map = |(i, a): (usize, &&'static dyn Analysis)| how.keeper.analysis(i, take(a.map(&trace, options)));
+    let all = request.analyses;
     let (inventory, partials) = match how.spread {
-        Spread::Inline => (inventory(), request.analyses.iter().map(map).collect()),
+        Spread::Inline => (inventory(), all.iter().enumerate().map(map).collect()),
         // each of its own, as they come
-        Spread::AllCores => rayon::join(inventory, || request.analyses.par_iter().with_max_len(1).map(map).collect()),
+        Spread::AllCores => rayon::join(inventory, || all.par_iter().enumerate().with_max_len(1).map(map).collect()),
     };
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
-    let part = joins.then(|| Part::new(&trace, options, has_peers));
+    let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));
     Ok(Done {
         rank: trace.rank,
         source,
@@ -549,7 +552,8 @@ pub fn reduce(
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
-    let mut per_analysis: Vec<Vec<Kept>> = vec![Vec::new(); analyses.len()];
+    let mut per_analysis: Vec<Vec<Kept>> = Vec::new();
+    per_analysis.resize_with(analyses.len(), Vec::new);
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
     for d in done {
@@ -557,32 +561,49 @@ pub fn reduce(
             list.push(partial);
         }
         inventory.push(d.inventory);
-        // a part of a job is mapped with peers in mind; a job of one rank has none
-        parts.extend(if tasks.len() > 1 { d.part } else { d.part.map(Part::without_peers) });
+        parts.extend(d.part);
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
-    let job = Job::join(parts, options.across.clock);
-    let few = inventory.len() < FEW;
-    let answer = |(analysis, kept): (&&'static dyn Analysis, Vec<Kept>)| {
+    let has_peers = tasks.len() > 1;
+    // a part of a job is mapped with peers in mind; a job of one rank has none
+    let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
+    let join = || Job::join(parts.into_iter().map(open), options.across.clock);
+    type Left = (&'static dyn Analysis, Vec<Kept>);
+    let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
-        let partials: Vec<Partial> = kept.iter().map(Kept::open).collect();
-        drop(kept);
-        let mut output = analysis.reduce(&partials, &job, options);
+        let partials = Kept::open_all(kept);
+        let mut output = analysis.reduce(&partials, job, options);
         drop(partials);
-        let reduced = sink.reduced(*analysis, &mut output);
+        let reduced = sink.reduced(analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
-        Ok((*analysis, output))
+        Ok((analysis, output))
     };
-    let answers = analyses.iter().zip(per_analysis);
-    let outputs = if few {
-        answers.collect::<Vec<_>>().into_par_iter().with_max_len(1).map(answer).collect::<Result<Vec<_>, RunError>>()?
+    let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
+    let (job, outputs) = if inventory.len() < FEW {
+        let job = join();
+        let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
+        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
+        (job, outputs)
     } else {
-        answers.map(answer).collect::<Result<Vec<_>, RunError>>()?
+        // partials of those that do not read the job are opened, and gone, before its parts are
+        let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
+        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let nobody = Job::join(std::iter::empty(), options.across.clock);
+        let mut outputs = Vec::new();
+        for (i, left) in alone {
+            outputs.push((i, answer(&nobody, left)?));
+        }
+        let job = join();
+        for (i, left) in joining {
+            outputs.push((i, answer(&job, left)?));
+        }
+        outputs.sort_by_key(|(i, _)| *i);
+        (job, outputs.into_iter().map(|(_, output)| output).collect())
     };
     let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     drop(job);
-    let mut inventory: Vec<Partial> = inventory.iter().map(Kept::open).collect();
+    let mut inventory = Kept::open_all(inventory);
     inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
         if i.rank == *rank {
             inventory::set_clock(i, clock);

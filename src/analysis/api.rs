@@ -230,7 +230,7 @@ pub trait Analysis: Sync {
     fn joins_peers(&self) -> bool {
         false
     }
-    /// All ranks, in order of rank. `job` has no ranks unless an analysis of the run joins them.
+    /// All ranks, in order of rank. `job` may have no ranks unless this analysis joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
 
     /// Tables it writes by another method than its first.

@@ -6,7 +6,7 @@ use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
 use crate::error::SetError;
 use crate::model::rank_trace::{ModelOptions, StepFilter};
-use crate::model::rules::{BUILTIN, Rules};
+use crate::model::rules::Rules;
 use crate::model::step::StepWindow;
 use crate::read::discover::discover;
 use crate::read::kineto::event::LoadOptions;
@@ -199,7 +199,7 @@ impl TraceArgs {
 impl CommonArgs {
     /// Options of the analyses, those of one set at their defaults.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
-        let builtin = Rules::parse(BUILTIN).map_err(anyhow::Error::msg)?;
+        let builtin = Rules::builtin().map_err(anyhow::Error::msg)?;
         let rules = match (&self.rules, self.rules_text()?) {
             (Some(path), Some(text)) => {
                 let bad = |reason: String| SetError::Rules { path: path.clone(), reason };

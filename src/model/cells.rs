@@ -3,7 +3,7 @@
 //! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
 //! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray};
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::Int32Type;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 /// Which rows have a value.
 #[derive(Debug, Default)]
 pub struct Valid {
+    /// A bit for each row, from the first null on.
     bits: Vec<u8>,
     len: usize,
     nulls: usize,
@@ -21,6 +22,13 @@ pub struct Valid {
 impl Valid {
     #[inline]
     fn push(&mut self, is_valid: bool) {
+        if self.nulls == 0 {
+            if is_valid {
+                self.len += 1;
+                return;
+            }
+            self.start();
+        }
         if self.len.is_multiple_of(8) {
             self.bits.push(0);
         }
@@ -29,6 +37,23 @@ impl Valid {
         }
         self.len += 1;
         self.nulls += usize::from(!is_valid);
+    }
+
+    /// Bits for the rows before the first null.
+    #[cold]
+    fn start(&mut self) {
+        self.bits = vec![u8::MAX; self.len / 8];
+        if !self.len.is_multiple_of(8) {
+            self.bits.push((1 << (self.len % 8)) - 1);
+        }
+    }
+
+    fn extend(&mut self, rows: usize, nulls: Option<&NullBuffer>) {
+        match nulls {
+            None if self.nulls == 0 => self.len += rows,
+            None => (0..rows).for_each(|_| self.push(true)),
+            Some(nulls) => nulls.iter().for_each(|v| self.push(v)),
+        }
     }
 
     /// `None`: every row has one.
@@ -50,6 +75,17 @@ impl<T: Default> Nullable<T> {
     pub fn push(&mut self, value: Option<T>) {
         self.valid.push(value.is_some());
         self.values.push(value.unwrap_or_default());
+    }
+
+    /// Makes room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.values.reserve_exact(rows);
+    }
+
+    /// Adds values of which some are null, whatever stands for those.
+    pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T>, nulls: Option<&NullBuffer>) {
+        self.valid.extend(values.len(), nulls);
+        self.values.extend(values);
     }
 }
 
@@ -100,6 +136,26 @@ impl Texts {
         key
     }
 
+    /// Adds texts that are given by their positions among `words`; what stands for a null is not looked at.
+    pub fn extend(&mut self, words: &[&str], keys: impl ExactSizeIterator<Item = i32>, nulls: Option<&NullBuffer>) {
+        let mut known: Vec<Option<i32>> = vec![None; words.len()];
+        self.valid.extend(keys.len(), nulls);
+        for (row, key) in keys.enumerate() {
+            let own = match known.get_mut(key as usize) {
+                Some(own) if nulls.is_none_or(|n| n.is_valid(row)) => {
+                    *own.get_or_insert_with(|| self.key(words[key as usize]))
+                }
+                _ => 0,
+            };
+            self.keys.push(own);
+        }
+    }
+
+    /// Makes room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.keys.reserve_exact(rows);
+    }
+
     /// The column, in no more memory than it takes: most tables of a rank have a few rows.
     pub fn finish(mut self) -> ArrayRef {
         self.keys.shrink_to_fit();
@@ -113,21 +169,6 @@ impl Texts {
     }
 }
 
-/// Columns of texts one below the other, with one dictionary. `None`: one of them is no column of texts.
-pub fn joined(columns: &[&ArrayRef]) -> Option<ArrayRef> {
-    let mut all = Texts::default();
-    for column in columns {
-        let column = column.as_dictionary_opt::<Int32Type>()?;
-        let words = column.values().as_string_opt::<i32>()?;
-        let keys: Vec<i32> = (0..words.len()).map(|i| all.key(words.value(i))).collect();
-        for key in column.keys() {
-            all.valid.push(key.is_some());
-            all.keys.push(key.map_or(0, |k| keys[k as usize]));
-        }
-    }
-    Some(all.finish())
-}
-
 fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
     let key = key as usize;
     let start = if key == 0 { 0 } else { ends[key - 1] as usize };
@@ -137,6 +178,8 @@ fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::appended::Appended;
+    use arrow::array::AsArray;
 
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
@@ -153,15 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn joined_columns_hold_the_same_texts_each_once() {
+    fn columns_put_together_hold_the_same_texts_each_once() {
         let column = |rows: &[Option<&str>]| {
             let mut texts = Texts::default();
             rows.iter().for_each(|r| texts.push(*r));
             texts.finish()
         };
         let parts = [&[Some("a"), None, Some("b")][..], &[], &[None, Some("b"), Some("c"), Some("a")]];
-        let columns = parts.map(column);
-        let all = joined(&columns.each_ref()).unwrap();
+        let mut all = Appended::Texts(Texts::default());
+        parts.iter().for_each(|p| all.append(&column(p)));
+        let all = all.finish();
         let all = all.as_dictionary::<Int32Type>();
         let words = all.values().as_string::<i32>();
         assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);

@@ -1,6 +1,7 @@
 //! What a trace *is*: events, texts, spans, categories, links, stacks, steps. No I/O, no printing.
 
 pub mod activity;
+pub mod appended;
 pub mod args;
 pub mod builder;
 pub mod category;

@@ -1,119 +1,159 @@
 //! Batches at rest: small, for the time between a rank's map and the reduce of all ranks.
 //!
 //! An Arrow column costs some hundred bytes before its first value, and a rank leaves some hundred columns with a few rows
-//! each. A job of a thousand ranks would hold little but that. Packed, a batch is its values alone:
+//! each. A job of a thousand ranks would hold little but that. Packed, what a rank leaves is its values alone:
 //!
 //! ```text
-//!   batch    rows, then each column
+//!   rank     number of tables, and of each which it is and its rows; then each table's columns
 //!   column   0, or 1 and a byte per row that says whether it has a value; then
 //!            integers   differences to the row before (the first to 0), zigzag, 7 bits a byte
 //!            floats     8 bytes each, as they are
 //!            texts      number of distinct texts, each with its length; then each row's index, as integers
 //! ```
 //!
-//! All of it is compressed once more by zstd. What is opened is what was packed, value by value; it lives in memory only,
-//! so there is no version and no check.
+//! Ranks of one job leave much the same, so several are compressed together, by zstd. Opened, all ranks' rows of a table
+//! are one batch, of which each rank has a slice. What is opened is what was packed, value by value; it lives in memory
+//! only, so there is no version and no check.
 
+use super::appended::Appended;
 use super::schema::{Batch, TableSpec, assemble};
-use super::strings::Interner;
 use super::varint::{self, unfolded, zigzag};
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
-    UInt32Array, UInt64Array,
-};
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tables of one rank, packed.
-#[derive(Debug, Clone, Default)]
-pub struct Packed {
-    specs: Box<[&'static TableSpec]>,
-    bytes: Bytes,
+/// Bytes of ranks that are compressed together.
+const BLOCK: usize = 64 << 10;
+
+/// Strength of the compression.
+const LEVEL: i32 = 3;
+
+/// Tables of many ranks, packed.
+#[derive(Debug, Default)]
+pub struct Store(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Tables that occur.
+    specs: Vec<&'static TableSpec>,
+    blocks: Vec<Block>,
+    /// All blocks, one behind the other: pieces of their own would lie scattered among what comes and goes.
+    packed: Vec<u8>,
+    /// Ranks of the next block.
+    open: Vec<u8>,
+    /// The block that was opened last: ranks are asked for in their order.
+    last: Option<(usize, Vec<u8>)>,
 }
 
-impl Packed {
-    pub fn new(batches: &[Batch]) -> Self {
-        let mut raw = Vec::new();
-        for b in batches {
-            varint::write(&mut raw, b.len() as u64);
-            b.rows.columns().iter().for_each(|c| write_column(&mut raw, c));
-        }
-        Self { specs: batches.iter().map(|b| b.spec).collect(), bytes: Bytes::new(raw) }
+#[derive(Debug)]
+struct Block {
+    /// Where in the packed bytes.
+    range: Range<usize>,
+    /// Length before compression, bytes.
+    unpacked: usize,
+}
+
+/// Where a rank's tables are.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    block: usize,
+    at: usize,
+    len: usize,
+}
+
+impl Place {
+    /// Length before compression, bytes.
+    pub fn bytes(&self) -> usize {
+        self.len
+    }
+}
+
+impl Store {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // a thread that panicked has ended the run anyway
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The batches as they were.
-    pub fn open(&self) -> Vec<Batch> {
-        let raw = self.bytes.open();
-        let mut from = Reader { raw: &raw };
-        let batch = |spec: &&'static TableSpec| {
-            let rows = from.number() as usize;
-            let schema = spec.schema();
-            assemble(spec, schema.fields().iter().map(|f| from.column(f.data_type(), rows)).collect())
+    /// Adds a rank's tables.
+    pub fn put(&self, tables: &[Batch]) -> Place {
+        let mut inner = self.lock();
+        let which: Vec<usize> = tables.iter().map(|b| inner.which(b.spec)).collect();
+        let (block, at) = (inner.blocks.len(), inner.open.len());
+        let out = &mut inner.open;
+        varint::write(out, tables.len() as u64);
+        for (b, which) in tables.iter().zip(which) {
+            varint::write(out, which as u64);
+            varint::write(out, b.len() as u64);
+        }
+        tables.iter().flat_map(|b| b.rows.columns()).for_each(|c| write_column(out, c));
+        let len = out.len() - at;
+        if out.len() >= BLOCK {
+            inner.close();
+        }
+        Place { block, at, len }
+    }
+
+    /// The tables of ranks as they were, in the order of `places`.
+    pub fn open(&self, places: &[Place]) -> Vec<Vec<Batch>> {
+        let mut inner = self.lock();
+        let heads: Vec<Vec<(usize, usize)>> = places.iter().map(|p| inner.at(*p).head()).collect();
+        let mut rows = vec![0; inner.specs.len()];
+        heads.iter().flatten().for_each(|(which, n)| rows[*which] += n);
+        let new = |(spec, rows): (&&'static TableSpec, &usize)| -> Vec<Appended> {
+            spec.schema().fields().iter().map(|f| Appended::with_capacity(f.data_type(), *rows)).collect()
         };
-        self.specs.iter().map(batch).collect()
-    }
-
-    /// Memory that it takes, bytes.
-    pub fn size(&self) -> usize {
-        self.bytes.packed.len() + size_of_val(&*self.specs)
+        let mut columns: Vec<Vec<Appended>> = inner.specs.iter().zip(&rows).map(new).collect();
+        for (place, head) in places.iter().zip(&heads) {
+            let mut from = inner.at(*place);
+            from.head();
+            head.iter().for_each(|(which, n)| columns[*which].iter_mut().for_each(|c| from.column(*n, c)));
+        }
+        let finish = |(&spec, columns): (&&'static TableSpec, Vec<Appended>)| {
+            assemble(spec, columns.into_iter().map(Appended::finish).collect())
+        };
+        let whole: Vec<Batch> = inner.specs.iter().zip(columns).map(finish).collect();
+        let mut taken = vec![0; whole.len()];
+        let mut slice = |(which, n): (usize, usize)| {
+            let at = taken[which];
+            taken[which] += n;
+            Batch { spec: whole[which].spec, rows: whole[which].rows.slice(at, n) }
+        };
+        heads.into_iter().map(|head| head.into_iter().map(&mut slice).collect()).collect()
     }
 }
 
-/// Texts of an interner, packed.
-#[derive(Debug, Clone, Default)]
-pub struct PackedTexts(Bytes);
-
-impl PackedTexts {
-    pub fn new(texts: &Interner) -> Self {
-        let mut raw = Vec::new();
-        for (_, text) in texts.iter() {
-            varint::write(&mut raw, text.len() as u64);
-            raw.extend(text.as_bytes());
-        }
-        Self(Bytes::new(raw))
+impl Inner {
+    fn which(&mut self, spec: &'static TableSpec) -> usize {
+        let known = self.specs.iter().position(|s| std::ptr::eq(*s, spec) || *s == spec);
+        known.unwrap_or_else(|| {
+            self.specs.push(spec);
+            self.specs.len() - 1
+        })
     }
 
-    /// The texts, by id.
-    pub fn open(&self) -> Vec<String> {
-        let raw = self.0.open();
-        let mut from = Reader { raw: &raw };
-        let mut texts = Vec::new();
-        while !from.raw.is_empty() {
-            let length = from.number() as usize;
-            texts.push(String::from_utf8_lossy(from.take(length)).into_owned());
-        }
-        texts
-    }
-}
-
-/// Bytes, compressed where that gains something.
-#[derive(Debug, Clone, Default)]
-struct Bytes {
-    packed: Box<[u8]>,
-    /// Bytes before compression; 0: they are not compressed.
-    unpacked: u32,
-}
-
-/// Below this many bytes compression gains nothing.
-const SMALL: usize = 128;
-
-impl Bytes {
-    fn new(raw: Vec<u8>) -> Self {
-        if let (true, Ok(unpacked)) = (raw.len() > SMALL, u32::try_from(raw.len()))
-            && let Ok(packed) = zstd::bulk::compress(&raw, 1)
-        {
-            return Self { packed: packed.into_boxed_slice(), unpacked };
-        }
-        Self { packed: raw.into_boxed_slice(), unpacked: 0 }
+    fn close(&mut self) {
+        let packed = zstd::bulk::compress(&self.open, LEVEL).expect("bytes in memory can be compressed");
+        let at = self.packed.len();
+        self.packed.extend_from_slice(&packed);
+        self.blocks.push(Block { range: at..self.packed.len(), unpacked: self.open.len() });
+        self.open.clear();
     }
 
-    fn open(&self) -> Vec<u8> {
-        match self.unpacked {
-            0 => self.packed.to_vec(),
-            // written above by this process: no input can make it fail
-            n => zstd::bulk::decompress(&self.packed, n as usize).expect("what was compressed can be decompressed"),
-        }
+    fn at(&mut self, place: Place) -> Reader<'_> {
+        let raw = match self.blocks.get(place.block) {
+            None => &self.open,
+            Some(block) => {
+                if self.last.as_ref().is_none_or(|(b, _)| *b != place.block) {
+                    // written above by this process: no input can make it fail
+                    let raw = zstd::bulk::decompress(&self.packed[block.range.clone()], block.unpacked);
+                    self.last = Some((place.block, raw.expect("what was compressed can be decompressed")));
+                }
+                self.last.as_ref().map_or(&self.open, |(_, raw)| raw)
+            }
+        };
+        Reader { raw: &raw[place.at..place.at + place.len] }
     }
 }
 
@@ -163,8 +203,14 @@ struct Reader<'a> {
     raw: &'a [u8],
 }
 
-impl Reader<'_> {
-    fn take(&mut self, n: usize) -> &[u8] {
+impl<'a> Reader<'a> {
+    /// Which tables, and the rows of each.
+    fn head(&mut self) -> Vec<(usize, usize)> {
+        let tables = self.number();
+        (0..tables).map(|_| (self.number() as usize, self.number() as usize)).collect()
+    }
+
+    fn take(&mut self, n: usize) -> &'a [u8] {
         let (head, rest) = self.raw.split_at(n);
         self.raw = rest;
         head
@@ -177,42 +223,38 @@ impl Reader<'_> {
         n
     }
 
-    fn integers<T>(&mut self, rows: usize, to: impl Fn(i64) -> T) -> Vec<T> {
+    fn integers<T>(&mut self, rows: usize, to: impl Fn(i64) -> T) -> impl ExactSizeIterator<Item = T> {
         let mut before = 0_i64;
-        let next = |_| {
+        (0..rows).map(move |_| {
             before = before.wrapping_add(unfolded(self.number()));
             to(before)
-        };
-        (0..rows).map(next).collect()
+        })
     }
 
-    fn column(&mut self, kind: &DataType, rows: usize) -> ArrayRef {
+    /// Adds the next column, of so many rows.
+    fn column(&mut self, rows: usize, to: &mut Appended) {
         let nulls = match self.take(1)[0] {
             0 => None,
             _ => Some(NullBuffer::from_iter(self.take(rows).iter().map(|b| *b == 1))),
         };
-        match kind {
-            DataType::Int64 => Arc::new(Int64Array::new(self.integers(rows, |v| v).into(), nulls)),
-            DataType::UInt32 => Arc::new(UInt32Array::new(self.integers(rows, |v| v as u32).into(), nulls)),
-            DataType::UInt64 => Arc::new(UInt64Array::new(self.integers(rows, i64::cast_unsigned).into(), nulls)),
-            DataType::Float64 => {
+        let nulls = nulls.as_ref();
+        match to {
+            Appended::I64(to) => to.extend(self.integers(rows, |v| v), nulls),
+            Appended::U32(to) => to.extend(self.integers(rows, |v| v as u32), nulls),
+            Appended::U64(to) => to.extend(self.integers(rows, i64::cast_unsigned), nulls),
+            Appended::F64(to) => {
                 let (eight, _) = self.take(rows * 8).as_chunks::<8>();
-                let values: Vec<f64> = eight.iter().map(|b| f64::from_bits(u64::from_le_bytes(*b))).collect();
-                Arc::new(Float64Array::new(values.into(), nulls))
+                to.extend(eight.iter().map(|b| f64::from_bits(u64::from_le_bytes(*b))), nulls);
             }
-            DataType::Boolean => Arc::new(BooleanArray::new(self.take(rows).iter().map(|b| *b == 1).collect(), nulls)),
-            _ => {
-                let distinct = self.number() as usize;
-                let (mut text, mut ends) = (Vec::new(), vec![0_i32]);
+            Appended::Flags(to) => to.extend(self.take(rows).iter().map(|b| *b == 1), nulls),
+            Appended::Texts(to) => {
+                let distinct = self.number();
+                let mut words: Vec<&str> = Vec::with_capacity(distinct as usize);
                 for _ in 0..distinct {
                     let length = self.number() as usize;
-                    text.extend_from_slice(self.take(length));
-                    ends.push(text.len() as i32);
+                    words.push(std::str::from_utf8(self.take(length)).unwrap_or_default());
                 }
-                let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-                let values = StringArray::new(ends, text.into(), None);
-                let keys = Int32Array::new(self.integers(rows, |v| v as i32).into(), nulls);
-                Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+                to.extend(&words, self.integers(rows, |v| v as i32), nulls);
             }
         }
     }
@@ -264,34 +306,49 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_opened_is_what_was_packed(rows in proptest::collection::vec(any::<Row>(), 0..40)) {
-            let batches = [batch(&rows), batch(&[]), batch(&rows[rows.len() / 2..])];
-            let opened = Packed::new(&batches).open();
-            prop_assert_eq!(opened.len(), 3);
-            for (a, b) in batches.iter().zip(&opened) {
-                prop_assert_eq!(a.spec.name, b.spec.name);
-                prop_assert_eq!(&a.rows, &b.rows);
+        fn what_is_opened_is_what_was_packed(ranks in proptest::collection::vec(proptest::collection::vec(any::<Row>(), 0..40), 1..5)) {
+            let store = Store::default();
+            let tables: Vec<[Batch; 3]> =
+                ranks.iter().map(|r| [batch(r), batch(&[]), batch(&r[r.len() / 2..])]).collect();
+            let places: Vec<Place> = tables.iter().map(|t| store.put(t)).collect();
+            // whatever is asked for, in whatever order
+            for places in [places.clone(), places.iter().rev().copied().collect()] {
+                let opened = store.open(&places);
+                prop_assert_eq!(opened.len(), tables.len());
+                let is_first = places[0].at == 0 && places[0].block == 0;
+                let expected: Vec<&[Batch; 3]> =
+                    if is_first || tables.len() == 1 { tables.iter().collect() } else { tables.iter().rev().collect() };
+                for (a, b) in expected.into_iter().zip(&opened) {
+                    prop_assert_eq!(b.len(), 3);
+                    for (a, b) in a.iter().zip(b) {
+                        prop_assert_eq!(a.spec.name, b.spec.name);
+                        prop_assert_eq!(&a.rows, &b.rows);
+                    }
+                }
             }
         }
     }
 
+    fn few(rank: u32) -> Batch {
+        let row = |i: i64| ((rank, i, None, None, 0.5), (None, true, None, format!("gemm_{}", i % 3), None));
+        batch(&(0..4).map(row).collect::<Vec<Row>>())
+    }
+
     #[test]
-    fn texts_are_opened_by_their_ids() {
-        let mut texts = Interner::default();
-        let names: Vec<String> = (0..200).map(|i| format!("gemm_{}", i * i)).collect();
-        for name in &names {
-            texts.intern(name);
-        }
-        let opened = PackedTexts::new(&texts).open();
-        assert_eq!((opened.len(), opened[0].as_str(), &opened[1..]), (201, "", &names[..]));
-        assert_eq!(PackedTexts::default().open(), Vec::<String>::new());
+    fn ranks_of_several_blocks_are_opened_in_any_order() {
+        let store = Store::default();
+        let places: Vec<Place> = (0..3000).map(|rank| store.put(&[few(rank)])).collect();
+        assert!(store.lock().blocks.len() > 1);
+        let some = [2999, 0, 1500, 1].map(|i: usize| places[i]);
+        let ranks: Vec<_> = store.open(&some).iter().map(|t| t[0].int("rank", 3)).collect();
+        assert_eq!(ranks, [2999, 0, 1500, 1].map(Some));
     }
 
     #[test]
     fn a_few_rows_are_packed_in_far_less_than_arrow_takes() {
-        let rows: Vec<Row> =
-            (0..4).map(|i| ((7, i, None, None, 0.5), (None, true, None, "gemm".into(), None))).collect();
-        let one = batch(&rows);
-        assert!(Packed::new(std::slice::from_ref(&one)).size() * 10 < one.rows.get_array_memory_size());
+        let store = Store::default();
+        (0..3000).for_each(|rank| drop(store.put(&[few(rank)])));
+        let packed = store.lock().packed.len();
+        assert!(packed * 100 < few(0).rows.get_array_memory_size() * 3000);
     }
 }

@@ -6,6 +6,7 @@ use super::timeline::Work;
 use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
+use std::sync::OnceLock;
 
 /// The rules shipped with hta.
 pub const BUILTIN: &str = include_str!("../../data/kernel_rules.toml");
@@ -27,9 +28,39 @@ struct RawRule {
     class: String,
     category: Option<Vec<String>>,
     name: Option<String>,
+    any: Option<Vec<String>>,
     not_name: Option<String>,
     arg: Option<String>,
     op: Option<String>,
+}
+
+/// A regular expression that is made when it is first needed: making one takes longer than all names of a trace.
+#[derive(Debug)]
+struct Pattern {
+    text: String,
+    /// Lower case; whatever the pattern matches has one of them. None: it has to be asked.
+    any: Vec<String>,
+    regex: OnceLock<Regex>,
+}
+
+impl Pattern {
+    fn new(text: String, any: Vec<String>) -> Self {
+        Self { text, any, regex: OnceLock::new() }
+    }
+
+    fn regex(&self) -> Result<&Regex, regex::Error> {
+        if let Some(made) = self.regex.get() {
+            return Ok(made);
+        }
+        let made = RegexBuilder::new(&self.text).case_insensitive(true).build()?;
+        Ok(self.regex.get_or_init(|| made))
+    }
+
+    /// Whether it is in a text, which is also given in lower case.
+    fn is_in(&self, text: &str, lower: &str) -> bool {
+        (self.any.is_empty() || self.any.iter().any(|word| lower.contains(word)))
+            && self.regex().is_ok_and(|r| r.is_match(text))
+    }
 }
 
 /// One rule; it matches when everything that it names matches.
@@ -38,10 +69,10 @@ struct Rule {
     reason: String,
     work: Work,
     category: Option<Vec<Class>>,
-    name: Option<Regex>,
-    not_name: Option<Regex>,
+    name: Option<Pattern>,
+    not_name: Option<Pattern>,
     needs_collective_arg: bool,
-    op: Option<Regex>,
+    op: Option<Pattern>,
 }
 
 /// An ordered table of rules.
@@ -56,8 +87,26 @@ impl Rules {
     /// # Errors
     /// What is wrong with the text, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let rules = Self::read(text)?;
+        for rule in &rules.rules {
+            let patterns = [&rule.name, &rule.not_name, &rule.op];
+            let made = patterns.into_iter().flatten().try_for_each(|p| p.regex().map(|_| ()));
+            made.map_err(|e| format!("rule `{}`: {e}", rule.reason))?;
+        }
+        Ok(rules)
+    }
+
+    /// The rules shipped with hta. A test makes their patterns; here each is made when it is needed.
+    ///
+    /// # Errors
+    /// None, as that test shows.
+    pub fn builtin() -> Result<Self, String> {
+        Self::read(BUILTIN)
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| e.to_string().replace('\n', " "))?;
-        Ok(Self { rules: file.rule.into_iter().map(compile).collect::<Result<_, _>>()? })
+        Ok(Self { rules: file.rule.into_iter().map(rule).collect::<Result<_, _>>()? })
     }
 
     /// These rules with `other`'s behind them, which decide where these do not.
@@ -82,12 +131,10 @@ impl Rules {
     }
 }
 
-fn compile(raw: RawRule) -> Result<Rule, String> {
-    let RawRule { reason, class, category, name, not_name, arg, op } = raw;
-    let regex = |text: Option<String>| -> Result<Option<Regex>, String> {
-        text.map(|t| RegexBuilder::new(&t).case_insensitive(true).build().map_err(|e| format!("rule `{reason}`: {e}")))
-            .transpose()
-    };
+fn rule(raw: RawRule) -> Result<Rule, String> {
+    let RawRule { reason, class, category, name, any, not_name, arg, op } = raw;
+    let any: Vec<String> = any.unwrap_or_default().iter().map(|w| w.to_ascii_lowercase()).collect();
+    let pattern = |text: Option<String>| text.map(|t| Pattern::new(t, Vec::new()));
     let work = Work::ALL.into_iter().find(|w| w.name() == class);
     let categories = category.map(|list| {
         list.iter()
@@ -106,10 +153,10 @@ fn compile(raw: RawRule) -> Result<Rule, String> {
         work: work
             .ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
         category: categories.transpose()?,
-        name: regex(name)?,
-        not_name: regex(not_name)?,
+        name: name.map(|t| Pattern::new(t, any)),
+        not_name: pattern(not_name),
         needs_collective_arg: arg.is_some(),
-        op: regex(op)?,
+        op: pattern(op),
         reason,
     })
 }
@@ -128,16 +175,17 @@ impl Matcher<'_> {
         let (rules, strings) = (self.rules, self.strings);
         let by_name = self.names.entry(name).or_insert_with(|| {
             let text = strings.get(name);
+            let lower = text.to_ascii_lowercase();
             let fits = |r: &Rule| {
-                r.name.as_ref().is_none_or(|x| x.is_match(text))
-                    && !r.not_name.as_ref().is_some_and(|x| x.is_match(text))
+                r.name.as_ref().is_none_or(|x| x.is_in(text, &lower))
+                    && !r.not_name.as_ref().is_some_and(|x| x.is_in(text, &lower))
             };
             rules.rules.iter().map(fits).collect()
         });
         let by_op = op.map(|op| {
             &*self.ops.entry(op).or_insert_with(|| {
                 let text = strings.get(op);
-                rules.rules.iter().map(|r| r.op.as_ref().is_none_or(|x| x.is_match(text))).collect()
+                rules.rules.iter().map(|r| r.op.as_ref().is_none_or(|x| x.is_in(text, ""))).collect()
             })
         });
         let found = rules.rules.iter().enumerate().position(|(i, r)| {
@@ -184,6 +232,9 @@ pub fn copy_kind(class: Class, name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::strategy::{Strategy, ValueTree};
+    use proptest::string::string_regex;
+    use proptest::test_runner::TestRunner;
 
     fn class(name: &str, cat: Class, arg: bool, op: Option<&str>) -> (Work, String) {
         let rules = Rules::parse(BUILTIN).unwrap();
@@ -210,6 +261,22 @@ mod tests {
         );
         assert_eq!(class("void at::native::copy", k, false, Some("record_param_comms")), is(Work::Compute, "default"));
         assert_eq!(class("sgemm", k, false, Some("aten::mm")), is(Work::Compute, "default"));
+    }
+
+    #[test]
+    fn whatever_a_shipped_pattern_matches_has_one_of_its_words() {
+        let plain =
+            |text: &str| ["(?-u)", "^", "$", "\\b"].iter().fold(text.to_string(), |t, mark| t.replace(mark, ""));
+        let rules = Rules::parse(BUILTIN).unwrap();
+        let mut runner = TestRunner::deterministic();
+        for name in rules.rules.iter().filter_map(|r| r.name.as_ref()) {
+            assert!(!name.any.is_empty(), "{}", name.text);
+            let matches = string_regex(&plain(&name.text)).unwrap();
+            for _ in 0..500 {
+                let text = matches.new_tree(&mut runner).unwrap().current().to_ascii_lowercase();
+                assert!(name.any.iter().any(|word| text.contains(word)), "{}: {text}", name.text);
+            }
+        }
     }
 
     #[test]

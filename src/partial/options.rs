@@ -5,7 +5,7 @@ use crate::analysis::across::ClockMode;
 use crate::analysis::api::{AcrossOptions, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
 use crate::model::rank_trace::{ModelOptions, StepFilter};
-use crate::model::rules::{BUILTIN, Rules};
+use crate::model::rules::Rules;
 use crate::model::step::StepWindow;
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
     let given = |name: &str| recorded.get(name).map(String::as_str);
     let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());
     let flag = |name: &str| given(name) == Some("yes");
-    let builtin = Rules::parse(BUILTIN).map_err(|e| ("--rules".to_string(), e))?;
+    let builtin = Rules::builtin().map_err(|e| ("--rules".to_string(), e))?;
     let rules = match given("--rules") {
         None => builtin,
         Some(text) => Rules::parse(text).map_err(|e| ("--rules".to_string(), e))?.before(builtin),
@@ -149,7 +149,7 @@ mod tests {
     fn plain() -> Options {
         Options {
             model: ModelOptions {
-                rules: Rules::parse(BUILTIN).unwrap(),
+                rules: Rules::builtin().unwrap(),
                 step_pattern: None,
                 step_window: StepWindow::Host,
                 linked_only: false,

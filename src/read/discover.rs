@@ -85,8 +85,6 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
     key
 }
 
-static RANK: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)rank[-_.]?(\d+)").ok());
-static WORKER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(?:worker|gpu|device)[-_]?(\d+)").ok());
 static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
 
 /// A rank's number and where it comes from.
@@ -139,10 +137,11 @@ fn base_name(path: &Path) -> String {
 
 /// Ranks that the names give, by the first rule that fits each name.
 fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
-    let first = |re: &LazyLock<Option<Regex>>, name: &str| -> Option<u32> {
-        re.as_ref()?.captures(name)?.get(1)?.as_str().parse().ok()
+    let own = |n: &String| {
+        number_behind(n, &["rank"], &['-', '_', '.'])
+            .or_else(|| number_behind(n, &["worker", "gpu", "device"], &['-', '_']))
     };
-    let mut ranks: Vec<Option<u32>> = names.iter().map(|n| first(&RANK, n).or_else(|| first(&WORKER, n))).collect();
+    let mut ranks: Vec<Option<u32>> = names.iter().map(own).collect();
     if ranks.iter().any(Option::is_none) {
         let tuples = ranks_from_parallel_tuples(names);
         ranks.iter_mut().zip(tuples).for_each(|(rank, tuple)| *rank = rank.or(tuple));
@@ -151,6 +150,18 @@ fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
         ranks = ranks_from_trailing_number(names);
     }
     ranks
+}
+
+/// The first number that stands behind one of some words, in whatever case, with or without a mark between them.
+fn number_behind(name: &str, words: &[&str], marks: &[char]) -> Option<u32> {
+    let digits = name.char_indices().find_map(|(at, _)| {
+        let head = |word: &&&str| name.get(at..at + word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
+        let behind = &name[at + words.iter().find(head)?.len()..];
+        let rest = behind.strip_prefix(marks).unwrap_or(behind);
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        (end > 0).then(|| &rest[..end])
+    });
+    digits?.parse().ok()
 }
 
 /// `TP-1-DP-0` and the like: ranks in the order of the tuple (PP, DP, EP, TP: tensor parallel
@@ -207,6 +218,8 @@ mod tests {
         assert_eq!(ranks(&["a-DP-0-TP-1.json", "a-DP-1-TP-0.json", "a-DP-0-TP-0.json"]), [Some(1), Some(2), Some(0)]);
         assert_eq!(ranks(&["megatron_kineto_0.json.gz", "megatron_kineto_7.json.gz"]), [Some(0), Some(7)]);
         assert_eq!(ranks(&["host_4242.1623143089861.pt.trace.json"]), [None]);
+        assert_eq!(ranks(&["ranked_RANK-.rank_gpu3_Rank.12x7"]), [Some(12)]);
+        assert_eq!(ranks(&["rank_-1.DEVICE-5", "\u{e9}rank--3.worker_06"]), [Some(5), Some(6)]);
     }
 
     #[test]

@@ -70,15 +70,14 @@ fn run_at(values: &[u32], at: usize) -> usize {
 }
 
 /// Values as differences, each block's packed above its least one. `SHORT`: they are of 32 bits, signed or not.
-pub fn delta_packed<const SHORT: bool>(values: &[i64]) -> Vec<u8> {
+pub fn delta_packed<const SHORT: bool>(values: &[i64], out: &mut Vec<u8>) {
     // differences wrap in the width of the type
     let signed = |v: i64| if SHORT { i64::from(v as i32) } else { v };
     let unsigned = |v: i64| if SHORT { u64::from(v as u32) } else { v as u64 };
-    let mut out = Vec::with_capacity(values.len() * 2 + 16);
-    varint::write(&mut out, BLOCK as u64);
-    varint::write(&mut out, (BLOCK / PART) as u64);
-    varint::write(&mut out, values.len() as u64);
-    varint::write(&mut out, zigzag(signed(values.first().copied().unwrap_or(0))));
+    varint::write(out, BLOCK as u64);
+    varint::write(out, (BLOCK / PART) as u64);
+    varint::write(out, values.len() as u64);
+    varint::write(out, zigzag(signed(values.first().copied().unwrap_or(0))));
     let mut differences = [0i64; BLOCK];
     let mut at = 1;
     while at < values.len() {
@@ -87,7 +86,7 @@ pub fn delta_packed<const SHORT: bool>(values: &[i64]) -> Vec<u8> {
             *d = signed(pair[1].wrapping_sub(pair[0]));
         }
         let least = differences[..n].iter().copied().min().unwrap_or(0);
-        varint::write(&mut out, zigzag(least));
+        varint::write(out, zigzag(least));
         // what pads the last part is the least difference
         differences[n..].fill(least);
         let part = |i: usize| differences[i * PART..(i + 1) * PART].iter().map(|d| unsigned(d.wrapping_sub(least)));
@@ -95,11 +94,10 @@ pub fn delta_packed<const SHORT: bool>(values: &[i64]) -> Vec<u8> {
             std::array::from_fn(|i| u64::BITS - part(i).fold(0, |all, d| all | d).leading_zeros());
         out.extend(widths.map(|w| w as u8));
         for (i, width) in widths.into_iter().enumerate().take(n.div_ceil(PART)) {
-            pack(part(i), width, &mut out);
+            pack(part(i), width, out);
         }
         at += n;
     }
-    out
 }
 
 #[cfg(test)]
@@ -160,7 +158,8 @@ mod tests {
 
         #[test]
         fn differences_read_back(values in prop::collection::vec(prop_oneof![any::<i64>(), -9i64..9], 0..300)) {
-            let bytes = delta_packed::<false>(&values);
+            let mut bytes = Vec::new();
+            delta_packed::<false>(&values, &mut bytes);
             let mut r = Reader(&bytes);
             prop_assert_eq!((r.varint(), r.varint(), r.varint()), (128, 4, values.len() as u64));
             let mut got = vec![r.zigzag()];
@@ -185,7 +184,8 @@ mod tests {
     #[test]
     fn differences_of_32_bits_wrap() {
         let values = [0i64, i64::from(u32::MAX), 0, 1 << 31];
-        let bytes = delta_packed::<true>(&values);
+        let mut bytes = Vec::new();
+        delta_packed::<true>(&values, &mut bytes);
         let mut r = Reader(&bytes);
         assert_eq!((r.varint(), r.varint(), r.varint(), r.zigzag()), (128, 4, 4, 0));
         let least = r.zigzag();

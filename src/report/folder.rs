@@ -4,7 +4,7 @@
 use super::json::{self, Answers};
 use super::parquet::{Groups, Tables, failed};
 use super::unfinished::UnfinishedFolder;
-use crate::analysis::api::{Analysis, Output};
+use crate::analysis::api::{Analysis, Compat, Output};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::{Outcome, RowSink};
@@ -161,7 +161,11 @@ impl RowSink for Folder {
     fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
         let tables = std::mem::take(&mut output.tables);
         self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
-        self.rows(tables)
+        self.rows(tables)?;
+        let compat = [Compat::Hta, Compat::TraceLens].map(|c| analysis.compat_tables(c));
+        let tables = self.tables()?;
+        tables.end(analysis.tables())?;
+        compat.iter().try_for_each(|specs| tables.end(specs))
     }
 
     fn void(&self) -> io::Result<()> {

@@ -1,17 +1,14 @@
 //! Parquet writing: one file per table, a row group for each large rank or for several small ones.
 //!
-//! A file keeps a few hundred bytes in memory for each column of each row group until it is closed. With a row group for
-//! each rank that would be most of what a rank of a large job takes, and most of the file, so ranks with few rows share one.
+//! Until a file is closed its row groups have to be remembered, and rows that wait for theirs. A job of a thousand ranks
+//! would hold little but that, so the one is kept as it will be written, and the others without what Arrow puts around them.
 
 use super::chunk::Encoder;
-use crate::model::cells::joined;
+use super::footer::Footer;
+use crate::model::appended::Appended;
 use crate::model::schema::{Batch, TableSpec};
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::concat;
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,29 +17,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-fn properties() -> WriterProperties {
-    WriterProperties::builder()
-        .set_offset_index_disabled(true)
-        .set_created_by(format!("hta {}", env!("CARGO_PKG_VERSION")))
-        .build()
-}
+/// What a Parquet file begins and ends with.
+const MAGIC: &[u8] = b"PAR1";
+
+/// Encoded columns are written in pieces of about this size, bytes.
+const PIECE: usize = 64 << 10;
 
 /// A Parquet file whose row groups are encoded column by column.
 ///
-/// `ArrowWriter` keeps an encoder and a compressor per column until a row group ends; with a hundred
+/// General writers keep an encoder and a compressor per column until a row group ends; with a hundred
 /// columns that is many times the data. Here each column is made, encoded and dropped before the next.
-pub struct RowGroups<W: io::Write + Send> {
-    file: SerializedFileWriter<W>,
+pub struct RowGroups<W: io::Write> {
+    out: W,
+    schema: SchemaRef,
+    /// Bytes that are written or about to be.
+    at: u64,
+    footer: Footer,
 }
 
-impl<W: io::Write + Send> RowGroups<W> {
+impl<W: io::Write> RowGroups<W> {
     /// # Errors
     /// When the file's head cannot be written.
-    pub fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
-        // made by this one for the Arrow schema in the file's notes
-        let writer = ArrowWriter::try_new(out, schema, Some(properties())).map_err(io::Error::other)?;
-        let (file, _) = writer.into_serialized_writer().map_err(io::Error::other)?;
-        Ok(Self { file })
+    pub fn new(mut out: W, schema: SchemaRef) -> io::Result<Self> {
+        out.write_all(MAGIC)?;
+        Ok(Self { out, schema, at: MAGIC.len() as u64, footer: Footer::default() })
     }
 
     /// Writes one row group; `column` makes the array of each position.
@@ -50,22 +48,32 @@ impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&mut self, encoder: &mut Encoder, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
-        // no column is nested, so each is one leaf
-        let columns = self.file.schema_descr().columns().to_vec();
-        let mut group = self.file.next_row_group().map_err(io::Error::other)?;
-        for (i, leaf) in columns.iter().enumerate() {
-            let (bytes, close) = encoder.column(leaf, &column(i))?;
-            group.append_column(&bytes, close).map_err(io::Error::other)?;
+        let start = self.at;
+        encoder.out.clear();
+        let mut chunks = Vec::with_capacity(self.schema.fields().len());
+        for (i, field) in self.schema.fields().iter().enumerate() {
+            let chunk = encoder.column(field.is_nullable(), &column(i))?;
+            self.at += chunk.packed;
+            chunks.push(chunk);
+            if encoder.out.len() >= PIECE {
+                self.out.write_all(&encoder.out)?;
+                encoder.out.clear();
+            }
         }
-        group.close().map_err(io::Error::other)?;
+        self.out.write_all(&encoder.out)?;
+        self.footer.push(&self.schema, start, &chunks);
         Ok(())
     }
 
     /// # Errors
     /// When the file's end cannot be written.
-    pub fn finish(self) -> io::Result<()> {
-        self.file.close().map_err(io::Error::other)?;
-        Ok(())
+    pub fn finish(mut self) -> io::Result<()> {
+        let mut end = self.footer.finish(&self.schema);
+        let length = u32::try_from(end.len()).map_err(io::Error::other)?;
+        end.extend_from_slice(&length.to_le_bytes());
+        end.extend_from_slice(MAGIC);
+        self.out.write_all(&end)?;
+        self.out.flush()
     }
 }
 
@@ -73,7 +81,7 @@ impl<W: io::Write + Send> RowGroups<W> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
+pub fn write_to<W: io::Write>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
     let mut file = RowGroups::new(out, spec.schema())?;
     let mut encoder = Encoder::new()?;
     for batch in batches.iter().filter(|b| !b.is_empty()) {
@@ -82,14 +90,12 @@ pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]
     file.finish()
 }
 
-/// Weight of the rows from which a row group is written, at first.
+/// Bytes of rows from which a row group is written, at first.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// Groups get larger as the table does, so that their number grows with its logarithm: each is this part of it.
-const GROUP_PART: usize = 128;
-
-/// What a column of a batch weighs besides its values.
-const COLUMN_BYTES: usize = 256;
+/// Groups get larger as the table does: by the root of it, so that what waits for a group and what is noted of all
+/// groups grow alike. This is a group's share of both, bytes.
+const GROUP_NOTES: usize = 8 << 10;
 
 /// What a row group of a table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,49 +109,74 @@ pub enum Groups {
 /// One table that grows rank by rank.
 struct Growing {
     file: RowGroups<File>,
-    /// Batches of the next row group. Each is all that a rank has for the table, so that no rank is divided.
-    held: Vec<Batch>,
+    /// Rows of the next row group. Each batch is all that a rank has for the table, so that no rank is divided.
+    held: Held,
     held_bytes: usize,
     written_bytes: usize,
 }
 
+/// Rows that wait.
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    /// As they came: in a run of one rank no others follow.
+    One(Batch),
+    Many(Vec<Appended>),
+}
+
+impl Held {
+    fn push(&mut self, batch: &Batch) {
+        let append = |columns: &mut [Appended], batch: &Batch| {
+            columns.iter_mut().zip(batch.rows.columns()).for_each(|(held, column)| held.append(column));
+        };
+        match self {
+            Self::Nothing => *self = Self::One(batch.clone()),
+            Self::One(first) => {
+                let schema = first.rows.schema();
+                let mut columns: Vec<_> = schema.fields().iter().map(|f| Appended::new(f.data_type())).collect();
+                append(&mut columns, first);
+                append(&mut columns, batch);
+                *self = Self::Many(columns);
+            }
+            Self::Many(columns) => append(columns, batch),
+        }
+    }
+}
+
 impl Growing {
     fn push(&mut self, batch: &Batch, groups: Groups, encoder: &mut Encoder) -> io::Result<()> {
-        let of_column = |c: &ArrayRef| COLUMN_BYTES + bytes_of_rows(c.data_type(), c.len());
-        self.held_bytes += batch.rows.columns().iter().map(of_column).sum::<usize>();
-        self.held.push(batch.clone());
-        let is_full = self.held_bytes >= GROUP_BYTES.max(self.written_bytes / GROUP_PART);
-        if is_full || groups == Groups::ByRank { self.flush(encoder) } else { Ok(()) }
+        let of_column = |c: &ArrayRef| bytes_of_rows(c.data_type(), c.len());
+        let bytes = batch.rows.columns().iter().map(of_column).sum::<usize>();
+        let enough = match groups {
+            Groups::ByRank => 0,
+            Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
+        };
+        if bytes >= enough && matches!(self.held, Held::Nothing) {
+            self.written_bytes += bytes;
+            return self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i)));
+        }
+        self.held.push(batch);
+        self.held_bytes += bytes;
+        if self.held_bytes >= enough { self.flush(encoder) } else { Ok(()) }
     }
 
     fn flush(&mut self, encoder: &mut Encoder) -> io::Result<()> {
         self.written_bytes += std::mem::take(&mut self.held_bytes);
-        let held = std::mem::take(&mut self.held);
-        if held.is_empty() {
-            return Ok(());
-        }
-        let joined = |i: usize| {
-            let pieces: Vec<&ArrayRef> = held.iter().map(|b| b.rows.column(i)).collect();
-            match pieces.as_slice() {
-                [one] => ArrayRef::clone(one),
-                many => join(many),
+        match std::mem::take(&mut self.held) {
+            Held::Nothing => Ok(()),
+            Held::One(batch) => self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i))),
+            Held::Many(columns) => {
+                let mut columns = columns.into_iter();
+                self.file.write(encoder, |_| columns.next().expect("a column for each field of the schema").finish())
             }
-        };
-        self.file.write(encoder, joined)
+        }
     }
 
     fn finish(mut self, encoder: &mut Encoder) -> io::Result<()> {
         self.flush(encoder)?;
         self.file.finish()
     }
-}
-
-/// A column of several batches of one table.
-fn join(pieces: &[&ArrayRef]) -> ArrayRef {
-    joined(pieces).unwrap_or_else(|| {
-        let pieces: Vec<&dyn Array> = pieces.iter().map(|p| &***p).collect();
-        concat(&pieces).expect("batches of one table are of one type")
-    })
 }
 
 /// What rows weigh in a row group. By type, not by what a buffer happens to hold, so that the same rows make the same
@@ -161,7 +192,8 @@ fn bytes_of_rows(kind: &DataType, rows: usize) -> usize {
 /// A folder of tables that grow rank by rank. Several threads may write different tables at once.
 pub struct Tables {
     folder: PathBuf,
-    open: Mutex<BTreeMap<&'static str, Arc<Mutex<Growing>>>>,
+    /// By name; `None`: it is whole.
+    open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
     groups: Groups,
     /// Those that nobody uses now: there are as many as threads that write at once.
     encoders: Mutex<Vec<Encoder>>,
@@ -184,6 +216,7 @@ impl Tables {
         if batch.is_empty() {
             return Ok(());
         }
+        let table = table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
         self.encode(|encoder| table.lock().map_err(|_| failed())?.push(batch, self.groups, encoder))
     }
 
@@ -195,15 +228,15 @@ impl Tables {
         self.table(spec).map(|_| ())
     }
 
-    fn table(&self, spec: &'static TableSpec) -> io::Result<Arc<Mutex<Growing>>> {
+    fn table(&self, spec: &'static TableSpec) -> io::Result<Option<Arc<Mutex<Growing>>>> {
         let mut open = self.open.lock().map_err(|_| failed())?;
         match open.entry(spec.name) {
-            Entry::Occupied(open) => Ok(Arc::clone(open.get())),
+            Entry::Occupied(open) => Ok(open.get().clone()),
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table = Growing { file, held: Vec::new(), held_bytes: 0, written_bytes: 0 };
-                Ok(Arc::clone(slot.insert(Arc::new(Mutex::new(table)))))
+                let table = Growing { file, held: Held::Nothing, held_bytes: 0, written_bytes: 0 };
+                Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }
     }
@@ -216,20 +249,113 @@ impl Tables {
         written
     }
 
+    /// Closes the files of tables that get no more rows, so that nothing of them stays in memory.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written.
+    pub fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
+        let taken = |spec: &&TableSpec| self.open.lock().ok()?.get_mut(spec.name)?.take();
+        specs.iter().filter_map(taken).try_for_each(|table| self.close(table))
+    }
+
+    fn close(&self, table: Arc<Mutex<Growing>>) -> io::Result<()> {
+        let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
+        self.encode(|encoder| table.finish(encoder))
+    }
+
     /// Closes all files.
     ///
     /// # Errors
     /// When the last bytes cannot be written.
     pub fn finish(&self) -> io::Result<()> {
         let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
-        open.into_values().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|table| {
-            let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
-            self.encode(|encoder| table.finish(encoder))
-        })
+        let open: Vec<_> = open.into_values().flatten().collect();
+        open.into_par_iter().with_max_len(1).try_for_each(|table| self.close(table))
     }
 }
 
 /// Another thread has failed while it held a lock.
 pub(super) fn failed() -> io::Error {
     io::Error::other("another thread failed while writing tables")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::schema::Text;
+    use crate::table;
+    use arrow::array::{Array, AsArray};
+    use arrow::compute::{concat_batches, max, min};
+    use arrow::datatypes::Int64Type;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use parquet::file::statistics::Statistics;
+    use proptest::prelude::*;
+
+    table! {
+        /// One row of every kind of column.
+        struct Every, EveryRow = "every" by "rank" {
+            rank: u32, "", "A cell.";
+            at_ns: Option<i64>, "ns", "A cell.";
+            size: Option<u64>, "bytes", "A cell.";
+            share: Option<f64>, "", "A cell.";
+            was_it: Option<bool>, "", "A cell.";
+            host: Option<Text>, "", "A cell.";
+        }
+    }
+
+    type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
+
+    fn batch(rows: &[Row]) -> Batch {
+        let mut table = Every::default();
+        for (rank, at_ns, size, share, was_it, host) in rows {
+            let host = host.as_deref();
+            let (rank, at_ns, size, share, was_it) = (*rank, *at_ns, *size, *share, *was_it);
+            table.push(EveryRow { rank, at_ns, size, share, was_it, host });
+        }
+        table.finish()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_reader_that_is_not_ours_finds_schema_bounds_and_rows(
+            lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 0..4),
+        ) {
+            let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            write_to(&mut file, Every::SPEC, &batches).unwrap();
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            prop_assert_eq!(reader.schema(), &Every::SPEC.schema());
+            let metadata = Arc::clone(reader.metadata());
+            prop_assert_eq!(metadata.num_row_groups(), batches.len());
+            for (group, batch) in metadata.row_groups().iter().zip(&batches) {
+                let times = batch.rows.column(1).as_primitive::<Int64Type>();
+                let Some(Statistics::Int64(found)) = group.column(1).statistics() else { panic!("no bounds") };
+                prop_assert_eq!(found.null_count_opt(), Some(times.null_count() as u64));
+                prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
+            }
+            let read = reader.build().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+            let schema = Every::SPEC.schema();
+            let (read, all) = (concat_batches(&schema, &read).unwrap(), batch(&lists.concat()));
+            prop_assert_eq!(read, all.rows);
+        }
+    }
+
+    #[test]
+    fn rows_of_many_ranks_are_one_group_until_they_weigh_enough_and_a_closed_table_takes_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::create(folder.path(), Groups::ByWeight).unwrap();
+        let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
+        let rank = |rank: u32| batch(&vec![row(rank); 100]);
+        (0..300).for_each(|r| tables.append(&rank(r)).unwrap());
+        tables.end(&[Every::SPEC]).unwrap();
+        tables.declare(Every::SPEC).unwrap();
+        assert!(tables.append(&rank(300)).is_err());
+        tables.finish().unwrap();
+        let file = File::open(folder.path().join("every.parquet")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
+        assert_eq!(groups.iter().sum::<i64>(), 30_000);
+        assert!((2..30).contains(&groups.len()) && groups.iter().all(|n| n % 100 == 0), "{groups:?}");
+    }
 }

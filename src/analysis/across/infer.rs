@@ -130,18 +130,42 @@ fn agree_all(units: &[Unit]) -> bool {
     !rest.is_empty() && rest.iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
+/// Units that are compared with each other.
+const MOST: usize = 1 << Link::INDEX;
+
+/// How far apart two units are. In one number, since there is one for every two units: the distance, at most some
+/// minutes, as if it were that where it is more; then the two, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Link(u64);
+
+impl Link {
+    /// Bits of a unit's index.
+    const INDEX: u32 = 12;
+    const FARTHEST: u64 = u64::MAX >> (2 * Self::INDEX);
+
+    fn new(distance: Ns, i: usize, j: usize) -> Self {
+        let distance = distance.unsigned_abs().min(Self::FARTHEST);
+        Self(distance << (2 * Self::INDEX) | (i as u64) << Self::INDEX | j as u64)
+    }
+
+    fn parts(&self) -> (Ns, usize, usize) {
+        let index = |n: u64| (n & ((1 << Self::INDEX) - 1)) as usize;
+        ((self.0 >> (2 * Self::INDEX)) as Ns, index(self.0 >> Self::INDEX), index(self.0))
+    }
+}
+
 /// Clusters of exactly `size` units with three times as far from one to another as inside. `None`: no such answer.
 fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
-    if !units.len().is_multiple_of(size) || units.len() > 4096 {
+    if !units.len().is_multiple_of(size) || units.len() > MOST {
         return None;
     }
-    let mut links: Vec<(Ns, usize, usize)> = Vec::new();
+    let mut links: Vec<Link> = Vec::with_capacity(units.len() * (units.len() - 1) / 2);
     for i in 0..units.len() {
         for j in i + 1..units.len() {
             if units[i].id.0 != units[j].id.0
                 && let Some(d) = disagreement(&units[i], &units[j])
             {
-                links.push((d, i, j));
+                links.push(Link::new(d, i, j));
             }
         }
     }
@@ -156,7 +180,7 @@ fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
         i
     }
     let (mut inside, mut outside) = (0, Ns::MAX);
-    for (d, i, j) in links {
+    for (d, i, j) in links.iter().map(Link::parts) {
         let (a, b) = (find(&mut root, i), find(&mut root, j));
         if a == b {
             continue;

@@ -22,10 +22,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// Runs the stages: names, match, align, waits.
-    pub fn join(mut parts: Vec<Part>, mode: ClockMode) -> Self {
-        parts.sort_by_key(|p| p.rank);
-        let names = share_names(&mut parts);
+    /// Runs the stages: names, match, align, waits. The parts come in order of rank.
+    pub fn join(parts: impl ExactSizeIterator<Item = Part>, mode: ClockMode) -> Self {
+        let mut names = Interner::default();
+        // one by one, so that only one part has names of its own
+        let parts: Vec<Part> = parts.map(|part| share_names(part, &mut names)).collect();
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
@@ -79,18 +80,15 @@ impl Job {
     }
 }
 
-/// Puts all parts' names into one interner.
-fn share_names(parts: &mut [Part]) -> Interner {
-    let mut names = Interner::default();
-    for part in parts {
-        let own = std::mem::take(&mut part.names).open();
-        let map: Vec<_> = own.iter().map(|text| names.intern(text)).collect();
-        let to = |id: crate::model::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
-        part.lanes.iter_mut().for_each(|l| l.local.rename(to));
-        part.origins = std::mem::take(&mut part.origins)
-            .into_iter()
-            .map(|(k, o)| (to(k), super::local::Origin { op: to(o.op), frame: to(o.frame) }))
-            .collect();
-    }
-    names
+/// Puts a part's names into the interner of all.
+fn share_names(mut part: Part, names: &mut Interner) -> Part {
+    let own = std::mem::take(&mut part.names);
+    let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
+    let to = |id: crate::model::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
+    part.lanes.iter_mut().for_each(|l| l.local.rename(to));
+    part.origins = std::mem::take(&mut part.origins)
+        .into_iter()
+        .map(|(k, o)| (to(k), super::local::Origin { op: to(o.op), frame: to(o.frame) }))
+        .collect();
+    part
 }

@@ -14,7 +14,7 @@
 //! Near linear: sorted lists per token, a bounded number of candidate offsets on a bounded sample.
 
 use crate::units::Ns;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// One call: a token, equal for calls that may belong together, and its end, ns on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,11 @@ pub struct Item {
 /// Calls of one rank by token, in order of their ends.
 pub struct Sequence {
     items: Vec<Item>,
-    by_token: BTreeMap<u32, Vec<(Ns, u32)>>,
+    /// Ends and positions, by token and end.
+    sorted: Vec<(Ns, u32)>,
+    /// Tokens, and where in `sorted` each ends.
+    tokens: Vec<(u32, u32)>,
+    rhythm: Ns,
 }
 
 /// Calls at which a candidate offset is tried.
@@ -36,16 +40,40 @@ const CANDIDATES: usize = 8192;
 
 impl Sequence {
     pub fn new(items: Vec<Item>) -> Self {
-        let mut by_token: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-        for (i, item) in items.iter().enumerate() {
-            by_token.entry(item.token).or_default().push((item.end, i as u32));
+        let mut order: Vec<u32> = (0..items.len() as u32).collect();
+        let item = |i: &u32| items[*i as usize];
+        order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
+        let mut tokens: Vec<(u32, u32)> = Vec::new();
+        for (end, i) in (1..).zip(&order) {
+            match tokens.last_mut() {
+                Some(t) if t.0 == item(i).token => t.1 = end,
+                _ => tokens.push((item(i).token, end)),
+            }
         }
-        by_token.values_mut().for_each(|l| l.sort_unstable());
-        Self { items, by_token }
+        tokens.shrink_to_fit();
+        let sorted = order.iter().map(|i| (item(i).end, *i)).collect();
+        let rhythm = rhythm(&items);
+        Self { items, sorted, tokens, rhythm }
+    }
+
+    /// Ends and positions of the calls of the token at a position.
+    fn list(&self, position: usize) -> &[(Ns, u32)] {
+        let first = position.checked_sub(1).map_or(0, |p| self.tokens[p].1 as usize);
+        &self.sorted[first..self.tokens[position].1 as usize]
+    }
+
+    /// Ends and positions of the calls of a token, by end.
+    fn of(&self, token: u32) -> Option<&[(Ns, u32)]> {
+        self.tokens.binary_search_by_key(&token, |t| t.0).ok().map(|p| self.list(p))
+    }
+
+    /// All tokens with their calls.
+    fn by_token(&self) -> impl Iterator<Item = (u32, &[(Ns, u32)])> {
+        self.tokens.iter().enumerate().map(|(p, (token, _))| (*token, self.list(p)))
     }
 
     fn nearest(&self, token: u32, end: Ns) -> Option<Ns> {
-        let list = self.by_token.get(&token)?;
+        let list = self.of(token)?;
         let i = list.partition_point(|(e, _)| *e < end);
         let gap = |i: Option<usize>| i.and_then(|i| list.get(i)).map(|(e, _)| e.saturating_sub(end));
         [gap(Some(i)), gap(i.checked_sub(1))].into_iter().flatten().min_by_key(|g| g.unsigned_abs())
@@ -58,23 +86,27 @@ impl Sequence {
 
     /// How far from a call of this token its partner can be: half of the smallest distance between two, ns.
     pub fn limit(&self, token: u32) -> u64 {
-        let gaps = |list: &Vec<(Ns, u32)>| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
-        self.by_token.get(&token).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
+        let gaps = |list: &[(Ns, u32)]| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
+        self.of(token).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
     }
 
     /// Typical distance between neighbouring ends, ns.
     pub fn rhythm(&self) -> Ns {
-        let mut ends: Vec<Ns> = self.items.iter().map(|i| i.end).collect();
-        ends.sort_unstable();
-        let mut gaps: Vec<Ns> = ends.windows(2).map(|w| w[1] - w[0]).collect();
-        gaps.sort_unstable();
-        gaps.get(gaps.len() / 2).copied().unwrap_or(1_000_000).max(1)
+        self.rhythm
     }
+}
+
+fn rhythm(items: &[Item]) -> Ns {
+    let mut ends: Vec<Ns> = items.iter().map(|i| i.end).collect();
+    ends.sort_unstable();
+    let mut gaps: Vec<Ns> = ends.windows(2).map(|w| w[1] - w[0]).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied().unwrap_or(1_000_000).max(1)
 }
 
 /// Offset of `y`'s clock against `x`'s: what to subtract from ends of `y`. `None` without a common token.
 pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
-    let common = y.by_token.iter().filter_map(|(t, ys)| x.by_token.get(t).map(|xs| (xs, ys)));
+    let common = y.by_token().filter_map(|(t, ys)| x.of(t).map(|xs| (xs, ys)));
     // a rare token says most
     let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
     let mut candidates: Vec<Ns> = if xs.len().saturating_mul(ys.len()) <= CANDIDATES {
@@ -87,8 +119,7 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     candidates.sort_unstable_by_key(|c| (c.unsigned_abs(), *c));
     candidates.dedup();
     let step = y.items.len().div_ceil(SAMPLE).max(1);
-    let sample: Vec<Item> =
-        y.items.iter().filter(|i| x.by_token.contains_key(&i.token)).step_by(step).copied().collect();
+    let sample: Vec<Item> = y.items.iter().filter(|i| x.of(i.token).is_some()).step_by(step).copied().collect();
     let cap = x.rhythm() / 2 + 1;
     let ends = || x.items.iter().map(|i| i.end);
     let (first, last) = (ends().min()? - cap, ends().max()? + cap);
@@ -150,8 +181,8 @@ pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32,
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
     let mut out = Vec::new();
     let mut in_doubt: Vec<[&[(Ns, u32)]; 2]> = Vec::new();
-    for (token, ys) in &y.by_token {
-        let Some(xs) = x.by_token.get(token) else { continue };
+    for (token, ys) in y.by_token() {
+        let Some(xs) = x.of(token) else { continue };
         let limit = half_spacing(xs).min(half_spacing(ys));
         let far = |i: usize, j: usize| -> u64 {
             match (xs.get(i), ys.get(j)) {

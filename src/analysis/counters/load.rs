@@ -93,8 +93,8 @@ fn share(part: i128, whole: i128) -> Option<f64> {
 /// The kernels of one device over time.
 #[derive(Debug, Clone, Default)]
 pub struct KernelLoad {
-    /// Disjoint stretches in order, each with its own load.
-    segments: Vec<(Span, Load)>,
+    /// Disjoint stretches in order.
+    segments: Vec<Span>,
     /// Load of all segments before segment `i`; one more entry for the whole.
     before: Vec<Load>,
 }
@@ -153,16 +153,15 @@ impl KernelLoad {
         };
         let spans = kernels.iter().enumerate().map(|(i, k)| (k.span, i as u32));
         let mut running = [0i128; 5];
-        let mut segments: Vec<(Span, Load)> = Vec::new();
+        let mut segments: Vec<Span> = Vec::new();
         let mut before = vec![Load::default()];
         let mut sum = Load::default();
         let mut at = Ns::MIN;
         for (t, i, step) in edges(spans) {
             if t > at && running[0] > 0 {
                 let span = Span::new(at, t);
-                let load = load_of(span.len(), running);
-                segments.push((span, load));
-                sum = sum.plus(load);
+                segments.push(span);
+                sum = sum.plus(load_of(span.len(), running));
                 before.push(sum);
             }
             for (r, a) in running.iter_mut().zip(adds(i)) {
@@ -170,6 +169,8 @@ impl KernelLoad {
             }
             at = t;
         }
+        segments.shrink_to_fit();
+        before.shrink_to_fit();
         Self { segments, before }
     }
 
@@ -183,10 +184,12 @@ impl KernelLoad {
     }
 
     fn until(&self, t: Ns) -> Load {
-        let i = self.segments.partition_point(|s| s.0.end <= t);
+        let i = self.segments.partition_point(|s| s.end <= t);
         let sum = self.before.get(i).copied().unwrap_or_default();
-        match self.segments.get(i) {
-            Some((span, load)) if span.start < t => sum.plus(part_of(*load, t.saturating_sub(span.start), span.len())),
+        match (self.segments.get(i), self.before.get(i + 1)) {
+            (Some(span), Some(with)) if span.start < t => {
+                sum.plus(part_of(with.minus(sum), t.saturating_sub(span.start), span.len()))
+            }
             _ => sum,
         }
     }

@@ -5,7 +5,6 @@ use super::kind::Kind;
 use super::{gpu, host};
 use crate::model::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
-use std::collections::HashMap;
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +67,8 @@ pub struct RankCalls {
     pub edges: Vec<Edge>,
     /// Element types; the first is the empty text.
     pub dtypes: Vec<String>,
-    by_event: HashMap<u32, u32>,
+    /// The calls in order of their events.
+    by_event: Box<[u32]>,
 }
 
 impl RankCalls {
@@ -81,7 +81,9 @@ impl RankCalls {
 
     /// Calls in order of submission, and what they refer to.
     pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
-        let by_event = calls.iter().enumerate().map(|(i, c): (usize, &Call)| (c.event, i as u32)).collect();
+        let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
+        by_event.sort_by_key(|i| calls[*i as usize].event);
+        let by_event = by_event.into_boxed_slice();
         Self { calls, groups, edges, dtypes, by_event }
     }
 
@@ -92,7 +94,10 @@ impl RankCalls {
 
     /// Index of the call that an event is.
     pub fn index_of(&self, row: u32) -> Option<u32> {
-        self.by_event.get(&row).copied()
+        let event = |i: &u32| self.calls.get(*i as usize).map(|c| c.event);
+        // of one event that is several calls, the last
+        let behind = self.by_event.partition_point(|i| event(i) <= Some(row));
+        self.by_event.get(behind.checked_sub(1)?).copied().filter(|i| event(i) == Some(row))
     }
 
     /// The kind of collective that an event is; unknown for what is none.

@@ -3,7 +3,7 @@
 use super::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
 use crate::analysis::across::Part;
 use crate::analysis::api::Partial;
-use crate::analysis::kept::Kept;
+use crate::analysis::kept::Keeper;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::model::cells::Texts;
@@ -90,6 +90,7 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
         return Err(cells.flaw(i, RANK_COLUMN, rank[i], "another rank"));
     }
     let count = rank.len();
+    let keeper = Keeper::new(count, ANALYSES.len());
     let mut ranks = Vec::new();
     for (i, &rank) in rank.iter().enumerate() {
         let (partials, of_part) = tables.partials(rank)?;
@@ -99,9 +100,9 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
             rank,
             source: source[i],
             file: file[i].to_string(),
-            partials: partials.map(|p| Kept::new(p, count)).collect(),
-            inventory: Kept::new(inventory, count),
-            part: if has_part[i] { Some(part(rank, &of_part)?) } else { None },
+            partials: partials.enumerate().map(|(i, p)| keeper.analysis(i, p)).collect(),
+            inventory: keeper.inventory(inventory),
+            part: if has_part[i] { Some(keeper.part(part(rank, &of_part)?)) } else { None },
             health: tables.health(rank, defects[i] as usize)?,
             era: era[i],
             base: base[i],

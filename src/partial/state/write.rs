@@ -1,7 +1,7 @@
 //! A mapped set as tables.
 
 use super::{INVENTORY, PART, SET, spec_of};
-use crate::analysis::across::Part;
+use crate::analysis::kept::KeptPart;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::model::health::Health;
@@ -41,7 +41,7 @@ pub fn shelves(set: &MappedSet) -> io::Result<Vec<Shelf>> {
                 shelves.content(&mut contents, of, d.rank, batch.clone())?;
             }
         }
-        for batch in d.part.iter().flat_map(Part::tables) {
+        for batch in d.part.iter().flat_map(KeptPart::tables) {
             shelves.content(&mut contents, PART, d.rank, batch)?;
         }
         shelves.put(SET, d.rank, partials.finish())?;

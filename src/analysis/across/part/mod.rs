@@ -14,7 +14,6 @@ use crate::analysis::shortest::{self, Worker};
 use crate::analysis::what_if::{Op, timeline};
 use crate::model::collective::{Call, RankCalls};
 use crate::model::meta::TimeEra;
-use crate::model::packed::PackedTexts;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::step::StepRule;
 use crate::model::strings::{Interner, StrId};
@@ -85,7 +84,7 @@ pub struct Part {
     order: Vec<Order>,
     pub origins: BTreeMap<StrId, Origin>,
     /// Names in `lanes` and `origins`.
-    pub names: PackedTexts,
+    pub names: Interner,
     /// Ranges for the TensorBoard plugin's method, when it is asked for.
     pub worker: Option<Worker>,
     /// Rows for HTA's heuristic, when it is asked for, with their names.
@@ -147,7 +146,7 @@ impl Part {
             lanes,
             order,
             origins,
-            names: PackedTexts::new(&names),
+            names,
             hta,
             hta_names,
             worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
@@ -156,6 +155,11 @@ impl Part {
                 ReplayMethod::Replay => Vec::new(),
             },
         }
+    }
+
+    /// Whether [`Part::tables`] have all of it: what some methods ask for is for one process only.
+    pub fn is_all_in_tables(&self) -> bool {
+        self.worker.is_none() && self.timeline.is_empty()
     }
 
     /// The part as [`Part::new`] makes it where there are no peers.
@@ -167,7 +171,7 @@ impl Part {
         self.lanes.iter_mut().for_each(|l| l.local = Local::default());
         self.order = orders(&self.calls, &self.lanes);
         self.origins = BTreeMap::new();
-        self.names = PackedTexts::default();
+        self.names = Interner::default();
         self
     }
 

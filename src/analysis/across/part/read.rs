@@ -6,7 +6,6 @@ use crate::analysis::across::hta_rows::{HtaRow, HtaRows};
 use crate::analysis::across::local::{Entry, Local, Origin, Use};
 use crate::model::checked::{Cells, Flaw};
 use crate::model::collective::{Call, Edge, Kind, LocalGroup, RankCalls};
-use crate::model::packed::PackedTexts;
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::StepRule;
 use crate::model::strings::{Interner, StrId};
@@ -49,7 +48,7 @@ impl Part {
             calls,
             lanes,
             origins: origins(find(tables, Origins::SPEC)?, names.len())?,
-            names: PackedTexts::new(&names),
+            names,
             worker: None,
             hta: fractional.map(|fractional| HtaRows { fractional, rows }),
             hta_names,
@@ -167,6 +166,10 @@ fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, Flaw> {
     for (lane, window) in windows(tables, lanes.len())? {
         lanes[lane as usize].windows.push(window);
     }
+    for lane in &mut lanes {
+        lane.exposed.shrink_to_fit();
+        lane.windows.shrink_to_fit();
+    }
     let of_lanes = local(tables, lanes.len(), names)?;
     for (lane, local) in lanes.iter_mut().zip(of_lanes) {
         lane.local = local;
@@ -198,6 +201,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Fla
     for (window, span) in of.into_iter().zip(spans(cells, "start_ns", "end_ns")?) {
         out[window as usize].1.spans.push(span);
     }
+    out.iter_mut().for_each(|(_, w)| w.spans.shrink_to_fit());
     Ok(out)
 }
 
@@ -208,6 +212,7 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Fla
         lists[lane as usize].0.push(ts);
     }
     for (cuts, pieces) in &mut lists {
+        cuts.shrink_to_fit();
         pieces.resize_with(cuts.len().saturating_sub(1), Vec::new);
     }
     let cells = Cells(find(tables, Entries::SPEC)?);

@@ -14,8 +14,7 @@ impl Part {
         let (windows, spans) = windows(&self.lanes);
         let (cuts, entries) = local(&self.lanes);
         let mut names = Names::default();
-        // the first is the empty one, which every interner has
-        self.names.open().iter().skip(1).for_each(|name| names.push(NameRow { name }));
+        own_texts(&self.names).for_each(|name| names.push(NameRow { name }));
         let mut hta_names = HtaNames::default();
         own_texts(&self.hta_names).for_each(|name| hta_names.push(HtaNameRow { name }));
         vec![
