@@ -108,7 +108,10 @@ impl Answer {
         match self.len() - shown {
             _ if self.is_empty() => below.push("no rows".to_string()),
             0 => {}
-            more => below.push(format!("{} more rows: --top {}", fmt_count(more as u64), self.len())),
+            more => {
+                let s = if more == 1 { "" } else { "s" };
+                below.push(format!("{} more row{s}: --top {}", fmt_count(more as u64), self.len()));
+            }
         }
         below.extend(notes.iter().cloned());
         if fits(&columns, &rows, width) {
@@ -199,14 +202,28 @@ pub fn unit(name: &str) -> Option<&'static str> {
     }
 }
 
+/// What is counted, and what many of it are called.
+const NOUNS: [(&str, &str); 9] = [
+    ("rank", "ranks"),
+    ("step", "steps"),
+    ("event", "events"),
+    ("activity", "activities"),
+    ("member", "members"),
+    ("call", "calls"),
+    ("collective", "collectives"),
+    ("file", "files"),
+    ("range", "ranges"),
+];
+
 /// The head of a column for people: without the unit that its cells show.
 fn head(name: &str) -> String {
     let stem = match unit(name) {
         Some("ns") if !is_instant(name) => name.strip_suffix("_ns"),
         Some("bytes") => name.strip_suffix("_bytes"),
-        _ => name.strip_suffix("_count").filter(|_| name.len() > 6),
+        _ => name.strip_suffix("_count"),
     };
-    let stem = stem.unwrap_or(name);
+    let many = NOUNS.iter().find(|n| stem == Some(n.0) && name.ends_with("_count")).map(|n| n.1);
+    let stem = many.or(stem).unwrap_or(name);
     match name.strip_suffix("_pct").or_else(|| name.strip_suffix("_gb_per_s")) {
         Some(stem) => format!("{} {}", stem.replace('_', " "), unit(name).unwrap_or_default()),
         None => stem.replace('_', " "),
@@ -225,13 +242,19 @@ fn is_instant(name: &str) -> bool {
     name == "ts_ns" || name.ends_with("_ts_ns")
 }
 
+/// From here on a time is one since 1970, whatever its name, ns.
+const EPOCH: u64 = 1_000_000_000_000_000;
+
 /// A cell for people.
 fn person(name: &str, value: &Value) -> String {
     let whole = || value.as_i64().or_else(|| value.as_f64().map(|v| v.round() as i64));
     match (value, unit(name)) {
         (Value::Null, _) => "-".to_string(),
         (Value::String(text), _) => text.clone(),
-        (Value::Number(_), Some("ns")) if !is_instant(name) => whole().map(fmt_ns).unwrap_or_default(),
+        (Value::Number(n), Some("ns")) => match whole() {
+            Some(v) if !is_instant(name) && v.unsigned_abs() < EPOCH => fmt_ns(v),
+            _ => n.to_string(),
+        },
         (Value::Number(_), Some("bytes")) => match whole() {
             Some(v) if v >= 0 => fmt_bytes(v.unsigned_abs()),
             v => v.map(|v| v.to_string()).unwrap_or_default(),
@@ -290,6 +313,6 @@ mod tests {
     fn what_is_too_wide_stands_row_by_row() {
         let text = answer().text(1, &[], 40);
         assert!(text.starts_with("row 1\n  name        a \"b\"\n  sum_ns      1.50 ms\n"), "{text}");
-        assert!(text.contains("1 more rows: --top 2") && text.lines().all(|l| l.len() <= 40), "{text}");
+        assert!(text.contains("1 more row: --top 2") && text.lines().all(|l| l.len() <= 40), "{text}");
     }
 }

@@ -29,7 +29,7 @@ pub fn run(
     let ran = catch_unwind(AssertUnwindSafe(|| context.execute(&statement.text)?.collect()));
     let frame = match ran {
         Ok(Ok(frame)) => frame,
-        Ok(Err(e)) => return Err(explained(&e, &names, columns)),
+        Ok(Err(e)) => return Err(explained(&e, statement, &names, columns)),
         Err(_) => return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() }),
     };
     Answer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
@@ -43,9 +43,17 @@ fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, Polars
     frame.sort(by, SortMultipleOptions::default().with_nulls_last(true).with_maintain_order(true))
 }
 
-/// The engine's error in our words where a column is missing.
-fn explained(error: &PolarsError, tables: &[String], columns: impl Fn(&str) -> Vec<String>) -> QueryError {
+/// The engine's error in our words where a column is missing, or a table that a part of the statement hides.
+fn explained(
+    error: &PolarsError,
+    statement: &Statement,
+    tables: &[String],
+    columns: impl Fn(&str) -> Vec<String>,
+) -> QueryError {
     let reason = plain(error);
+    if let Some(name) = missing(&reason).filter(|n| reason.starts_with("relation '") && statement.defines(n)) {
+        return QueryError::Shadows { name };
+    }
     let is_column = matches!(error, PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_))
         || reason.contains("unable to find column")
         || reason.contains("no column named");
@@ -57,19 +65,19 @@ fn explained(error: &PolarsError, tables: &[String], columns: impl Fn(&str) -> V
     QueryError::NoColumn { name, tables: shown(tables), known, nearest }
 }
 
-/// The name that the engine's message is about: the first in quotes, else all of a short one.
+/// The name that the engine's message is about: the first in quotes, else the last word of "field not found: name".
 fn missing(reason: &str) -> Option<String> {
     let quoted = reason.find(['"', '\'']).and_then(|at| {
         let mark = reason[at..].chars().next()?;
         let rest = &reason[at + 1..];
         Some(rest[..rest.find(mark)?].to_string())
     });
-    quoted.or_else(|| reason.split_whitespace().next().filter(|w| w.len() == reason.len()).map(str::to_string))
+    quoted.or_else(|| reason.split_whitespace().last().map(str::to_string))
 }
 
 fn shown(tables: &[String]) -> String {
     if tables.is_empty() {
-        return "a table: the statement has no FROM".to_string();
+        return "a table named after FROM".to_string();
     }
-    tables.iter().map(|t| format!("`{t}`")).collect::<Vec<_>>().join(", ")
+    tables.iter().map(|t| format!("`{t}`")).collect::<Vec<_>>().join(" or ")
 }

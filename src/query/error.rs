@@ -11,11 +11,11 @@ pub enum QueryError {
     NotOneSelect { found: String },
     #[error("cannot run the statement: {reason}")]
     Sql { reason: String },
-    #[error("cannot run the statement: `{name}` after WITH is also a table")]
+    #[error("cannot run the statement: `{name}` after WITH hides the table that it reads")]
     Shadows { name: String },
     #[error("cannot find the table `{name}`: expected one of those in {place}")]
     NoTable { name: String, place: String, known: Vec<String>, nearest: Option<String> },
-    #[error("cannot find the column `{name}`: expected one of {tables}")]
+    #[error("cannot find the column `{name}`: expected one that {tables} has")]
     NoColumn { name: String, tables: String, known: Vec<String>, nearest: Option<String> },
     #[error("cannot read the table `events`: {place} holds none, as `hta analyze --no-events` leaves it")]
     NoEvents { place: String },

@@ -8,7 +8,8 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
         let apart = distance(&word, &name.to_lowercase());
         // a word of the name, or the name with something more, is near whatever its length
         let holds = word.len() > 3 && (name.contains(word.as_str()) || word.contains(name));
-        (apart <= most || holds).then_some((apart, name))
+        let begins = word.len() > 1 && name.starts_with(word.as_str());
+        (apart <= most || holds || begins).then_some((apart, name))
     };
     among.into_iter().filter_map(near).min_by_key(|(apart, _)| *apart).map(|(_, name)| name)
 }
@@ -50,6 +51,7 @@ mod tests {
         assert_eq!(nearest("top-kernel", names), Some("top_kernels"));
         assert_eq!(nearest("slow_steps", names), Some("slowest_steps"));
         assert_eq!(nearest("kernels", names), Some("top_kernels"));
+        assert_eq!(nearest("dur", ["device", "dur_ns"]), Some("dur_ns"));
         assert_eq!(nearest("zzz", names), None);
     }
 }

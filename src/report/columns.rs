@@ -44,9 +44,14 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     out
 }
 
-/// Whether [`grid`] can keep within `width`.
+/// Whether [`grid`] keeps within `width` and cuts nothing but texts.
 pub fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
-    total(&widths(columns, rows, width)) <= width
+    let widths = widths(columns, rows, width);
+    let whole = |i: usize, wide: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(i)).filter(|_| columns[i].1 == Align::Right);
+        cells.map(|c| len(c)).chain([len(columns[i].0)]).all(|n| n <= wide)
+    };
+    total(&widths) <= width && widths.iter().enumerate().all(|(i, wide)| whole(i, *wide))
 }
 
 fn len(text: &str) -> usize {

@@ -104,12 +104,15 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
         ("top_kernel", vec!["cannot find the query `top_kernel`", "hint: did you mean `top_kernels`?"]),
         ("kernels", vec!["hint: it is a table: hta query 'SELECT * FROM kernels'"]),
         ("SELECT 1 FROM kernles", vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: call_stacks"]),
-        ("SELECT dur FROM kernels", vec!["the column `dur`", "of `kernels`", "`dur_ns`?", "hint: columns: block"]),
+        (
+            "SELECT dur FROM kernels",
+            vec!["the column `dur`", "one that `kernels` has", "`dur_ns`?", "hint: columns: block"],
+        ),
         ("SELECT k.durns FROM kernels AS k", vec!["the column `durns`", "`dur_ns`?"]),
         ("DROP TABLE kernels", vec!["expected one SELECT, found DROP", "never write"]),
         ("SELECT 1 AS a; SELECT 2 AS b", vec!["found 2 statements"]),
-        ("SELECT FROM WHERE", vec!["cannot run the statement: Expected"]),
-        ("WITH ranks AS (SELECT 1 AS x) SELECT x FROM ranks", vec!["`ranks` after WITH is also a table"]),
+        ("SELECT rank FROM ranks WHERE", vec!["cannot run the statement: Expected"]),
+        ("WITH ranks AS (SELECT rank FROM ranks) SELECT rank FROM ranks", vec!["`ranks` after WITH hides the table"]),
         ("SELECT no_such_function(dur_ns) AS x FROM kernels", vec!["cannot run the statement: ", "no_such_function"]),
         ("SELECT ARRAY_AGG(rank) AS all_ranks FROM kernels", vec!["cannot write the column `all_ranks`", "CAST"]),
     ] {
