@@ -3,10 +3,10 @@
 //! # The flow
 //!
 //! ```text
-//!   read  ->  model  ->  analysis  ->  pipeline  ->  report  ->  partial  ->  cli
-//!   bytes     what a     one rank:     files to      text,       some ranks   arguments,
-//!   to        trace is   map; all      answers       Parquet,    mapped,      progress,
-//!   columns              ranks: reduce               JSON        on disk      exit codes
+//!   read  ->  model  ->  analysis  ->  pipeline  ->  report  ->  partial  ->  query  ->  cli
+//!   bytes     what a     one rank:     files to      text,       some ranks   SQL over   arguments,
+//!   to        trace is   map; all      answers       Parquet,    mapped,      the        progress,
+//!   columns              ranks: reduce               JSON        on disk      tables     exit codes
 //! ```
 //!
 //! Each module uses only those to its left (a test holds it to that); [`units`] and [`error`] are used by
@@ -17,8 +17,8 @@
 //! them. One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
 //! mapping and reducing together without knowing the command line, so that tests and programs run what
 //! `hta analyze` runs. And [`partial`] writes what was mapped of some ranks and reads it again, so that many processes
-//! can map and one reduce. Polars is met through copied columns of small tables (`analysis::summary`), so the
-//! crate has no `unsafe` at all.
+//! can map and one reduce. [`query`] copies the columns that a statement names into Polars, so the crate has no `unsafe`
+//! at all.
 //!
 //! # Units
 //!
@@ -41,6 +41,7 @@ pub mod error;
 pub mod model;
 pub mod partial;
 pub mod pipeline;
+pub mod query;
 pub mod read;
 pub mod report;
 pub mod units;

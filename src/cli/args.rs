@@ -14,7 +14,7 @@ use crate::read::source::Input;
 use crate::report::unfinished::UnfinishedFile;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Default of --kernel-wait-max-us, ns.
 const KERNEL_WAIT_MAX: i64 = 30_000;
@@ -30,6 +30,13 @@ pub struct TraceArgs {
     pub rank_dir: Option<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub across: AcrossArgs,
+}
+
+// How one set is read as a whole. (No doc comment, as above.)
+#[derive(Debug, Args)]
+pub struct AcrossArgs {
     /// Longest wait after a launch that counts as kernel wait, us
     #[arg(long, value_name = "US", default_value_t = 30)]
     pub kernel_wait_max_us: u32,
@@ -152,48 +159,62 @@ pub struct Traces {
 impl TraceArgs {
     /// Files behind the arguments.
     pub fn traces(&self) -> anyhow::Result<Traces> {
-        let (mut paths, mut spool) = (Vec::new(), None);
-        for path in self.traces.iter().chain(&self.rank_dir) {
-            if path.as_os_str() == "-" && spool.is_none() {
-                // a trace may have to be read twice
-                let keep = "cannot keep standard input in a temporary file";
-                let file = UnfinishedFile::create_in(&std::env::temp_dir(), "stdin").context(keep)?;
-                let mut out = file.reopen().context(keep)?;
-                std::io::copy(&mut std::io::stdin().lock(), &mut out).context("cannot read standard input")?;
-                spool = Some(file);
-            } else {
-                paths.push(path.clone());
-            }
-        }
-        if let Some(dir) = self.rank_dir.as_ref().filter(|d| !d.is_dir()) {
-            return Err(SetError::Missing { what: format!("the folder `{}`", dir.display()) }.into());
-        }
-        let mut inputs = Vec::new();
-        if let Some(file) = &spool {
-            inputs.push(Input { path: file.path().to_path_buf(), shown: "<stdin>".to_string(), named: true });
-        }
-        if !paths.is_empty() {
-            inputs.extend(discover(&paths)?);
-        }
-        Ok(Traces { inputs, _spool: spool })
+        traces(&self.traces, self.rank_dir.as_deref())
     }
 
     /// Options of the analyses.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
-        let mut options = self.common.options(analyses)?;
-        options.kernel_wait_max = i64::from(self.kernel_wait_max_us) * 1000;
-        options.across = AcrossOptions {
-            clock: match self.clock {
-                ClockArg::Auto => ClockMode::Auto,
-                ClockArg::Collectives => ClockMode::Collectives,
-                ClockArg::None => ClockMode::None,
-            },
-            straggler_min_pct: self.straggler_min_pct,
-            groups: self.group.clone(),
-            ..AcrossOptions::default()
-        };
-        Ok(options)
+        options(&self.common, &self.across, analyses)
     }
+}
+
+/// Files behind paths and a folder of ranks.
+pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Traces> {
+    let (mut found, mut spool) = (Vec::new(), None);
+    for path in paths.iter().map(PathBuf::as_path).chain(rank_dir) {
+        if path.as_os_str() == "-" && spool.is_none() {
+            // a trace may have to be read twice
+            let keep = "cannot keep standard input in a temporary file";
+            let file = UnfinishedFile::create_in(&std::env::temp_dir(), "stdin").context(keep)?;
+            let mut out = file.reopen().context(keep)?;
+            std::io::copy(&mut std::io::stdin().lock(), &mut out).context("cannot read standard input")?;
+            spool = Some(file);
+        } else {
+            found.push(path.to_path_buf());
+        }
+    }
+    if let Some(dir) = rank_dir.filter(|d| !d.is_dir()) {
+        return Err(SetError::Missing { what: format!("the folder `{}`", dir.display()) }.into());
+    }
+    let mut inputs = Vec::new();
+    if let Some(file) = &spool {
+        inputs.push(Input { path: file.path().to_path_buf(), shown: "<stdin>".to_string(), named: true });
+    }
+    if !found.is_empty() {
+        inputs.extend(discover(&found)?);
+    }
+    Ok(Traces { inputs, _spool: spool })
+}
+
+/// Options of the analyses, with those of one set.
+pub fn options(
+    common: &CommonArgs,
+    across: &AcrossArgs,
+    analyses: &[&'static dyn Analysis],
+) -> anyhow::Result<Options> {
+    let mut options = common.options(analyses)?;
+    options.kernel_wait_max = i64::from(across.kernel_wait_max_us) * 1000;
+    options.across = AcrossOptions {
+        clock: match across.clock {
+            ClockArg::Auto => ClockMode::Auto,
+            ClockArg::Collectives => ClockMode::Collectives,
+            ClockArg::None => ClockMode::None,
+        },
+        straggler_min_pct: across.straggler_min_pct,
+        groups: across.group.clone(),
+        ..AcrossOptions::default()
+    };
+    Ok(options)
 }
 
 impl CommonArgs {

@@ -2,6 +2,7 @@
 
 use crate::partial::{MergeError, PartialError};
 use crate::pipeline::RunError;
+use crate::query::QueryError;
 use crate::report::folder::FolderError;
 use crate::report::overlay::OverlayError;
 use std::io::Write;
@@ -59,6 +60,14 @@ pub fn report(error: &anyhow::Error) -> Exit {
     }
     if let Some(e) = error.downcast_ref::<PartialError>() {
         hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<QueryError>() {
+        for line in e.hint().iter().flat_map(|h| h.lines()) {
+            let _ = match line.strip_prefix("  ") {
+                Some(_) => writeln!(out, "{line}"),
+                None => writeln!(out, "hint: {line}"),
+            };
+        }
     }
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {
         hint(&mut out, Some("choose another folder with --out, or replace it with --force"));

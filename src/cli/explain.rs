@@ -11,9 +11,15 @@ use crate::error::SetError;
 use crate::model::args::ARGS;
 use crate::model::health::COUNTERS;
 use crate::model::schema::TableSpec;
+use crate::query::answer::unit;
+use crate::query::catalog::{self, Query};
+use crate::report::columns::wrap;
 use crate::report::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use crate::report::schema_page;
 use std::fmt::Write;
+
+/// Width of what is wrapped.
+const WIDTH: usize = 80;
 
 const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
 
@@ -30,12 +36,13 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
     ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
     ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
+    ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
     ("schema", "every table and column, as one page of Markdown", ""),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
 ];
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
-    let Some(name) = name else { return super::list::run() };
+    let Some(name) = name else { return super::list::run(None) };
     let mut out = String::new();
     if let Some(a) = ANALYSES.iter().find(|a| a.stem() == name) {
         out.push_str(a.explain().trim_end());
@@ -53,6 +60,8 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
         out = schema_page::page();
     } else if name == "events" {
         events(&mut out);
+    } else if let Some(query) = catalog::find(name) {
+        documented(&mut out, query);
     } else if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
         out.push_str(text.trim_end());
         out.push('\n');
@@ -68,11 +77,28 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
         }
     } else {
         let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
-        let reason = format!("expected an analysis, table or topic: {}", known.join(", "));
+        let reason = format!("expected a query, a table, an analysis or a topic: {}", known.join(", "));
         return Err(SetError::Argument { option: "explain", value: name.to_string(), reason }.into());
     }
     print(out.trim_start().as_bytes())?;
     Ok(Exit::Done)
+}
+
+fn documented(out: &mut String, query: &Query) {
+    let header = query.header();
+    let _ = writeln!(out, "Query {}: {}", query.name, header.title);
+    for text in [header.answers, header.read] {
+        out.push('\n');
+        for line in wrap(&text, WIDTH) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out.push_str("\nColumns\n");
+    for (name, meaning) in &header.columns {
+        let unit = unit(name).map(|u| format!(" [{u}]")).unwrap_or_default();
+        let _ = writeln!(out, "  {name:<24} {meaning}{unit}");
+    }
+    let _ = writeln!(out, "\nTables: {}\n\n{}", header.tables.join(", "), query.statement().trim_end());
 }
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {

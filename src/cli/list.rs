@@ -1,36 +1,77 @@
-//! `hta list`: analyses, their tables, and the topics of `hta explain`.
+//! `hta list`: analyses with their tables, queries, all tables, and the topics of `hta explain`.
 
 use super::exit::Exit;
 use super::explain::TOPICS;
 use super::output::print;
 use crate::analysis::api::Analysis;
 use crate::analysis::diff::DIFF;
-use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
+use crate::query::catalog::QUERIES;
+use crate::query::live;
 use std::fmt::Write;
 
 /// Width of names, and of what stands beside them.
 const NAME: usize = 13;
 const WIDTH: usize = 62;
 
-pub fn run() -> anyhow::Result<Exit> {
-    let mut out = String::from("analyses\n");
-    for a in ANALYSES {
-        entry(&mut out, a.stem(), a.title());
-        tables(&mut out, *a);
-    }
-    let names: Vec<&str> = inventory::TABLES.iter().map(|t| t.name).collect();
-    let _ = writeln!(out, "\ntables of every run\n  {}, events", names.join(", "));
-    out.push_str("\ntopics\n");
-    for (name, title, _) in TOPICS {
-        entry(&mut out, name, title);
-        if *name == DIFF.stem() {
-            tables(&mut out, &DIFF);
+/// Width of the names of queries.
+const LONG_NAME: usize = 30;
+
+/// What can be listed.
+pub const PARTS: [&str; 4] = ["analyses", "queries", "tables", "topics"];
+
+/// Lists one of the parts, or all.
+pub fn run(what: Option<&str>) -> anyhow::Result<Exit> {
+    let mut out = String::new();
+    for part in PARTS.iter().filter(|p| what.is_none_or(|w| w == **p)) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        match *part {
+            "analyses" => analyses(&mut out),
+            "queries" => queries(&mut out),
+            "tables" => all_tables(&mut out),
+            _ => topics(&mut out),
         }
     }
     out.push_str("\n`hta explain NAME` explains any of them.\n");
     print(out.as_bytes())?;
     Ok(Exit::Done)
+}
+
+fn analyses(out: &mut String) {
+    out.push_str("analyses\n");
+    for a in ANALYSES {
+        entry(out, a.stem(), a.title());
+        tables(out, *a);
+    }
+}
+
+fn queries(out: &mut String) {
+    out.push_str("queries: hta query NAME\n");
+    for query in QUERIES {
+        let lines = crate::report::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
+        for (i, line) in lines.into_iter().enumerate() {
+            let _ = writeln!(out, "  {:<LONG_NAME$} {line}", if i == 0 { query.name } else { "" });
+        }
+    }
+}
+
+fn all_tables(out: &mut String) {
+    out.push_str("tables\n");
+    for line in crate::report::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+fn topics(out: &mut String) {
+    out.push_str("topics\n");
+    for (name, title, _) in TOPICS {
+        entry(out, name, title);
+        if *name == DIFF.stem() {
+            tables(out, &DIFF);
+        }
+    }
 }
 
 /// A name, and what it is.

@@ -13,6 +13,7 @@ mod merge;
 mod output;
 mod overlay;
 mod progress;
+mod query;
 mod table;
 
 use clap::{Args, Command, FromArgMatches};
@@ -42,7 +43,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("overlay", m)) => {
             overlay::OverlayArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| overlay::run(&a))
         }
-        Some(("list", _)) => list::run(),
+        Some(("query", m)) => query::run(m),
+        Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
         Some((stem, m)) => analysis::run(stem, m),
         None => Ok(Exit::Nothing),
@@ -73,10 +75,15 @@ pub fn command() -> Command {
     root.subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
-        .subcommand(Command::new("list").about("List the analyses, tables and topics"))
+        .subcommand(query::command())
+        .subcommand(
+            Command::new("list")
+                .about("List the analyses, queries, tables and topics")
+                .arg(clap::Arg::new("what").value_parser(list::PARTS).help("only these; all by default")),
+        )
         .subcommand(
             Command::new("explain")
-                .about("Explain an analysis, a table or a topic: definitions, columns, units, caveats")
-                .arg(clap::Arg::new("name").help("an analysis, table or topic; none lists them")),
+                .about("Explain an analysis, a query, a table or a topic: definitions, columns, units, caveats")
+                .arg(clap::Arg::new("name").help("an analysis, query, table or topic; none lists them")),
         )
 }

@@ -7,21 +7,12 @@ const GAP: usize = 2;
 
 /// Sets a view within `width` characters: the widest left-aligned columns give way first.
 pub fn set(view: &View, width: usize) -> String {
-    let n = view.columns.len();
-    let len = |s: &str| s.chars().count();
-    let mut widths: Vec<usize> = (0..n)
-        .map(|i| {
-            let cells = view.rows.iter().filter_map(|r| r.get(i)).map(|c| len(c));
-            cells.chain([len(view.columns[i].0)]).max().unwrap_or(0)
-        })
-        .collect();
-    let total = |w: &[usize]| w.iter().sum::<usize>() + GAP * n.saturating_sub(1);
-    while total(&widths) > width {
-        let left = |i: &usize| view.columns[*i].1 == Align::Left;
-        let widest = (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
-        let Some(i) = widest.filter(|i| widths[*i] > 8) else { break };
-        widths[i] = widths[i].saturating_sub(total(&widths) - width).max(8);
-    }
+    grid(&view.columns, &view.rows, &view.notes, width)
+}
+
+/// The same of columns that have no declaration.
+pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
+    let (widths, n) = (widths(columns, rows, width), columns.len());
     let mut out = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
@@ -31,7 +22,7 @@ pub fn set(view: &View, width: usize) -> String {
             }
             let cell = shorten(cell, widths[i]);
             let pad = " ".repeat(widths[i].saturating_sub(len(&cell)));
-            match view.columns[i].1 {
+            match columns[i].1 {
                 Align::Left => text.push_str(&format!("{cell}{pad}")),
                 Align::Right => text.push_str(&format!("{pad}{cell}")),
             }
@@ -39,18 +30,49 @@ pub fn set(view: &View, width: usize) -> String {
         out.push_str(text.trim_end());
         out.push('\n');
     };
-    if !view.rows.is_empty() {
-        line(&mut view.columns.iter().map(|c| c.0));
+    if !rows.is_empty() {
+        line(&mut columns.iter().map(|c| c.0));
     }
-    for row in &view.rows {
+    for row in rows {
         line(&mut row.iter().map(String::as_str));
     }
-    for note in &view.notes {
+    for note in notes {
         for part in wrap(note, width.saturating_sub(2)) {
             out.push_str(&format!("  {part}\n"));
         }
     }
     out
+}
+
+/// Whether [`grid`] keeps within `width` and cuts nothing but texts.
+pub fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
+    let widths = widths(columns, rows, width);
+    let whole = |i: usize, wide: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(i)).filter(|_| columns[i].1 == Align::Right);
+        cells.map(|c| len(c)).chain([len(columns[i].0)]).all(|n| n <= wide)
+    };
+    total(&widths) <= width && widths.iter().enumerate().all(|(i, wide)| whole(i, *wide))
+}
+
+fn len(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+fn widths(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> Vec<usize> {
+    let n = columns.len();
+    let widest = |i: usize| rows.iter().filter_map(|r| r.get(i)).map(|c| len(c)).chain([len(columns[i].0)]).max();
+    let mut widths: Vec<usize> = (0..n).map(|i| widest(i).unwrap_or(0)).collect();
+    while total(&widths) > width {
+        let left = |i: &usize| columns[*i].1 == Align::Left;
+        let widest = (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
+        let Some(i) = widest.filter(|i| widths[*i] > 8) else { break };
+        widths[i] = widths[i].saturating_sub(total(&widths) - width).max(8);
+    }
+    widths
 }
 
 /// Text without control characters, its middle cut out where it is too long: kernel names differ at

@@ -6,10 +6,11 @@ use crate::model::args::{ARGS, ArgColumn, ArgType};
 use crate::model::rank_trace::RankTrace;
 use crate::model::strings::StrId;
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array,
-    UInt64Array,
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
@@ -95,28 +96,60 @@ pub fn schema(with_rest: bool) -> SchemaRef {
 pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
     let mut file = RowGroups::new(File::create(path)?, schema(with_rest))?;
     let mut encoder = Encoder::new()?;
-    let c = &trace.columns;
-    let mut order: Vec<u32> = (0..c.len() as u32).collect();
-    order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
-    let mut position = vec![0u32; order.len()];
-    for (i, &r) in order.iter().enumerate() {
-        position[r as usize] = i as u32;
-    }
-    let derived = Derived::new(trace);
-    for (group, rows) in order.chunks(GROUP).enumerate() {
-        let first = group * GROUP;
-        file.write(&mut encoder, |i| match i.checked_sub(BASE_COLUMNS.len()) {
-            None => base(trace, &derived, rows, BASE_COLUMNS[i].0),
-            Some(k) => {
-                let (column, ty) = match ARGS.get(k) {
-                    Some(spec) => (c.args.column(spec.id), spec.ty),
-                    None => (&c.args.rest, ArgType::Json),
-                };
-                argument(trace, column, ty, &position, first, rows.len())
-            }
-        })?;
+    let events = Events::new(trace);
+    for (group, rows) in events.order.chunks(GROUP).enumerate() {
+        file.write(&mut encoder, |i| events.column(i, group * GROUP, rows))?;
     }
     file.finish()
+}
+
+/// The columns of a rank's events that `keep` wants, all rows.
+///
+/// # Errors
+/// Never for columns of the schema.
+pub fn rows(trace: &RankTrace, keep: impl Fn(&str) -> bool) -> Result<RecordBatch, ArrowError> {
+    let schema = schema(false);
+    let wanted: Vec<usize> = (0..schema.fields().len()).filter(|&i| keep(schema.field(i).name())).collect();
+    let events = Events::new(trace);
+    let columns = wanted.iter().map(|&i| events.column(i, 0, &events.order)).collect();
+    RecordBatch::try_new(Arc::new(schema.project(&wanted)?), columns)
+}
+
+/// The events of a rank in the order of the table.
+struct Events<'a> {
+    trace: &'a RankTrace,
+    derived: Derived,
+    order: Vec<u32>,
+    /// Place in `order`, by row.
+    position: Vec<u32>,
+}
+
+impl<'a> Events<'a> {
+    fn new(trace: &'a RankTrace) -> Self {
+        let c = &trace.columns;
+        let mut order: Vec<u32> = (0..c.len() as u32).collect();
+        order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
+        let mut position = vec![0u32; order.len()];
+        for (i, &r) in order.iter().enumerate() {
+            position[r as usize] = i as u32;
+        }
+        Self { trace, derived: Derived::new(trace), order, position }
+    }
+
+    /// The column at a place of the schema, for `rows`, which stand in `order` from `first` on.
+    fn column(&self, i: usize, first: usize, rows: &[u32]) -> ArrayRef {
+        let args = &self.trace.columns.args;
+        match i.checked_sub(BASE_COLUMNS.len()) {
+            None => base(self.trace, &self.derived, rows, BASE_COLUMNS[i].0),
+            Some(k) => {
+                let (column, ty) = match ARGS.get(k) {
+                    Some(spec) => (args.column(spec.id), spec.ty),
+                    None => (&args.rest, ArgType::Json),
+                };
+                argument(self.trace, column, ty, &self.position, first, rows.len())
+            }
+        }
+    }
 }
 
 /// Per event: what the model found out about it.

@@ -6,7 +6,7 @@
 use super::text::findings;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::ser::PrettyFormatter;
@@ -179,23 +179,22 @@ impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut object = to.serialize_map(Some(self.order.len()))?;
         for &i in self.order {
-            let cell = Cell { batch: self.batch, column: i, row: self.row };
+            let cell = Cell { array: self.batch.rows.column(i), row: self.row };
             object.serialize_entry(self.batch.spec.columns[i].name, &cell)?;
         }
         object.end()
     }
 }
 
-/// A cell of a column given by its position: columns stand in the order of the declaration.
+/// A cell of a column of a type that tables have.
 struct Cell<'a> {
-    batch: &'a Batch,
-    column: usize,
+    array: &'a ArrayRef,
     row: usize,
 }
 
 impl Serialize for Cell<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (array, row) = (self.batch.rows.column(self.column), self.row);
+        let (array, row) = (self.array, self.row);
         if array.is_null(row) {
             return to.serialize_unit();
         }
@@ -234,15 +233,18 @@ fn is_short(spec: &TableSpec) -> bool {
     !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
-fn cell(batch: &Batch, column: usize, row: usize) -> Value {
+/// A cell of a column of a type that tables have.
+pub fn cell(array: &ArrayRef, row: usize) -> Value {
     // what a cell can hold is always a value
-    serde_json::to_value(Cell { batch, column, row }).unwrap_or(Value::Null)
+    serde_json::to_value(Cell { array, row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let record = |row| -> Value {
-        let pairs = batch.spec.columns.iter().enumerate().map(|(i, c)| (c.name.to_string(), cell(batch, i, row)));
+        // columns stand in the order of the declaration
+        let columns = batch.spec.columns.iter().zip(batch.rows.columns());
+        let pairs = columns.map(|(c, array)| (c.name.to_string(), cell(array, row)));
         Value::Object(pairs.collect())
     };
     (0..batch.len()).map(record).collect()
@@ -250,24 +252,26 @@ pub fn records(batch: &Batch) -> Vec<Value> {
 
 /// A table as CSV (RFC 4180), with a header line also when there are no rows.
 pub fn csv(spec: &TableSpec, batches: &[&Batch]) -> String {
+    let names: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
+    csv_of(&names, batches.iter().map(|b| &b.rows))
+}
+
+/// Rows of batches with these columns as CSV.
+pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBatch>) -> String {
     let mut out = String::new();
-    let names: Vec<String> = spec.columns.iter().map(|c| quoted(c.name)).collect();
-    out.push_str(&names.join(","));
-    out.push('\n');
-    for batch in batches {
-        for row in 0..batch.len() {
-            let cells: Vec<String> = spec
-                .columns
-                .iter()
-                .enumerate()
-                .map(|(i, _)| match cell(batch, i, row) {
-                    Value::Null => String::new(),
-                    Value::String(s) => quoted(&s),
-                    other => other.to_string(),
-                })
-                .collect();
-            out.push_str(&cells.join(","));
-            out.push('\n');
+    let mut line = |cells: Vec<String>| {
+        out.push_str(&cells.join(","));
+        out.push('\n');
+    };
+    line(names.iter().map(|n| quoted(n)).collect());
+    for rows in batches {
+        for row in 0..rows.num_rows() {
+            let text = |array| match cell(array, row) {
+                Value::Null => String::new(),
+                Value::String(s) => quoted(&s),
+                other => other.to_string(),
+            };
+            line(rows.columns().iter().map(text).collect());
         }
     }
     out

@@ -7,7 +7,7 @@ use super::chunk::Encoder;
 use super::footer::Footer;
 use crate::model::appended::Appended;
 use crate::model::schema::{Batch, TableSpec};
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -82,10 +82,22 @@ impl<W: io::Write> RowGroups<W> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_to<W: io::Write>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    let mut file = RowGroups::new(out, spec.schema())?;
+    write_rows(out, spec.schema(), batches.iter().map(|b| &b.rows))
+}
+
+/// The same of rows without a declaration; their columns are of the types that tables have.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_rows<'a, W: io::Write>(
+    out: W,
+    schema: SchemaRef,
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+) -> io::Result<()> {
+    let mut file = RowGroups::new(out, schema)?;
     let mut encoder = Encoder::new()?;
-    for batch in batches.iter().filter(|b| !b.is_empty()) {
-        file.write(&mut encoder, |i| ArrayRef::clone(batch.rows.column(i)))?;
+    for rows in batches.into_iter().filter(|b| b.num_rows() > 0) {
+        file.write(&mut encoder, |i| ArrayRef::clone(rows.column(i)))?;
     }
     file.finish()
 }

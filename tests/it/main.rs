@@ -25,6 +25,7 @@ mod partial;
 mod patterns;
 mod plan;
 mod planted;
+mod queries;
 mod queue;
 mod random;
 mod reference_across;

@@ -131,7 +131,8 @@ fn every_analysis_is_explained_and_declares_what_it_gives() {
 }
 
 /// Top-level modules, each may use those before it.
-const LAYERS: [&str; 9] = ["units", "error", "model", "read", "analysis", "pipeline", "report", "partial", "cli"];
+const LAYERS: [&str; 10] =
+    ["units", "error", "model", "read", "analysis", "pipeline", "report", "partial", "query", "cli"];
 
 /// Arrows that point backwards on purpose: an error may carry the health of the file it is about.
 const ALLOWED: [(&str, &str); 1] = [("error", "model")];

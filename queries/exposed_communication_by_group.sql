@@ -1,0 +1,36 @@
+-- Exposed communication by process group
+--
+-- Answers: which process group costs the time that no compute hides, and is it waiting or transfer?
+-- Read: waiting is mended on the rank that comes late, transfer by overlap, smaller messages or a faster link.
+--   Groups that run at the same time count for each, so rows may add up to more than the whole.
+-- Columns:
+--   process_group: name and members of the group
+--   rank_count: ranks with calls in it
+--   waiting_ns: exposed, every running call waits for another rank; all ranks
+--   transfer_ns: exposed, a running call transfers; all ranks
+--   unmatched_ns: exposed, in calls that nothing matched; all ranks
+--   exposed_ns: the three together
+--   capture_pct: of the captures of these ranks
+-- Tables: sync
+WITH totals AS (
+    SELECT
+        process_group,
+        COUNT(DISTINCT rank) AS rank_count,
+        CAST(SUM(exposed_synchronizing_ns) AS BIGINT) AS waiting_ns,
+        CAST(SUM(exposed_transfer_ns) AS BIGINT) AS transfer_ns,
+        CAST(SUM(exposed_unmatched_ns) AS BIGINT) AS unmatched_ns,
+        CAST(SUM(dur_ns) AS BIGINT) AS capture_ns
+    FROM sync
+    WHERE scope = 'capture' AND process_group IS NOT NULL
+    GROUP BY process_group
+)
+SELECT
+    process_group,
+    rank_count,
+    waiting_ns,
+    transfer_ns,
+    unmatched_ns,
+    waiting_ns + transfer_ns + unmatched_ns AS exposed_ns,
+    100 * CAST(waiting_ns + transfer_ns + unmatched_ns AS DOUBLE) / NULLIF(capture_ns, 0) AS capture_pct
+FROM totals
+ORDER BY exposed_ns DESC, process_group;

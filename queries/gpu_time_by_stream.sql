@@ -1,0 +1,26 @@
+-- GPU time by stream
+--
+-- Answers: which streams carry the work, and what kind of work?
+-- Read: one stream with everything overlaps nothing. Communication on a stream of its own can run under compute.
+-- Columns:
+--   rank: rank
+--   device: device index
+--   stream: stream
+--   count: activities
+--   gpu_ns: their summed duration
+--   compute_ns: of that compute
+--   communication_ns: of that communication
+--   memory_ns: of that copies and sets
+-- Tables: kernels
+SELECT
+    rank,
+    device,
+    stream,
+    COUNT(*) AS count,
+    CAST(SUM(dur_ns) AS BIGINT) AS gpu_ns,
+    CAST(SUM(CASE WHEN kind = 'compute' THEN dur_ns ELSE 0 END) AS BIGINT) AS compute_ns,
+    CAST(SUM(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END) AS BIGINT) AS communication_ns,
+    CAST(SUM(CASE WHEN kind = 'memory' THEN dur_ns ELSE 0 END) AS BIGINT) AS memory_ns
+FROM kernels
+GROUP BY rank, device, stream
+ORDER BY rank, gpu_ns DESC, device NULLS LAST, stream NULLS LAST;

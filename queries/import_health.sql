@@ -1,0 +1,28 @@
+-- What was odd, repaired or dropped on import
+--
+-- Answers: can these traces be trusted?
+-- Read: `loss` and `fatal` cost events or whole files; `repair` was mended, `info` is only worth knowing. `hta
+--   explain health` says more about each.
+-- Columns:
+--   severity: fatal, loss, repair or info
+--   counter: what
+--   file_count: files with it
+--   count: cases
+--   example: a case, where one is kept
+--   description: what it means
+-- Tables: health
+WITH counters AS (
+    SELECT
+        severity,
+        counter,
+        COUNT(*) AS file_count,
+        CAST(SUM(count) AS BIGINT) AS count,
+        MIN(example) AS example,
+        MIN(description) AS description,
+        MAX(CASE severity WHEN 'fatal' THEN 3 WHEN 'loss' THEN 2 WHEN 'repair' THEN 1 ELSE 0 END) AS weight
+    FROM health
+    GROUP BY severity, counter
+)
+SELECT severity, counter, file_count, count, example, description
+FROM counters
+ORDER BY weight DESC, count DESC, counter;

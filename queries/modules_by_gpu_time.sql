@@ -1,0 +1,25 @@
+-- Modules by GPU time
+--
+-- Answers: which `nn.Module`s take the GPU's time, forward and backward?
+-- Read: own GPU time adds up; a parent's total contains its children. Modules need stacks (`with_stack=True` or
+--   `with_modules=True`).
+-- Columns:
+--   path: modules from the outermost in, joined by /
+--   rank_count: ranks
+--   count: calls, on all ranks
+--   gpu_self_ns: GPU work launched in it and in no module inside
+--   gpu_ns: the same with the modules inside
+--   bwd_gpu_ns: GPU work of the backward of both
+--   host_ns: on the host, with the modules inside
+-- Tables: modules
+SELECT
+    path,
+    COUNT(DISTINCT rank) AS rank_count,
+    CAST(SUM(count) AS BIGINT) AS count,
+    CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns,
+    CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns,
+    CAST(SUM(bwd_gpu_ns) AS BIGINT) AS bwd_gpu_ns,
+    CAST(SUM(host_ns) AS BIGINT) AS host_ns
+FROM modules
+GROUP BY path
+ORDER BY gpu_self_ns DESC, gpu_ns DESC, host_ns DESC, path;

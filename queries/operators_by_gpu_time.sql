@@ -1,0 +1,37 @@
+-- Operators by GPU time
+--
+-- Answers: which operators launch the work that fills the GPU?
+-- Read: own GPU time (`gpu_self_ns`) adds up to the whole; `gpu_ns` contains what runs inside. `bwd_gpu_ns` is the
+--   backward of the same operator, where it could be joined.
+-- Columns:
+--   name: operator; [no operator]: API calls outside any; [unlinked]: GPU work of unknown launch
+--   count: calls, on all ranks
+--   gpu_self_ns: GPU work of its own launches
+--   gpu_self_pct: of that of all operators
+--   gpu_ns: the same with everything inside
+--   bwd_gpu_ns: GPU work of its backward
+--   host_ns: on the host, with everything inside
+-- Tables: operators
+WITH sums AS (
+    SELECT
+        name,
+        CAST(SUM(count) AS BIGINT) AS count,
+        CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns,
+        CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns,
+        CAST(SUM(bwd_gpu_ns) AS BIGINT) AS bwd_gpu_ns,
+        CAST(SUM(host_ns) AS BIGINT) AS host_ns
+    FROM operators
+    WHERE scope = 'capture'
+    GROUP BY name
+)
+SELECT
+    name,
+    count,
+    gpu_self_ns,
+    100 * CAST(gpu_self_ns AS DOUBLE) / NULLIF(SUM(gpu_self_ns) OVER (), 0) AS gpu_self_pct,
+    gpu_ns,
+    bwd_gpu_ns,
+    host_ns
+FROM sums
+WHERE gpu_ns > 0
+ORDER BY gpu_self_ns DESC, gpu_ns DESC, name;

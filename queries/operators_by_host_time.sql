@@ -1,0 +1,36 @@
+-- Operators by host time
+--
+-- Answers: which operators cost the host most, by themselves?
+-- Read: on a launch-bound job these are what holds the GPU back; on a CPU job they are the work. `per_call_ns` of
+--   some us is PyTorch's own overhead.
+-- Columns:
+--   name: operator; [no operator]: API calls outside any
+--   count: calls, on all ranks
+--   host_self_ns: on the host without operators and API calls inside
+--   host_self_pct: of that of all operators
+--   per_call_ns: host_self by call
+--   api_ns: in its own API calls (launches, copies, waits)
+--   gpu_self_ns: GPU work of its own launches
+-- Tables: operators
+WITH sums AS (
+    SELECT
+        name,
+        CAST(SUM(count) AS BIGINT) AS count,
+        CAST(SUM(host_self_ns) AS BIGINT) AS host_self_ns,
+        CAST(SUM(host_api_ns) AS BIGINT) AS api_ns,
+        CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns
+    FROM operators
+    WHERE scope = 'capture'
+    GROUP BY name
+)
+SELECT
+    name,
+    count,
+    host_self_ns,
+    100 * CAST(host_self_ns AS DOUBLE) / NULLIF(SUM(host_self_ns) OVER (), 0) AS host_self_pct,
+    CAST(host_self_ns AS DOUBLE) / NULLIF(count, 0) AS per_call_ns,
+    api_ns,
+    gpu_self_ns
+FROM sums
+WHERE host_self_ns > 0 OR api_ns > 0
+ORDER BY host_self_ns DESC, api_ns DESC, name;

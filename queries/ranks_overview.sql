@@ -1,0 +1,30 @@
+-- The ranks of the job
+--
+-- Answers: what was recorded: ranks, hosts, devices, steps, and how well do the clocks agree?
+-- Read: captures of different length or step counts are compared with care. `clock_offset_ns` is what was
+--   subtracted from the rank's times where ranks are compared.
+-- Columns:
+--   rank: rank
+--   host_name: host
+--   device_name: name of the first device
+--   world_size: ranks of the job, as the file says
+--   capture_ns: first to last event
+--   step_count: steps
+--   event_count: complete events
+--   activity_count: GPU activities
+--   gpu_ns: their summed duration
+--   clock_offset_ns: correction of its clock
+-- Tables: ranks
+SELECT
+    rank,
+    host_name,
+    device_name,
+    world_size,
+    last_ts_ns - first_ts_ns AS capture_ns,
+    step_count,
+    event_count,
+    activity_count,
+    gpu_sum_ns AS gpu_ns,
+    clock_offset_ns
+FROM ranks
+ORDER BY rank;

@@ -1,0 +1,25 @@
+-- Why slow steps are slow
+--
+-- Answers: what does a slow step have more of than the rank's median step?
+-- Read: `largest` is the class that grew most. Where it is idle, `what` is what the host did meanwhile; else it is
+--   the kernel, copy or collective that grew most. No rows: no step was slow (see `hta explain steps`).
+-- Columns:
+--   rank: rank
+--   step_label: number in the step's name
+--   step: index in time
+--   diff_ns: longer than the median step
+--   largest: compute, exposed_communication, exposed_memory or idle
+--   what: what grew most in that class
+--   what_ns: by how much
+-- Tables: slow_steps
+SELECT
+    rank,
+    step_label,
+    step,
+    diff_ns,
+    largest,
+    CASE WHEN largest = 'idle' THEN host_name ELSE work_name END AS what,
+    CASE WHEN largest = 'idle' THEN host_diff_ns ELSE work_diff_ns END AS what_ns
+FROM slow_steps
+WHERE diff_ns > 0
+ORDER BY diff_ns DESC, rank, step, device NULLS LAST;

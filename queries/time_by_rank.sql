@@ -1,0 +1,24 @@
+-- Where each rank's time went
+--
+-- Answers: of the capture, how much is compute, exposed communication, exposed memory and idle, by rank and device?
+-- Read: the four shares sum to 100. Exposed means: no compute runs meanwhile.
+-- Columns:
+--   rank: rank
+--   device: device index; null on a CPU-only rank
+--   dur_ns: length of the capture
+--   compute_pct: some compute runs
+--   communication_pct: communication runs and no compute
+--   memory_pct: only copies or sets run
+--   idle_pct: nothing runs
+-- Tables: temporal_breakdown
+SELECT
+    rank,
+    device,
+    dur_ns,
+    compute_pct,
+    exposed_communication_pct AS communication_pct,
+    exposed_memory_pct AS memory_pct,
+    idle_pct
+FROM temporal_breakdown
+WHERE scope = 'capture'
+ORDER BY rank, device NULLS LAST;

@@ -1,0 +1,38 @@
+-- Kernels, copies and sets by GPU time
+--
+-- Answers: what do the GPUs spend their time on?
+-- Read: longest first. What stands at the top of this list bounds what a faster kernel can win. Kernels that run at
+--   the same time count twice; `hta breakdown` has the time of the device.
+-- Columns:
+--   name: full name
+--   class: compute, communication or memory
+--   count: how often it ran, on all ranks
+--   gpu_ns: summed duration on all ranks
+--   gpu_pct: of the summed durations of all
+--   mean_ns: mean duration
+--   max_ns: longest
+--   rank_count: ranks that ran it
+-- Tables: kernels_by_name
+WITH names AS (
+    SELECT
+        name,
+        class,
+        CAST(SUM(count) AS BIGINT) AS count,
+        CAST(SUM(sum_ns) AS BIGINT) AS gpu_ns,
+        MAX(max_ns) AS max_ns,
+        COUNT(DISTINCT rank) AS rank_count
+    FROM kernels_by_name
+    WHERE scope = 'span'
+    GROUP BY name, class
+)
+SELECT
+    name,
+    class,
+    count,
+    gpu_ns,
+    100 * CAST(gpu_ns AS DOUBLE) / NULLIF(SUM(gpu_ns) OVER (), 0) AS gpu_pct,
+    CAST(gpu_ns AS DOUBLE) / count AS mean_ns,
+    max_ns,
+    rank_count
+FROM names
+ORDER BY gpu_ns DESC, name, class;

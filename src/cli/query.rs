@@ -1,0 +1,226 @@
+//! `hta query`: a question of the catalog or a statement of the user's own, on results or on traces.
+
+use super::analyze::warn;
+use super::args::{AcrossArgs, CommonArgs, options, traces};
+use super::exit::Exit;
+use super::output::{note, print, stdout_is_terminal, width};
+use super::progress::Bar;
+use crate::error::SetError;
+use crate::pipeline::{Request, run as run_pipeline};
+use crate::query::answer::Answer;
+use crate::query::catalog::{self, Query};
+use crate::query::live::{self, Live};
+use crate::query::results::Results;
+use crate::query::statement::Statement;
+use crate::query::{QueryError, engine};
+use crate::report::unfinished::write;
+use anyhow::Context;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    /// Name of a query (`hta list queries`), a SELECT, a file *.sql, or `-` for standard input
+    #[arg(value_name = "QUERY", required = true)]
+    query: String,
+    /// A folder of results, or traces as other commands take them [default: hta-out]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// A folder of results
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "rank_dir"])]
+    results: Option<PathBuf>,
+    /// A folder with one trace per rank
+    #[arg(long, value_name = "DIR")]
+    rank_dir: Option<PathBuf>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Only the first rows of the answer, in any format
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// File to write to instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the statement instead of running it
+    #[arg(long)]
+    sql: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    across: AcrossArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Csv,
+    Json,
+    Parquet,
+}
+
+pub const AFTER_HELP: &str = "\
+  hta query top_kernels                             on the results in ./hta-out
+  hta query late_ranks ./traces/*.json.gz           on traces that are read now
+  hta query 'SELECT name, dur_ns FROM kernels ORDER BY dur_ns DESC LIMIT 5'
+
+`hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
+formats all. What chooses and reads traces (--ranks, --steps, --clock and so on) is only for traces.";
+
+/// Where results are looked for when nothing is given.
+const DEFAULT: &str = "hta-out";
+
+/// Options that have no meaning for results.
+const FOR_TRACES: [&str; 14] = [
+    "ranks",
+    "steps",
+    "step_pattern",
+    "step_window",
+    "linked_only",
+    "compat",
+    "rules",
+    "skip",
+    "memory_limit",
+    "strict",
+    "kernel_wait_max_us",
+    "clock",
+    "straggler_min_pct",
+    "group",
+];
+
+pub fn command() -> Command {
+    let about = "Answer a question in SQL: one of the catalog, or your own, on results or on traces";
+    QueryArgs::augment_args(Command::new("query").about(about)).after_help(AFTER_HELP)
+}
+
+pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let args = QueryArgs::from_arg_matches(matches)?;
+    let (query, text) = args.text()?;
+    if args.sql {
+        args.write(text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
+        let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
+        return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
+    }
+    let statement = Statement::new(&text)?;
+    // the engine tells by a panic what it has no code for; what it prints then is not for users
+    std::panic::set_hook(Box::new(|_| {}));
+    let (answer, exit) = match args.source() {
+        Source::Results(folder) => (args.on_results(&folder, &statement, matches)?, Exit::Done),
+        Source::Traces => match args.on_traces(&statement)? {
+            (Some(answer), exit) => (answer, exit),
+            (None, exit) => return Ok(exit),
+        },
+    };
+    if statement.is_limited && statement.makes_rows && !statement.is_ordered {
+        note("hta: LIMIT keeps any rows: the statement has no ORDER BY");
+    }
+    args.show(query, &answer)?;
+    Ok(exit)
+}
+
+/// Where the tables come from.
+enum Source {
+    Results(PathBuf),
+    Traces,
+}
+
+impl QueryArgs {
+    /// The query of the catalog, where it is one, and the text of the statement.
+    fn text(&self) -> anyhow::Result<(Option<&'static Query>, String)> {
+        if let Some(query) = catalog::find(&self.query) {
+            return Ok((Some(query), query.text.to_string()));
+        }
+        if self.query == "-" {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text).context("cannot read standard input")?;
+            return Ok((None, text));
+        }
+        if self.query.trim().contains(char::is_whitespace) {
+            return Ok((None, self.query.clone()));
+        }
+        if self.query.to_lowercase().ends_with(".sql") {
+            let text = std::fs::read_to_string(&self.query).with_context(|| format!("cannot read {}", self.query))?;
+            return Ok((None, text));
+        }
+        Err(catalog::unknown(&self.query, &live::names()).into())
+    }
+
+    fn source(&self) -> Source {
+        match (&self.results, self.paths.as_slice(), &self.rank_dir) {
+            (Some(folder), _, _) => Source::Results(folder.clone()),
+            (None, [], None) => Source::Results(PathBuf::from(DEFAULT)),
+            (None, [one], None) if Results::is_one(one) => Source::Results(one.clone()),
+            _ => Source::Traces,
+        }
+    }
+
+    fn on_results(&self, folder: &Path, statement: &Statement, matches: &ArgMatches) -> anyhow::Result<Answer> {
+        let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if let Some(id) = FOR_TRACES.iter().find(given) {
+            let option = format!("--{}", id.replace('_', "-"));
+            return Err(QueryError::OnlyForTraces { option, place: folder.display().to_string() }.into());
+        }
+        let results = Results::open(folder)?;
+        let tables = results.load(statement)?;
+        Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
+    }
+
+    /// No answer where `--strict` forbids one.
+    fn on_traces(&self, statement: &Statement) -> anyhow::Result<(Option<Answer>, Exit)> {
+        if let Some(compat) = self.common.compat {
+            let reason = "queries are about the tables of hta itself".to_string();
+            let value = format!("{compat:?}").to_lowercase();
+            return Err(SetError::Argument { option: "--compat", value, reason }.into());
+        }
+        let live = Live::new(statement)?;
+        let analyses = live.analyses();
+        let mut options = options(&self.common, &self.across, &analyses)?;
+        options.wanted = live.rows_wanted();
+        let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
+        let traces = traces(&self.paths, self.rank_dir.as_deref())?;
+        let request = Request {
+            inputs: &traces.inputs,
+            analyses: &analyses,
+            options: &options,
+            load: self.common.load(args, false),
+            ranks: self.common.rank_ranges(),
+        };
+        let outcome = self.common.on_threads(|| run_pipeline(&request, &live, &Bar::default()))??;
+        warn(&outcome.refused);
+        if self.common.strict && outcome.has_loss() {
+            note("hta: cannot go on with --strict: something in the input could not be used");
+            return Ok((None, Exit::Nothing));
+        }
+        let exit = if outcome.has_loss() { Exit::Partly } else { Exit::Done };
+        Ok((Some(engine::run(statement, live.tables(&outcome)?, live::columns)?), exit))
+    }
+
+    fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {
+        let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
+        let bytes = match self.format {
+            Format::Csv => answer.csv().into_bytes(),
+            Format::Json => answer.json()?.into_bytes(),
+            Format::Parquet => answer.parquet()?,
+            Format::Text => {
+                let header = query.map(Query::header).unwrap_or_default();
+                let read = Some(header.read).filter(|r| !r.is_empty());
+                let title = header.title;
+                let head = if title.is_empty() { title } else { format!("{title}\n{}\n", "-".repeat(title.len())) };
+                let notes: Vec<String> = read.into_iter().collect();
+                (head + &answer.text(self.common.top, &notes, width())).into_bytes()
+            }
+        };
+        self.write(&bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        match &self.out {
+            Some(path) => write(path, bytes).with_context(|| format!("cannot write {}", path.display())),
+            None => print(bytes).map(|_| ()).map_err(anyhow::Error::from),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What can be wrong with a statement, or with what it reads.
+
+use crate::report::columns::wrap;
+
+/// Why a statement has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    #[error("cannot find the query `{name}`: expected a name of `hta list queries`, SQL, a file *.sql, or `-`")]
+    UnknownName { name: String, nearest: Option<&'static str>, is_table: bool },
+    #[error("cannot run the statement: expected one SELECT, found {found}")]
+    NotOneSelect { found: String },
+    #[error("cannot run the statement: {reason}")]
+    Sql { reason: String },
+    #[error("cannot run the statement: `{name}` after WITH hides the table that it reads")]
+    Shadows { name: String },
+    #[error("cannot find the table `{name}`: expected one of those in {place}")]
+    NoTable { name: String, place: String, known: Vec<String>, nearest: Option<String> },
+    #[error("cannot find the column `{name}`: expected one that {tables} has")]
+    NoColumn { name: String, tables: String, known: Vec<String>, nearest: Option<String> },
+    #[error("cannot read the table `events`: {place} holds none, as `hta analyze --no-events` leaves it")]
+    NoEvents { place: String },
+    #[error("cannot read {path}: {reason}")]
+    Unreadable { path: String, reason: String },
+    #[error("cannot find results: expected a folder with `tables`, as `hta analyze` leaves it, found {found}")]
+    NoResults { found: String },
+    #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
+    Kind { name: String, found: String },
+    #[error("cannot use {option}: expected traces, found the results in {place}")]
+    OnlyForTraces { option: String, place: String },
+}
+
+/// Width of hints that list names.
+const WIDTH: usize = 100;
+
+impl QueryError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let meant = |n: &str| format!("did you mean `{n}`?");
+        let listed = |nearest: &Option<String>, what: &str, known: &[String]| {
+            let all = wrap(&format!("{what}: {}", known.join(", ")), WIDTH).join("\n  ");
+            Some(nearest.as_deref().map(|n| format!("{}\n", meant(n))).unwrap_or_default() + &all)
+        };
+        match self {
+            Self::UnknownName { name, is_table: true, .. } => {
+                Some(format!("it is a table: hta query 'SELECT * FROM {name}'"))
+            }
+            Self::UnknownName { nearest, .. } => nearest.map(meant),
+            Self::NotOneSelect { .. } => Some("queries read tables and never write; begin with SELECT or WITH".into()),
+            Self::Sql { .. } => Some("`hta explain query` says what statements can use".into()),
+            Self::Shadows { .. } => Some("give it another name".into()),
+            Self::NoTable { known, nearest, .. } => listed(nearest, "tables", known),
+            Self::NoColumn { known, nearest, .. } => listed(nearest, "columns", known),
+            Self::NoEvents { .. } => {
+                Some("analyze again without --no-events, or give the traces: hta query ... TRACE".into())
+            }
+            Self::NoResults { .. } => {
+                Some("run `hta analyze` first, or give results or traces: hta query ... hta-out, or TRACE".into())
+            }
+            Self::Kind { .. } => Some("turn it into text: CAST(... AS VARCHAR)".into()),
+            Self::OnlyForTraces { .. } => {
+                Some("what was analyzed is chosen with WHERE, or give the traces instead of the results".into())
+            }
+            Self::Unreadable { .. } => None,
+        }
+    }
+}

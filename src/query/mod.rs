@@ -1,0 +1,17 @@
+//! SQL over the tables: the questions of `queries/`, statements of the user's own, on results or on traces read now.
+//!
+//! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives those tables,
+//! [`load`] copies their columns, [`engine`] runs it, [`answer`] writes what came out. Polars carries an Arrow of its
+//! own, so columns are copied value by value; only those that a statement names are.
+
+pub mod answer;
+pub mod catalog;
+pub mod engine;
+mod error;
+pub mod live;
+pub mod load;
+pub mod nearest;
+pub mod results;
+pub mod statement;
+
+pub use error::QueryError;

@@ -1,0 +1,188 @@
+//! What queries answer: the facts planted in the samples, and the same on results and on traces.
+
+use super::{SAMPLES, answer, ask, results, traces};
+use crate::run::{Quiet, options};
+use crate::shared::samples;
+use hta::pipeline::{Request, run};
+use hta::query::answer::Answer;
+use hta::query::catalog::{QUERIES, find};
+use hta::query::engine;
+use hta::query::live::{self, Live};
+use hta::query::results::Results;
+use hta::query::statement::Statement;
+use hta::read::discover::discover;
+use hta::read::kineto::event::LoadOptions;
+use polars::prelude::DataFrame;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn named(sample: &str, query: &str) -> Answer {
+    answer(sample, find(query).expect("a query of the catalog"))
+}
+
+/// What a statement reads of traces.
+fn read(sample: &str, statement: &Statement) -> Vec<(String, DataFrame)> {
+    let live = Live::new(statement).expect("tables that exist");
+    let mut options = options();
+    options.wanted = live.rows_wanted();
+    let analyses = live.analyses();
+    let event_args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
+    let inputs = discover(&[traces(sample)]).expect("a sample");
+    let load = LoadOptions { event_args, ..LoadOptions::default() };
+    let request = Request { inputs: &inputs, analyses: &analyses, options: &options, load, ranks: &[] };
+    let outcome = run(&request, &live, &Quiet).expect("a sample can be read");
+    live.tables(&outcome).expect("tables that Polars takes")
+}
+
+#[test]
+fn tables_of_traces_are_those_that_analyze_leaves() {
+    for sample in SAMPLES {
+        let all = Statement::new(&format!("SELECT * FROM {}", live::names().join(", "))).expect("a SELECT");
+        let left = Results::open(&results(sample)).expect("results").load(&all).expect("tables");
+        let live: BTreeMap<String, DataFrame> = read(sample, &all).into_iter().collect();
+        assert_eq!(left.len(), live.len());
+        for (name, frame) in left {
+            let other = &live[&name];
+            assert_eq!(frame.schema(), other.schema(), "{sample}: {name}");
+            assert!(frame.equals_missing(other), "{sample}: {name}\n{frame:?}\n{other:?}");
+        }
+    }
+}
+
+#[test]
+fn every_query_answers_the_same_on_results_and_on_traces() {
+    for sample in ["gpu_single", "gpu_counters"] {
+        for query in QUERIES {
+            let statement = Statement::new(query.text).expect("a SELECT");
+            let live = engine::run(&statement, read(sample, &statement), live::columns).expect("an answer");
+            assert_eq!(live, answer(sample, query), "{sample}: {}", query.name);
+        }
+    }
+    for query in ["late_ranks", "worst_collectives", "ranks_overview", "dtype_conversions", "import_health"] {
+        let query = find(query).expect("a query of the catalog");
+        let statement = Statement::new(query.text).expect("a SELECT");
+        let live = engine::run(&statement, read("gpu_ddp8", &statement), live::columns).expect("an answer");
+        assert_eq!(live, answer("gpu_ddp8", query), "{}", query.name);
+    }
+}
+
+#[test]
+fn pageable_copies_are_two_a_step_in_the_sample_that_has_them() {
+    let answer = named("gpu_single", "pageable_copies");
+    let per_step: f64 = (0..answer.len()).filter_map(|r| answer.value("per_step_count", r).as_f64()).sum();
+    assert_eq!(per_step, 2.0);
+    assert_eq!(answer.value("direction", 0), "HtoD");
+    assert_eq!(answer.value("size_bytes", 0), 8 * 8_388_608);
+    assert_eq!(answer.value("blocking_count", 0), 8);
+    assert!(named("gpu_ddp8", "pageable_copies").is_empty());
+}
+
+#[test]
+fn the_planted_kernel_is_the_one_that_differs_between_ranks() {
+    let answer = named("gpu_ddp8", "kernels_that_differ");
+    assert!(answer.value("name", 0).as_str().is_some_and(|n| n.starts_with("slow_gemm_kernel")));
+    assert_eq!(answer.value("slowest_rank", 0), 3);
+    assert_eq!(answer.value("max_ns", 0), 5 * 6_500_000);
+    assert_eq!(answer.value("extra_ns", 0), f64::from(5 * 6_000_000));
+    assert_eq!(answer.value("to_median_ratio", 0), 13.0);
+}
+
+#[test]
+fn ranks_differ_as_the_known_answers_say() {
+    let text = std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
+    let known: Value = serde_json::from_str(&text).expect("JSON");
+    let compute = |rank: usize| -> i64 {
+        let steps = known["ranks"][rank]["steps"].as_array().expect("steps");
+        steps.iter().map(|s| s["compute_ns"].as_i64().expect("ns")).sum::<i64>() / steps.len() as i64
+    };
+    let mut all: Vec<i64> = (0..8).map(compute).collect();
+    let own = compute(3);
+    all.sort_unstable();
+    let median = (all[3] + all[4]) as f64 / 2.0;
+    let answer = named("gpu_ddp8", "ranks_that_differ");
+    assert_eq!(answer.value("rank", 0), 3);
+    assert_eq!(answer.value("compute_diff_ns", 0), own as f64 - median);
+    assert_eq!(answer.value("differs_ns", 0), own as f64 - median);
+}
+
+#[test]
+fn collectives_wait_as_the_known_answers_say() {
+    let text = std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
+    let known: Value = serde_json::from_str(&text).expect("JSON");
+    let int = |v: &Value| v.as_i64().expect("a number");
+    let waits = |c: &Value| c["wait_ns"].as_array().expect("a list").iter().map(int).sum::<i64>();
+    let mut planted: Vec<(i64, i64, i64)> = known["collectives"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|c| (waits(c), int(&c["last_rank"]), int(&c["size_bytes"])))
+        .collect();
+    planted.sort_unstable_by_key(|c| std::cmp::Reverse(c.0));
+    let answer = named("gpu_ddp8", "worst_collectives");
+    assert_eq!(answer.len(), planted.len());
+    for (row, (wait, _, _)) in planted.iter().enumerate() {
+        assert_eq!(answer.value("wait_ns", row), *wait, "row {row}");
+        assert_eq!((answer.value("member_count", row), answer.value("last_rank", row)), (json!(8), json!(3)));
+    }
+}
+
+#[test]
+fn the_late_ranks_are_those_that_were_made_late() {
+    let answer = named("gpu_ddp8", "late_ranks");
+    let gain = |row| (answer.value("rank", row), answer.value("gain_ns", row).as_i64());
+    assert!((0..5).all(|r| gain(r).0 == 3 && gain(r).1.is_some_and(|g| g > 3_000_000)), "{}", answer.csv());
+    let cause = named("gpu_ddp8", "late_causes");
+    assert_eq!((cause.value("rank", 0), cause.value("cause", 0)), (json!(3), json!("slow_kernel")));
+    assert_eq!(cause.value("extra_ns", 0), 5 * 6_000_000);
+    assert_eq!(named("gloo_ddp4", "late_ranks").value("rank", 0), 2);
+}
+
+#[test]
+fn synchronizing_calls_are_counted_with_their_callers() {
+    let answer = named("gpu_single", "sync_calls_in_steps");
+    let row = |name: &str| (0..answer.len()).find(|r| answer.value("name", *r) == name).expect("the call");
+    let (device, stream) = (row("cudaDeviceSynchronize"), row("cudaStreamSynchronize"));
+    assert_eq!((answer.value("count", device), answer.value("caller", device)), (json!(8), Value::Null));
+    assert_eq!(answer.value("caller", stream), "aten::_local_scalar_dense");
+    assert_eq!(answer.value("per_step_ns", stream), 190_000.0);
+}
+
+#[test]
+fn shares_add_up_to_the_whole() {
+    let shares = [("top_kernels", "gpu_pct"), ("idle_causes", "idle_pct"), ("operators_by_gpu_time", "gpu_self_pct")];
+    for (query, column) in shares {
+        let answer = named("gpu_ddp8", query);
+        let sum: f64 = (0..answer.len()).filter_map(|r| answer.value(column, r).as_f64()).sum();
+        assert!((sum - 100.0).abs() < 1e-9, "{query}: {sum}");
+    }
+    let parts = ["compute_pct", "communication_pct", "memory_pct", "idle_pct"];
+    let time = named("gloo_ddp4", "time_by_rank");
+    for row in 0..time.len() {
+        let sum: f64 = parts.iter().filter_map(|p| time.value(p, row).as_f64()).sum();
+        assert!((sum - 100.0).abs() < 1e-9, "{sum}");
+    }
+}
+
+#[test]
+fn data_loaders_gaps_and_steps_are_those_of_the_sample() {
+    let loads = named("gpu_single", "data_loader_time");
+    assert_eq!((loads.value("count", 0), loads.value("total_ns", 0)), (json!(8), json!(16_000_000)));
+    assert_eq!(named("gpu_single", "slowest_steps").value("step_label", 0), 25);
+    let causes = named("gpu_single", "slow_step_causes");
+    assert_eq!((causes.value("step_label", 1), causes.value("what", 1)), (json!(26), json!("cudaMalloc")));
+    assert_eq!(causes.value("what_ns", 1), 2_000_000);
+    // the gap before the slow step begins in the one before
+    let gaps = named("gpu_single", "longest_gaps");
+    assert_eq!((gaps.value("step", 0), gaps.value("kernel_wait_ns", 0)), (json!(4), json!(0)));
+}
+
+#[test]
+fn rows_without_an_order_are_sorted_and_values_keep_their_kind() {
+    let answer = ask("gpu_ddp8", "SELECT kind, COUNT(*) AS n, MIN(device) = 0 AS has_first FROM kernels GROUP BY kind");
+    let kinds: Vec<Value> = (0..answer.len()).map(|r| answer.value("kind", r)).collect();
+    assert_eq!(kinds, ["communication", "compute", "memory"]);
+    assert_eq!((answer.value("n", 0), answer.value("has_first", 0)), (json!(120), json!(true)));
+    // an id that has all its 64 bits
+    let ids = ask("gpu_single", "SELECT event_id - 5 AS less, correlation FROM events WHERE event_id = 0");
+    assert_eq!(ids.value("less", 0), -5);
+}

@@ -1,0 +1,202 @@
+//! The command as its user meets it.
+
+use super::{ROOT, SAMPLES, results};
+use hta::query::catalog::QUERIES;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn hta(args: &[&str]) -> Output {
+    in_folder(Path::new(ROOT), args)
+}
+
+fn in_folder(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hta")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn of(sample: &str) -> String {
+    results(sample).to_str().unwrap().to_string()
+}
+
+#[test]
+fn every_query_fits_a_page_of_80_columns() {
+    for sample in SAMPLES {
+        let folder = of(sample);
+        for query in QUERIES {
+            let run = hta(&["query", query.name, &folder]);
+            assert_eq!(run.status.code(), Some(0), "{}: {}", query.name, text(&run.stderr));
+            let page = text(&run.stdout);
+            assert!(page.lines().all(|l| l.chars().count() <= 80), "{}:\n{page}", query.name);
+            assert!(page.starts_with(&query.header().title) && run.stderr.is_empty(), "{}:\n{page}", query.name);
+        }
+    }
+}
+
+#[test]
+fn every_format_holds_the_same_rows() {
+    let folder = of("gpu_ddp8");
+    let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+    let path = file.path().to_str().unwrap();
+    let run = |format: &str| text(&hta(&["query", "top_kernels", &folder, "--format", format]).stdout);
+    let csv = run("csv");
+    let json: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
+    let parquet = hta(&["query", "top_kernels", &folder, "--format", "parquet", "-o", path]);
+    assert!(parquet.status.success() && parquet.stdout.is_empty(), "{}", text(&parquet.stderr));
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
+    let rows: usize = reader.map(|b| b.unwrap().num_rows()).sum();
+    assert_eq!((csv.lines().count() - 1, json.as_array().unwrap().len()), (rows, rows));
+    assert!(csv.starts_with("name,class,count,gpu_ns,gpu_pct,mean_ns,max_ns,rank_count\n"), "{csv}");
+    let limited = hta(&["query", "top_kernels", &folder, "--format", "csv", "--limit", "2"]);
+    assert_eq!(text(&limited.stdout), csv.split_inclusive('\n').take(3).collect::<String>());
+    let top = text(&hta(&["query", "top_kernels", &folder, "--top", "1"]).stdout);
+    assert!(top.contains(&format!("{} more rows: --top {rows}", rows - 1)), "{top}");
+}
+
+#[test]
+fn a_statement_comes_from_a_name_an_argument_a_file_or_standard_input() {
+    let folder = of("gpu_single");
+    let sql = text(&hta(&["query", "top_kernels", "--sql"]).stdout);
+    assert_eq!(sql, QUERIES.iter().find(|q| q.name == "top_kernels").unwrap().text);
+    let file = tempfile::Builder::new().suffix(".sql").tempfile().unwrap();
+    std::fs::write(file.path(), &sql).unwrap();
+    let csv = |query: &str| text(&hta(&["query", query, "--results", &folder, "--format", "csv"]).stdout);
+    let expected = csv("top_kernels");
+    assert!(expected.lines().count() > 3);
+    assert_eq!(csv(file.path().to_str().unwrap()), expected);
+    assert_eq!(csv(&sql), expected);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(["query", "-", &folder, "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), expected);
+}
+
+#[test]
+fn traces_take_the_options_of_other_commands_and_results_refuse_them() {
+    let sample = "data/samples/gpu_ddp8";
+    let ranks =
+        |args: &[&str]| text(&hta(&[&["query", "SELECT rank FROM ranks", "--format", "csv"], args].concat()).stdout);
+    assert_eq!(ranks(&[sample, "--ranks", "2-3"]), "rank\n2\n3\n");
+    assert_eq!(ranks(&["--rank-dir", sample, "--ranks", "7", "--threads", "1"]), "rank\n7\n");
+    let steps = "SELECT DISTINCT step_label FROM temporal_breakdown WHERE scope = 'step' ORDER BY step_label";
+    let run = hta(&["query", steps, sample, "--steps", "11-12", "--format", "csv"]);
+    assert_eq!(text(&run.stdout), "step_label\n11\n12\n", "{}", text(&run.stderr));
+    let folder = of("gpu_ddp8");
+    let run = hta(&["query", "ranks_overview", &folder, "--ranks", "2-3"]);
+    let errors = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(errors.contains("cannot use --ranks: expected traces") && errors.contains("hint: "), "{errors}");
+}
+
+#[test]
+fn what_cannot_be_answered_is_told_with_what_was_meant() {
+    let folder = of("gpu_single");
+    for (query, words) in [
+        ("top_kernel", vec!["cannot find the query `top_kernel`", "hint: did you mean `top_kernels`?"]),
+        ("kernels", vec!["hint: it is a table: hta query 'SELECT * FROM kernels'"]),
+        ("SELECT 1 FROM kernles", vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: call_stacks"]),
+        (
+            "SELECT dur FROM kernels",
+            vec!["the column `dur`", "one that `kernels` has", "`dur_ns`?", "hint: columns: block"],
+        ),
+        ("SELECT k.durns FROM kernels AS k", vec!["the column `durns`", "`dur_ns`?"]),
+        ("DROP TABLE kernels", vec!["expected one SELECT, found DROP", "never write"]),
+        ("SELECT 1 AS a; SELECT 2 AS b", vec!["found 2 statements"]),
+        ("SELECT rank FROM ranks WHERE", vec!["cannot run the statement: Expected"]),
+        ("WITH ranks AS (SELECT rank FROM ranks) SELECT rank FROM ranks", vec!["`ranks` after WITH hides the table"]),
+        ("SELECT no_such_function(dur_ns) AS x FROM kernels", vec!["cannot run the statement: ", "no_such_function"]),
+        ("SELECT ARRAY_AGG(rank) AS all_ranks FROM kernels", vec!["cannot write the column `all_ranks`", "CAST"]),
+    ] {
+        let run = hta(&["query", query, &folder]);
+        let errors = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{query}: {errors}");
+        assert!(run.stdout.is_empty() && words.iter().all(|w| errors.contains(w)), "{query}:\n{errors}");
+        assert!(!errors.contains("panicked"), "{query}:\n{errors}");
+    }
+    let run = hta(&["query", "SELECT 1 FROM nope", "data/samples/gpu_single"]);
+    assert!(text(&run.stderr).contains("the table `nope`: expected one of those in these traces"));
+    let run = hta(&["query", "top_kernels", "data/samples/gpu_single", "--compat", "hta"]);
+    assert!(run.status.code() == Some(2) && text(&run.stderr).contains("--compat"), "{}", text(&run.stderr));
+}
+
+#[test]
+fn results_that_are_missing_damaged_or_without_events_are_told() {
+    let empty = tempfile::tempdir().unwrap();
+    let run = in_folder(empty.path(), &["query", "top_kernels"]);
+    let errors = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(
+        errors.contains("cannot find results: ") && errors.contains("hta-out") && errors.contains("hint: "),
+        "{errors}"
+    );
+
+    let sample = Path::new(ROOT).join("data/samples/gpu_counters");
+    let made = in_folder(empty.path(), &["analyze", sample.to_str().unwrap(), "--no-events"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let run = in_folder(empty.path(), &["query", "ranks_overview", "--format", "csv"]);
+    assert_eq!(text(&run.stdout).lines().count(), 2, "{}", text(&run.stderr));
+    let run = in_folder(empty.path(), &["query", "events_by_category"]);
+    let errors = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(errors.contains("`events`") && errors.contains("--no-events"), "{errors}");
+
+    let table = empty.path().join("hta-out/tables/ranks.parquet");
+    let bytes = std::fs::read(&table).unwrap();
+    std::fs::write(&table, &bytes[..bytes.len() / 2]).unwrap();
+    let run = in_folder(empty.path(), &["query", "ranks_overview"]);
+    let errors = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(errors.contains("cannot read hta-out/tables/ranks.parquet: "), "{errors}");
+}
+
+#[test]
+fn a_lossy_trace_answers_and_says_so_by_its_exit_code() {
+    let args = ["query", "SELECT rank FROM ranks", "data/samples/gloo_ddp4/ground_truth.json"];
+    let run = hta(&[&args[..], &["data/samples/gloo_ddp4/rank_0.pt.trace.json.gz", "--format", "csv"]].concat());
+    assert_eq!((run.status.code(), text(&run.stdout).as_str()), (Some(1), "rank\n0\n"), "{}", text(&run.stderr));
+    let strict = ["data/samples/gloo_ddp4/rank_0.pt.trace.json.gz", "--strict"];
+    let run = hta(&[&args[..], &strict].concat());
+    assert!(run.status.code() == Some(2) && run.stdout.is_empty());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let folder = of("gloo_ddp4");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(["query", "SELECT * FROM call_tree", &folder, "--format", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let run = child.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert!(run.stderr.is_empty());
+}
+
+#[test]
+fn queries_are_listed_and_explained() {
+    let all = text(&hta(&["list"]).stdout);
+    let queries = text(&hta(&["list", "queries"]).stdout);
+    assert!(!queries.contains("analyses") && queries.lines().all(|l| l.len() <= 80), "{queries}");
+    for query in QUERIES {
+        assert!(all.contains(query.name) && queries.contains(query.name), "{}", query.name);
+        let page = text(&hta(&["explain", query.name]).stdout);
+        let header = query.header();
+        assert!(page.contains(&header.title) && page.contains(query.statement().trim_end()), "{page}");
+        assert!(header.columns.iter().all(|(name, _)| page.contains(&format!("  {name} "))), "{page}");
+    }
+    assert!(text(&hta(&["list", "tables"]).stdout).contains("kernels_by_name"));
+    assert!(text(&hta(&["explain", "query"]).stdout).contains("DuckDB"));
+    assert_eq!(hta(&["list", "nope"]).status.code(), Some(2));
+}
