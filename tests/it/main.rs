@@ -5,6 +5,7 @@ mod annotations;
 mod broken;
 mod brute;
 mod cli;
+mod completions;
 mod copies;
 mod counters;
 mod critical_path;
