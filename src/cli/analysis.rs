@@ -3,10 +3,11 @@
 use super::analyze::warn;
 use super::args::TraceArgs;
 use super::exit::Exit;
+use super::known;
 use super::output::{note, width};
 use super::progress::Bar;
 use super::table::OutputArgs;
-use crate::analysis::api::{Analysis, Options, Output, ReplayMethod, WaitMethod, Wanted};
+use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Output, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
 use crate::error::SetError;
@@ -98,7 +99,17 @@ impl RowSink for Keep {
 /// The subcommand of an analysis: what all take, and what it declares itself.
 pub fn command(analysis: &dyn Analysis) -> Command {
     let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
-    with_settings(command, analysis.settings())
+    with_tables(with_settings(command, analysis.settings()), analysis)
+}
+
+/// Lets the shell complete `--table`. What the chosen options declare is judged later, with its own message.
+pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
+    let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| analysis.compat_tables(*c));
+    let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
+    let of_method = analysis.method_tables(&other).unwrap_or_default();
+    let tables = analysis.tables().iter().chain(of_method).chain(compat);
+    let names: Vec<_> = tables.map(|t| (t.name, "")).collect();
+    command.mut_arg("table", |arg| known::complete(arg, names))
 }
 
 /// Adds the options that are declared in the library.

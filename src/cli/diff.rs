@@ -1,6 +1,6 @@
 //! `hta diff BASE TEST`: two sets of traces, and whether the second is too slow.
 
-use super::analysis::{enter, with_settings};
+use super::analysis::{enter, with_settings, with_tables};
 use super::analyze::warn;
 use super::args::CommonArgs;
 use super::exit::Exit;
@@ -42,7 +42,7 @@ pub struct DiffArgs {
 
 pub fn command() -> Command {
     let command = Command::new(DIFF.stem()).about("Compare two sets of traces, before and after");
-    with_settings(DiffArgs::augment_args(command), DIFF.settings())
+    with_tables(with_settings(DiffArgs::augment_args(command), DIFF.settings()), &DIFF)
 }
 
 /// Keeps no rows: a diff needs the partials only.

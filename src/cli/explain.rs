@@ -43,6 +43,28 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     let Some(name) = name else { return super::list::run(None) };
+    print(page(name)?.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// All names that have a page, each with its title; none twice.
+pub fn names() -> Vec<(&'static str, &'static str)> {
+    let first_line = |t: &'static TableSpec| t.doc.trim().lines().next().unwrap_or_default();
+    let mut out: Vec<(&str, &str)> = ANALYSES.iter().map(|a| (a.stem(), a.title())).collect();
+    out.extend(TOPICS.iter().map(|(name, title, _)| (*name, *title)));
+    out.extend(tables().map(|t| (t.name, first_line(t))));
+    out.push(("events", "every complete event of a rank"));
+    out.extend(catalog::QUERIES.iter().map(|q| (q.name, q.header().title)));
+    let mut seen = std::collections::BTreeSet::new();
+    out.retain(|(name, _)| seen.insert(*name));
+    out
+}
+
+/// The page of an analysis, a table or a topic.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn page(name: &str) -> Result<String, SetError> {
     let mut out = String::new();
     if let Some(a) = ANALYSES.iter().find(|a| a.stem() == name) {
         out.push_str(a.explain().trim_end());
@@ -78,10 +100,9 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     } else {
         let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
         let reason = format!("expected a query, a table, an analysis or a topic: {}", known.join(", "));
-        return Err(SetError::Argument { option: "explain", value: name.to_string(), reason }.into());
+        return Err(SetError::Argument { option: "explain", value: name.to_string(), reason });
     }
-    print(out.trim_start().as_bytes())?;
-    Ok(Exit::Done)
+    Ok(out.trim_start().to_string())
 }
 
 fn documented(out: &mut String, query: &Query) {

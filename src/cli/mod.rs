@@ -3,11 +3,14 @@
 mod analysis;
 mod analyze;
 mod args;
+mod completions;
 mod diff;
 mod exit;
 mod explain;
 mod interrupt;
+mod known;
 mod list;
+mod man;
 mod memory;
 mod merge;
 mod output;
@@ -45,6 +48,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(("query", m)) => query::run(m),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
+        Some(("completions", m)) => completions::run(m),
+        Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
         Some((stem, m)) => analysis::run(stem, m),
         None => Ok(Exit::Nothing),
@@ -72,7 +77,8 @@ pub fn command() -> Command {
     let overlay =
         Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
     let merge = Command::new("merge").about("Join what `hta analyze --partial` left, as if one run had read all");
-    root.subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
+    root = root
+        .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(query::command())
@@ -84,6 +90,8 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("explain")
                 .about("Explain an analysis, a query, a table or a topic: definitions, columns, units, caveats")
-                .arg(clap::Arg::new("name").help("an analysis, query, table or topic; none lists them")),
+                .arg(known::arg("name", explain::names()).help("an analysis, query, table or topic; none lists them")),
         )
+        .subcommand(completions::command());
+    man::add(root)
 }

@@ -5,6 +5,8 @@ mod annotations;
 mod broken;
 mod brute;
 mod cli;
+mod coming_from_hta;
+mod completions;
 mod copies;
 mod counters;
 mod critical_path;

@@ -1,0 +1,146 @@
+//! `hta man`: the command line as manual pages. What clap knows of a command, then the text of its
+//! `hta explain` page as it is, since that is where its numbers are defined.
+
+use super::exit::Exit;
+use super::known;
+use super::output::{note, print};
+use crate::error::SetError;
+use crate::report::unfinished::write;
+use anyhow::Context;
+use clap::builder::{Resettable, StyledStr};
+use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+const EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "all done"),
+    ("1", "part of it: something in the input could not be used; the report says what"),
+    ("2", "nothing useful, or --strict and a loss"),
+    ("3", "a --fail-if condition of hta diff holds"),
+    ("130", "interrupted"),
+];
+
+/// Longest line that is shown as it is.
+const WIDEST_LINE: usize = 90;
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page is written; none: the page of hta itself
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    command: Option<String>,
+    /// Write the pages of all commands into this folder, e.g. ~/.local/share/man/man1
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn command() -> Command {
+    Command::new("man").about("Write the manual page of a command, or the pages of all").after_help(
+        "To read one: hta man stragglers > hta-stragglers.1 && man ./hta-stragglers.1\n\
+         To keep all: hta man --out ~/.local/share/man/man1, then `man hta-stragglers`",
+    )
+}
+
+/// Adds this command, and lets the shell complete the names of all.
+pub fn add(root: Command) -> Command {
+    static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    let root = root.subcommand(ManArgs::augment_args(command()));
+    let about = |c: &Command| c.get_about().map(ToString::to_string).unwrap_or_default();
+    let names = NAMES.get_or_init(|| root.get_subcommands().map(|c| (c.get_name().to_string(), about(c))).collect());
+    let names = names.iter().map(|(name, about)| (name.as_str(), about.as_str())).collect();
+    root.mut_subcommand("man", |man| man.mut_arg("command", |arg| known::complete(arg, names)))
+}
+
+pub fn run(args: &ManArgs) -> anyhow::Result<Exit> {
+    let mut root = super::command().disable_help_subcommand(true);
+    root.build();
+    let Some(folder) = &args.out else {
+        let page = page(find(&root, args.command.as_deref())?)?;
+        print(&page)?;
+        return Ok(Exit::Done);
+    };
+    all(&root, folder)?;
+    Ok(Exit::Done)
+}
+
+fn all(root: &Command, folder: &Path) -> anyhow::Result<()> {
+    let cannot = |path: &Path| format!("cannot write {}", path.display());
+    std::fs::create_dir_all(folder).with_context(|| cannot(folder))?;
+    let commands: Vec<&Command> = std::iter::once(root).chain(root.get_subcommands()).collect();
+    for command in &commands {
+        let path = folder.join(format!("{}.1", name(command)));
+        write(&path, &page(command)?).with_context(|| cannot(&path))?;
+    }
+    note(&format!("hta: {} manual pages in {}", commands.len(), folder.display()));
+    Ok(())
+}
+
+fn find<'a>(root: &'a Command, wanted: Option<&str>) -> Result<&'a Command, SetError> {
+    let Some(wanted) = wanted else { return Ok(root) };
+    root.get_subcommands().find(|c| c.get_name() == wanted).ok_or_else(|| {
+        let known: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        let reason = format!("expected a command: {}", known.join(", "));
+        SetError::Argument { option: "man", value: wanted.to_string(), reason }
+    })
+}
+
+/// `hta-analyze`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn page(command: &Command) -> std::io::Result<Vec<u8>> {
+    let after_help = command.get_after_help().map(ToString::to_string);
+    // its lines would be filled into one
+    let plain = command.clone().after_help(Resettable::<StyledStr>::Reset);
+    let source = concat!("hta ", env!("CARGO_PKG_VERSION"));
+    let mut out = Vec::new();
+    Man::new(plain).source(source).manual("hta manual").render(&mut out)?;
+    let mut rest = Roff::new();
+    if let Some(text) = after_help {
+        rest.control("SH", ["NOTES"]);
+        verbatim(&mut rest, &text);
+    }
+    let stem = command.get_name();
+    if let Some(text) = super::explain::page(stem).ok() {
+        rest.control("SH", ["DEFINITIONS"]);
+        verbatim(&mut rest, &text);
+    }
+    rest.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in EXIT_CODES {
+        rest.control("TP", []);
+        rest.text([bold(*code)]);
+        rest.text([roman(*meaning)]);
+    }
+    rest.control("SH", ["SEE ALSO"]);
+    let see =
+        if stem == "hta" { "`hta list`, `hta explain NAME`".to_string() } else { "hta(1), `hta list`".to_string() };
+    rest.text([roman(see)]);
+    rest.to_writer(&mut out)?;
+    Ok(out)
+}
+
+/// Lines as they are; a heading of the text becomes one of the page, its title goes.
+fn verbatim(out: &mut Roff, text: &str) {
+    out.control("nf", []);
+    for line in text.lines().skip_while(|l| l.starts_with("# ") || l.is_empty()) {
+        match line.strip_prefix("## ") {
+            Some(heading) => {
+                out.control("fi", []);
+                out.control("SS", [heading]);
+                out.control("nf", []);
+            }
+            // a paragraph that is one line, which clap would wrap
+            None if line.chars().count() > WIDEST_LINE => {
+                out.control("fi", []);
+                out.text([roman(line)]);
+                out.control("nf", []);
+            }
+            None => {
+                out.text([roman(line)]);
+            }
+        }
+    }
+    out.control("fi", []);
+}
