@@ -3,6 +3,7 @@
 use crate::partial::{MergeError, PartialError};
 use crate::pipeline::RunError;
 use crate::report::folder::FolderError;
+use crate::report::html::ResultsError;
 use crate::report::overlay::OverlayError;
 use std::io::Write;
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ pub fn report(error: &anyhow::Error) -> Exit {
         _ => {}
     }
     if let Some(e) = error.downcast_ref::<PartialError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<ResultsError>() {
         hint(&mut out, e.hint());
     }
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {

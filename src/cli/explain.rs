@@ -27,6 +27,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
     ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
+    ("report", "report.html: what is in it, what is joined in it, links to source", include_str!("explain/report.md")),
     ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
     ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),

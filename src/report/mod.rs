@@ -5,6 +5,7 @@ mod chunk;
 pub mod columns;
 pub mod events;
 pub mod folder;
+pub mod html;
 pub mod json;
 pub mod overlay;
 pub mod parquet;
