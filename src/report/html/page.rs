@@ -13,11 +13,12 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// In the order in which they run.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
     include_str!("script/chart.js"),
+    include_str!("script/section.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
