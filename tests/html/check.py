@@ -141,6 +141,9 @@ class Page:
             heads, cells = self.js("""const t = arguments[0].querySelector('table'); const row = t.querySelector('tbody tr');
                 return [[...t.querySelectorAll('thead th')].every((h) => h.scope === 'col'), row ? row.children.length === t.querySelectorAll('thead th').length && row.children[0].scope === 'row' : false]""", place)
             self.fail_unless(heads and cells, f"{b.text}: headings without scope, or rows of another width")
+        ids = self.js("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
+        twice = sorted({i for i in ids if ids.count(i) > 1 and not i.startswith(("modebar", "g"))})
+        self.fail_unless(not twice, f"ids that stand twice: {twice}")
         return len(buttons)
 
     def closes_every_table(self):
@@ -199,6 +202,17 @@ class Page:
                 self.js("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", select, option.get_attribute("value"))
             self.js("arguments[0].selectedIndex = 0; arguments[0].dispatchEvent(new Event('change'))", select)
 
+    def steps_of_table(self):
+        """In the table of steps the mean lies between the shortest and the longest."""
+        button = [b for b in self.driver.find_elements(By.CSS_SELECTOR, "#breakdown .toggles button") if "by step" in b.text]
+        for b in button:
+            rows = self.js("""
+                const t = document.getElementById(arguments[0].getAttribute("aria-controls")).querySelector("table");
+                const at = [...t.querySelectorAll("thead button")].map((h) => h.title.match(/\\((\\w+)\\)$/)[1]);
+                const of = (r, n) => parseFloat(r.children[at.indexOf(n)].title.replace(/,/g, ""));
+                return [...t.querySelectorAll("tbody tr")].map((r) => ["shortest_ns", "dur_ns", "longest_ns"].map((n) => of(r, n)));""", b)
+            self.fail_unless(rows and all(a - 1 <= m <= z + 1 for a, m, z in rows), f"steps: {rows[:2]}")
+
     def data_of_charts(self):
         """The bars of the breakdown stand for the numbers of its table."""
         wrong = self.js("""
@@ -232,6 +246,7 @@ def check(driver, path, shots, name):
             done["charts"] = len(driver.find_elements(By.CSS_SELECTOR, ".chart"))
             page.themes()
         done["tables"] = page.opens_every_table()
+        page.steps_of_table()
         page.sorts_and_searches()
         done["links"] = page.editors()
         page.no_overflow(f"{size} with tables")

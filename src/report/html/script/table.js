@@ -18,13 +18,17 @@ function readGrid(raw, texts) {
   };
 }
 
+// times that are of one window already
+const OF_ONE = new Set(["shortest_ns", "longest_ns"]);
+
 /** The same rows with times per window in place of sums over windows. */
 function perWindow(grid) {
   const windows = grid.of("windows");
-  const each = (c) => (c.kind === "ns" ? { ...c, cells: c.cells.map((v, i) => (v === null || !windows[i] ? null : v / windows[i])) } : c);
+  const isSum = (c) => c.kind === "ns" && !OF_ONE.has(c.name);
+  const each = (c) => (isSum(c) ? { ...c, cells: c.cells.map((v, i) => (v === null || !windows[i] ? null : v / windows[i])) } : c);
   const columns = grid.columns.map(each);
   const at = grid.columns.findIndex((c) => c.name === "windows");
-  const rest = grid.rest && { ...grid.rest, cells: grid.rest.cells.map((v, i) => (grid.columns[i].kind === "ns" && grid.rest.cells[at] ? v / grid.rest.cells[at] : v)) };
+  const rest = grid.rest && { ...grid.rest, cells: grid.rest.cells.map((v, i) => (isSum(grid.columns[i]) && grid.rest.cells[at] ? v / grid.rest.cells[at] : v)) };
   const byName = new Map(columns.map((c) => [c.name, c]));
   return { ...grid, columns, rest, of: (name) => (byName.has(name) ? byName.get(name).cells : []) };
 }
@@ -118,9 +122,12 @@ function restRow(grid, columns) {
   return make("tr", {}, ...cells);
 }
 
+let tablesMade = 0;
+
 /** A button that shows and hides a table, and makes it when it is first asked for. */
 function tableToggle(grid, title, where) {
-  const id = `table-${document.querySelectorAll(".table-place").length}`;
+  tablesMade += 1;
+  const id = `table-${tablesMade}`;
   const place = make("div", { id, class: "table-place", hidden: "" });
   where.append(place);
   const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, `Table: ${title} (${count(grid.rows)})`);
