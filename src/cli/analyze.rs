@@ -4,6 +4,7 @@ use super::args::TraceArgs;
 use super::exit::Exit;
 use super::output::{note, print, width};
 use super::progress::Bar;
+use super::report::{HtmlArgs, leave};
 use crate::analysis::api::{Options, Wanted};
 use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
@@ -11,6 +12,7 @@ use crate::analysis::registry::ANALYSES;
 use crate::partial;
 use crate::pipeline::{Extent, Outcome, Refused, Request, map, run as run_pipeline};
 use crate::report::folder::Folder;
+use crate::report::html::{Found, PageOptions};
 use crate::report::parquet::Groups;
 use crate::report::text;
 use anyhow::Context;
@@ -36,6 +38,11 @@ pub struct AnalyzeArgs {
     /// Only map these ranks of a job, for `hta merge`: give every part of the job the same options
     #[arg(long)]
     partial: bool,
+    /// Leave report.html out of the results
+    #[arg(long)]
+    no_html: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Width of `report.txt`.
@@ -61,7 +68,8 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     let folder = Folder::create(&args.out, events, args.force)?;
     args.traces.common.on_threads(|| {
         let outcome = run_pipeline(&request, &folder, &Bar::default())?;
-        finish(folder, &outcome, &options, &args.out, args.traces.common.strict)
+        let page = (!args.no_html).then(|| args.html.options());
+        finish(folder, &outcome, &options, page.as_ref(), &args.out, args.traces.common.strict)
     })?
 }
 
@@ -92,14 +100,28 @@ fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::
 const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
 
 /// Writes and prints what came of a run.
-pub fn finish(folder: Folder, outcome: &Outcome, options: &Options, out: &Path, strict: bool) -> anyhow::Result<Exit> {
+pub fn finish(
+    folder: Folder,
+    outcome: &Outcome,
+    options: &Options,
+    page: Option<&PageOptions>,
+    out: &Path,
+    strict: bool,
+) -> anyhow::Result<Exit> {
     if strict && outcome.has_loss() {
         warn(&outcome.refused);
         note(STRICT);
         return Ok(Exit::Nothing);
     }
-    write(&folder, outcome, options.compat).with_context(|| format!("cannot write to {}", out.display()))?;
-    folder.finish().with_context(|| format!("cannot write to {}", out.display()))?;
+    let failed = || format!("cannot write to {}", out.display());
+    write(&folder, outcome, options.compat).with_context(failed)?;
+    if let Some(page) = page {
+        // made of what a reader will find: the tables, whole
+        folder.close().with_context(failed)?;
+        let found = text::findings(outcome).iter().map(Found::from).collect();
+        leave(folder.work(), found, page).with_context(failed)?;
+    }
+    folder.finish().with_context(failed)?;
     let mut report = text::report(outcome, width());
     report.push_str(&format!("\nresults: {}\n", out.display()));
     print(report.as_bytes())?;

@@ -4,6 +4,7 @@ use crate::partial::{MergeError, PartialError};
 use crate::pipeline::RunError;
 use crate::query::QueryError;
 use crate::report::folder::FolderError;
+use crate::report::html::ResultsError;
 use crate::report::overlay::OverlayError;
 use std::io::Write;
 use std::process::ExitCode;
@@ -68,6 +69,9 @@ pub fn report(error: &anyhow::Error) -> Exit {
                 None => writeln!(out, "hint: {line}"),
             };
         }
+    }
+    if let Some(e) = error.downcast_ref::<ResultsError>() {
+        hint(&mut out, e.hint());
     }
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {
         hint(&mut out, Some("choose another folder with --out, or replace it with --force"));

@@ -34,6 +34,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
     ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
+    ("report", "report.html: what is in it, what is joined in it, links to source", include_str!("explain/report.md")),
     ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
     ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
     ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
@@ -54,7 +55,7 @@ pub fn names() -> Vec<(&'static str, &'static str)> {
     out.extend(TOPICS.iter().map(|(name, title, _)| (*name, *title)));
     out.extend(tables().map(|t| (t.name, first_line(t))));
     out.push(("events", "every complete event of a rank"));
-    out.extend(catalog::QUERIES.iter().map(|q| (q.name, q.header().title)));
+    out.extend(catalog::QUERIES.iter().map(|q| (q.name, q.title())));
     let mut seen = std::collections::BTreeSet::new();
     out.retain(|(name, _)| seen.insert(*name));
     out

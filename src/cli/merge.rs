@@ -3,6 +3,7 @@
 use super::analyze::finish;
 use super::args::on_threads;
 use super::exit::Exit;
+use super::report::HtmlArgs;
 use crate::analysis::registry::ANALYSES;
 use crate::partial::{MergeError, PartialError, merge, open, restore, stream};
 use crate::pipeline::{RunError, reduce};
@@ -28,6 +29,11 @@ pub struct MergeArgs {
     /// Any loss in the input is an error: exit 2, write nothing
     #[arg(long)]
     strict: bool,
+    /// Leave report.html out of the results
+    #[arg(long)]
+    no_html: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 pub const AFTER_HELP: &str = "\
@@ -58,5 +64,6 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     // first what mapping gave, as in one run
     stream(&partials, &folder, events.map(|_| below.as_path())).map_err(MergeError::from)?;
     let outcome = reduce(merged.set, ANALYSES, &options, &folder)?;
-    finish(folder, &outcome, &options, &args.out, args.strict)
+    let page = (!args.no_html).then(|| args.html.options());
+    finish(folder, &outcome, &options, page.as_ref(), &args.out, args.strict)
 }

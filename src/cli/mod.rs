@@ -17,6 +17,7 @@ mod output;
 mod overlay;
 mod progress;
 mod query;
+mod report;
 mod table;
 
 use clap::{Args, Command, FromArgMatches};
@@ -41,6 +42,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(("merge", m)) => {
             merge::MergeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| merge::run(&a))
+        }
+        Some(("report", m)) => {
+            report::ReportArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| report::run(&a))
         }
         Some(("diff", m)) => diff::run(m),
         Some(("overlay", m)) => {
@@ -77,8 +81,10 @@ pub fn command() -> Command {
     let overlay =
         Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
     let merge = Command::new("merge").about("Join what `hta analyze --partial` left, as if one run had read all");
+    let report = Command::new("report").about("Make the page for people, report.html, of a results folder");
     root = root
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
+        .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(query::command())

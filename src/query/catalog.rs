@@ -100,6 +100,11 @@ pub struct Header {
 }
 
 impl Query {
+    /// The first line.
+    pub fn title(&self) -> &'static str {
+        self.text.lines().next().unwrap_or_default().trim_start_matches("--").trim()
+    }
+
     /// The documentation.
     pub fn header(&self) -> Header {
         let lines = self.text.lines().map_while(|l| l.strip_prefix("--"));

@@ -6,6 +6,7 @@ pub mod columns;
 pub mod events;
 pub mod folder;
 mod footer;
+pub mod html;
 pub mod json;
 pub mod overlay;
 pub mod parquet;

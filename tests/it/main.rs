@@ -17,6 +17,7 @@ mod determinism;
 mod diff;
 mod faults;
 mod folders;
+mod html;
 mod invariants;
 mod known_answers;
 mod known_samples;

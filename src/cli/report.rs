@@ -1,0 +1,87 @@
+//! `hta report`: the page for people, made again from a results folder.
+
+use super::exit::Exit;
+use super::output::print;
+use crate::report::html::{Editor, Found, PageOptions, ResultsError, write};
+use crate::report::unfinished;
+use clap::{Args, ValueEnum};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+pub const AFTER_HELP: &str = "\
+`hta analyze` and `hta merge` leave the same page in their results folder. It opens offline in any browser and can be \
+mailed: it loads nothing. `hta explain report` says what is in it.";
+
+// How file and line of Python frames become links.
+#[derive(Debug, Args)]
+pub struct HtmlArgs {
+    /// Editor that file and line lead to in report.html; the page itself has the choice, too
+    #[arg(long, value_enum, default_value_t = EditorArg::Vscode)]
+    editor: EditorArg,
+    /// Folder that relative source files are below, where report.html is read; written into it
+    #[arg(long, value_name = "DIR")]
+    source_root: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EditorArg {
+    Vscode,
+    Cursor,
+    /// Plain text
+    None,
+}
+
+impl HtmlArgs {
+    pub fn options(&self) -> PageOptions {
+        let editor = match self.editor {
+            EditorArg::Vscode => Editor::Vscode,
+            EditorArg::Cursor => Editor::Cursor,
+            EditorArg::None => Editor::None,
+        };
+        PageOptions { editor, source_root: self.source_root.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Folder that `hta analyze` or `hta merge` has left
+    #[arg(value_name = "RESULTS")]
+    results: PathBuf,
+    /// File to write, report.html in the folder by default; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    html: HtmlArgs,
+}
+
+pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
+    if !args.results.join("tables").is_dir() {
+        return Err(ResultsError::Damaged {
+            path: args.results.display().to_string(),
+            expected: "a results folder".to_string(),
+            found: if args.results.exists() { "no folder `tables` in it" } else { "nothing there" }.to_string(),
+        }
+        .into());
+    }
+    let mut page = Vec::new();
+    write(&args.results, None, &args.html.options(), &mut page)?;
+    let out = args.out.clone().unwrap_or_else(|| args.results.join("report.html"));
+    if out.as_os_str() == "-" {
+        print(&page)?;
+        return Ok(Exit::Done);
+    }
+    let failed = |source| ResultsError::Write { path: out.display().to_string(), source };
+    unfinished::write(&out, &page).map_err(failed)?;
+    print(format!("report: {}\n", out.display()).as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// Writes the page of results that are still being written.
+pub fn leave(folder: &Path, found: Vec<Found>, options: &PageOptions) -> Result<(), ResultsError> {
+    let path = folder.join("report.html");
+    let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
+    let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);
+    write(folder, Some(found), options, &mut out)?;
+    out.flush().map_err(failed)
+}

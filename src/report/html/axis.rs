@@ -1,0 +1,85 @@
+//! Ranks and steps on an axis, consecutive ones together where there are too many to show each.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+/// A step as ranks have it in common: its number, else its place in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    Label(i64),
+    Index(i64),
+}
+
+impl Step {
+    pub fn new(index: Option<i64>, label: Option<i64>) -> Option<Self> {
+        label.map(Step::Label).or(index.map(Step::Index))
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Step::Label(n) => write!(f, "{n}"),
+            Step::Index(n) => write!(f, "@{n}"),
+        }
+    }
+}
+
+/// Places on an axis.
+pub struct Axis<T> {
+    places: HashMap<T, usize>,
+    /// First and last of each place.
+    ends: Vec<(T, T)>,
+    /// How many share a place, at most.
+    pub joined: usize,
+}
+
+impl<T: Copy + Ord + Hash + std::fmt::Display> Axis<T> {
+    /// An axis with at most `most` places.
+    pub fn new(all: &BTreeSet<T>, most: usize) -> Self {
+        let joined = all.len().div_ceil(most.max(1)).max(1);
+        let mut places = HashMap::new();
+        let mut ends: Vec<(T, T)> = Vec::new();
+        for (i, v) in all.iter().enumerate() {
+            places.insert(*v, i / joined);
+            match ends.get_mut(i / joined) {
+                Some(pair) => pair.1 = *v,
+                None => ends.push((*v, *v)),
+            }
+        }
+        Self { places, ends, joined }
+    }
+
+    pub fn place(&self, of: &T) -> Option<usize> {
+        self.places.get(of).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What stands at a place: `3`, or `3-6`.
+    pub fn label(&self, place: usize) -> String {
+        match self.ends.get(place) {
+            Some((a, b)) if a == b => a.to_string(),
+            Some((a, b)) => format!("{a}-{b}"),
+            None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consecutive_ranks_share_a_place_when_there_are_too_many() {
+        let axis = Axis::new(&(0..10u32).collect(), 4);
+        assert_eq!((axis.len(), axis.joined), (4, 3));
+        assert_eq!(axis.label(0), "0-2");
+        assert_eq!(axis.label(3), "9");
+        assert_eq!(axis.place(&5), Some(1));
+        let few = Axis::new(&(0..3u32).collect(), 4);
+        assert_eq!((few.len(), few.joined, few.label(2)), (3, 1, "2".to_string()));
+    }
+}

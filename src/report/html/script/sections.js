@@ -1,0 +1,346 @@
+// What each section of the page shows. A section has grids of data; its charts and its tables are of the same grids.
+
+const sections = {
+  findings(f, data) {
+    const grid = f.grids.findings;
+    const list = make("ol", { class: "findings" });
+    const item = (i) => {
+      const of = (name) => grid.of(name)[i];
+      const share = of("share_of_step");
+      const marks = make("div", { class: "marks" },
+        of("ranks") !== null ? make("span", {}, `rank ${short(of("ranks"), 40)}`) : null,
+        of("steps") !== null ? make("span", {}, `step ${short(of("steps"), 40)}`) : null,
+        make("span", { title: grid.doc("certainty") }, of("certainty")),
+        data.sections.has(of("analysis")) ? make("a", { href: `#${of("analysis")}` }, of("analysis")) : make("span", {}, of("analysis")),
+        make("span", {}, `table ${of("table")}`),
+        make("span", { class: "mono" }, `hta explain ${of("analysis")}`));
+      const cost = make("div", { class: "cost", title: exact("ns", of("cost_ns_per_step")) },
+        make("b", {}, ns(of("cost_ns_per_step"))), make("span", {}, share === null ? "a step, in all" : `${percent(share)} of a step`));
+      return make("li", {}, make("div", { class: "sentence" }, ...sentence(of("sentence"))), cost, marks);
+    };
+    const first = 8;
+    for (let i = 0; i < Math.min(first, grid.rows); i++) list.append(item(i));
+    f.body.append(list);
+    if (grid.rows > first) {
+      const more = make("button", { type: "button" }, `Show ${plural(grid.rows - first, "more finding")}`);
+      more.addEventListener("click", () => {
+        for (let i = first; i < grid.rows; i++) list.append(item(i));
+        more.remove();
+      });
+      f.body.append(more);
+    }
+    f.table(grid, "findings");
+  },
+
+  health(f) {
+    const { problems, refused } = f.grids;
+    const serious = problems.of("severity").filter((s) => s !== "info").length;
+    const words = [];
+    words.push(serious ? `${plural(serious, "kind")} of loss or repair.` : "Nothing was lost or repaired.");
+    if (problems.rows > serious) words.push(`${plural(problems.rows - serious, "kind")} of harmless oddities.`);
+    if (refused.rows) words.push(`${plural(refused.rows + (refused.rest ? refused.rest.rows : 0), "file was", "files were")} not analysed.`);
+    f.body.append(make("p", { class: serious || refused.of("severity").includes("fatal") ? "severity-loss" : "note" }, words.join(" ")));
+    if (serious) f.body.append(makeTable(problems, "problems by kind"));
+    else f.table(problems, "problems by kind");
+    if (refused.rows) f.body.append(makeTable(refused, "files that were not analysed"));
+  },
+
+  breakdown(f) {
+    const sums = f.grids.lanes;
+    const lanes = perWindow(sums);
+    const state = { by: lanes.rows > WORST ? "without_compute" : "rank", all: false, lane: "" };
+    const partsOf = (columns) => PARTS.map(([, name, key], k) => ({ name, values: columns[k], colour: colour(key) }));
+    f.heading(lanes.rows > 1 ? "By rank: mean of a step" : "A step on average");
+    const orders = [["rank", "by rank"], ["without_compute", "least compute first"], ["exposed_communication_ns", "most exposed communication first"], ["idle_ns", "most idle first"], ["dur_ns", "longest first"]];
+    if (state.by !== "rank") orders.push(orders.shift());
+    laneControls(f, lanes, orders, state, () => byRank.render());
+    const byRank = addChart(f.body, () => {
+      const { labels, values } = chosenLanes(lanes, [...PARTS.map((p) => p[0]), "dur_ns"], state.by, state.all);
+      const chart = stackedBars(labels, partsOf(values), { xTitle: "rank", whole: values[4] });
+      return { ...chart, says: `Stacked bars of ${labels.length} ranks: compute, exposed communication, exposed memory and idle time per step` };
+    });
+    f.table(lanes, "mean of a step by rank");
+    f.table(sums, "sums by rank");
+    const { steps, cells } = f.grids;
+    if (!steps) return;
+    f.heading("By step");
+    const means = perWindow(steps);
+    const laneKey = laneName(cells, hasSeveralDevices(lanes));
+    const keys = [...new Set(cells.of("rank").map((_, i) => laneKey(i)))];
+    if (lanes.rows > 1) {
+      const row = f.controls();
+      addSelect(row, "Rank", [["", "mean of all"], ...keys.map((k) => [k, k])], (v) => { state.lane = v; byStep.render(); });
+    }
+    const byStep = addChart(f.body, () => {
+      const rows = state.lane === "" ? null : cells.of("rank").map((_, i) => i).filter((i) => laneKey(i) === state.lane);
+      const from = (c) => (rows ? rows.map((i) => cells.of(c)[i]) : means.of(c));
+      const partial = rows ? rows.map((i) => cells.of("is_partial")[i]) : [];
+      const labels = from("step").map((s, i) => (partial[i] ? `${s} (partial)` : s));
+      const chart = stackedBars(labels, partsOf(PARTS.map((p) => from(p[0]))), { xTitle: "step", whole: from("dur_ns") });
+      return { ...chart, says: `Stacked bars of ${labels.length} steps: compute, exposed communication, exposed memory and idle time` };
+    });
+    f.table(means, "mean over ranks by step");
+    f.table(cells, "single steps of ranks");
+  },
+
+  stragglers(f, data) {
+    const { delays, verdicts, causes } = f.grids;
+    const lengths = data.lengths;
+    const metrics = [];
+    if (delays) {
+      for (const name of ["gain_ns", "excess_ns", "imposed_wait_ns", "wait_ns"]) {
+        const column = delays.columns.find((c) => c.name === name);
+        metrics.push([name, column.title, delays]);
+      }
+    }
+    // one step alone is in the breakdown
+    if (lengths && (delays || new Set(lengths.of("steps")).size > 1)) metrics.push(["dur_ns", "length of the step", lengths]);
+    if (metrics.length === 0) return;
+    let chosen = metrics[0];
+    addSelect(f.controls(), "Show", metrics.map((m) => [m[0], m[1]]), (v) => { chosen = metrics.find((m) => m[0] === v); map.render(); });
+    const map = addChart(f.body, () => {
+      const [name, title, grid] = chosen;
+      const rows = [...new Set(grid.of("ranks"))].sort(names.compare);
+      const steps = [...new Set(grid.of("steps"))].sort(names.compare);
+      const [row, column] = [new Map(rows.map((r, i) => [r, i])), new Map(steps.map((s, i) => [s, i]))];
+      const values = rows.map(() => steps.map(() => null));
+      const hovers = rows.map(() => steps.map(() => ""));
+      const counts = grid.of("count");
+      // the first value is coloured by the largest in the place, the others by their mean there
+      const isFirst = name === "gain_ns" || name === "dur_ns";
+      grid.of("ranks").forEach((r, i) => {
+        const [y, x] = [row.get(r), column.get(grid.of("steps")[i])];
+        const value = isFirst ? grid.of("most_ns")[i] : grid.of(name)[i] / counts[i];
+        values[y][x] = value;
+        const joined = counts[i] > 1 ? `<br>${isFirst ? `the largest of ${counts[i]}, on rank ${grid.of("most_rank")[i]}` : `mean of ${counts[i]}`}` : "";
+        hovers[y][x] = `<b>rank ${plain(r)}, step ${plain(grid.of("steps")[i])}</b><br>${title} ${ns(value)}<br>= ${exact("ns", value)}${joined}`;
+      });
+      const scale = [[0, colour("low")], [1, colour("late")]];
+      const low = name === "dur_ns" ? Math.min(...values.flat().filter((v) => v !== null)) : 0;
+      const chart = heatMap({ rows, columns: steps, values, hovers, scale, title, unit: "ns", low, xTitle: "step", yTitle: "rank" });
+      return { ...chart, says: `Heat map of ${rows.length} ranks by ${steps.length} steps: ${title}` };
+    });
+    f.table(verdicts, "ranks that make the others wait");
+    f.table(causes, "why they are late");
+    f.table(delays, "delay by rank and step");
+    f.table(lengths, "length of the step by rank and step");
+  },
+
+  collectives(f) {
+    const { sizes, groups } = f.grids;
+    const state = { by: "kind" };
+    addSelect(f.controls(), "Colour", [["kind", "by kind"], ["process_group", "by group"], ["dtype", "by element type"]], (v) => { state.by = v; scatter.render(); });
+    const scatter = addChart(f.body, () => {
+      const of = (c) => sizes.of(c);
+      const at = of("size_bytes").map((_, i) => i).filter((i) => of("size_bytes")[i] > 0 && of("bus_bw_gb_per_s")[i] > 0);
+      const most = Math.max(1, ...at.map((i) => of("dur_sum_ns")[i]));
+      const groupOf = (i) => of(state.by)[i] || "unknown";
+      const all = [...new Set(at.map(groupOf))].sort(names.compare);
+      const hover = (i) => `<b>${plain(of("kind")[i])}, ${bytes(of("size_bytes")[i])}</b> (${exact("bytes", of("size_bytes")[i])})<br>bus ${shown("gb_per_s", of("bus_bw_gb_per_s")[i])} GB/s, algorithm ${shown("gb_per_s", of("alg_bw_gb_per_s")[i])} GB/s<br>transfer ${ns(of("transfer_p50_ns")[i])} (median), ${plural(of("count")[i], "collective")}<br>time ${ns(of("dur_sum_ns")[i])}, of that waiting ${ns(of("wait_sum_ns")[i])}<br>${inLines(of("process_group")[i] || "", 60, 3)}`;
+      const data = all.map((name, k) => {
+        const rows = at.filter((i) => groupOf(i) === name);
+        return {
+          type: "scatter", mode: "markers", name: plain(short(name, 40)),
+          x: rows.map((i) => of("size_bytes")[i]), y: rows.map((i) => of("bus_bw_gb_per_s")[i]),
+          marker: { color: kinds()[k % 10], symbol: SYMBOLS[k % 10], size: rows.map((i) => 7 + 15 * Math.sqrt(of("dur_sum_ns")[i] / most)), opacity: 0.85, line: { width: 1, color: colour("panel") } },
+          hovertext: rows.map(hover), hovertemplate: "%{hovertext}<extra></extra>",
+        };
+      });
+      const tick = (v, show) => show(Number(v.toPrecision(3))).replace(/\.0+(?= |$)/, "").replace(/(\.\d*?)0+(?= |$)/, "$1");
+      const axis = (column, title, show) => (at.length === 0 ? {} : { ...decades(at.map((i) => of(column)[i]), (v) => tick(v, show)), title: { text: title } });
+      return {
+        data, height: 400,
+        layout: {
+          xaxis: axis("size_bytes", "size", bytes),
+          yaxis: axis("bus_bw_gb_per_s", "bus bandwidth, GB/s", (v) => String(v)),
+          showlegend: true, hovermode: "closest",
+        },
+        says: `Scatter plot of bus bandwidth against size for ${at.length} sizes of collectives`,
+      };
+    });
+    f.table(sizes, "collectives by kind and size");
+    f.table(groups, "how calls were matched");
+  },
+
+  idle(f) {
+    const sums = f.grids.lanes;
+    const lanes = perWindow(sums);
+    const skip = new Set(["rank", "device", "windows", "idle_ns"]);
+    const columns = lanes.columns.filter((c) => !skip.has(c.name) && c.cells.some((v) => v));
+    const state = { by: lanes.rows > WORST ? "idle_ns" : "rank", all: false };
+    const orders = [["rank", "by rank"], ["idle_ns", "most idle first"], ...columns.map((c) => [c.name, `most ${c.title} first`])];
+    if (state.by !== "rank") orders.push(orders.shift());
+    f.heading(lanes.rows > 1 ? "By rank: mean of a step" : "A step on average");
+    laneControls(f, lanes, orders, state, () => chart.render());
+    const chart = addChart(f.body, () => {
+      const { labels, values } = chosenLanes(lanes, [...columns.map((c) => c.name), "idle_ns"], state.by, state.all);
+      const palette = kinds();
+      const parts = columns.map((c, k) => ({ name: c.title, values: values[k], colour: c.name === "untracked" ? colour("idle") : palette[k % 10] }));
+      const bars = stackedBars(labels, parts, { xTitle: "rank", whole: values[columns.length], wholeName: "idle" });
+      return { ...bars, says: `Stacked bars of ${labels.length} ranks: idle time per step by cause` };
+    });
+    const host = f.grids.host;
+    if (host.rows > 0) {
+      f.heading("What the host did while devices waited for it");
+      addChart(f.body, () => {
+        const rows = host.of("name").slice(0, TOP).map((_, i) => i);
+        const all = [...new Set(host.of("activity"))];
+        const bars = nameBars(rows.map((i) => `${host.of("name")[i] || host.of("activity")[i]}`), [{
+          name: "host wait", values: rows.map((i) => host.of("time_ns")[i]),
+          colours: rows.map((i) => { const k = columns.findIndex((c) => c.name === host.of("activity")[i]); return k < 0 || host.of("activity")[i] === "untracked" ? colour("idle") : kinds()[k % 10]; }),
+        }], {
+          label: "host wait over all ranks",
+          hovers: (k) => { const i = rows[k]; return `<b>${inLines(host.of("name")[i] || "")}</b><br>${plain(host.of("activity")[i])}: ${ns(host.of("time_ns")[i])} = ${exact("ns", host.of("time_ns")[i])}<br>${plural(host.of("gap_count")[i], "gap")} on ${plural(host.of("ranks")[i], "rank")}, most on rank ${host.of("most_rank")[i]}`; },
+        });
+        return { ...bars, says: `Bars of the ${rows.length} host activities with most waiting, of ${all.length} kinds` };
+      });
+    }
+    f.table(lanes, "mean of a step by rank");
+    f.table(sums, "sums by rank");
+    f.table(host, "host activities");
+  },
+
+  kernels(f) {
+    const grid = f.grids.kernels;
+    const classes = { compute: "compute", communication: "communication", memory: "memory" };
+    const state = { of: "" };
+    addSelect(f.controls(), "Class", [["", "all"], ...Object.keys(classes).map((c) => [c, c])], (v) => { state.of = v; chart.render(); });
+    const chart = addChart(f.body, () => {
+      const rows = grid.of("name").map((_, i) => i).filter((i) => !state.of || grid.of("class")[i] === state.of);
+      rows.sort((a, b) => grid.of("sum_ns")[b] - grid.of("sum_ns")[a] || a - b);
+      rows.splice(TOP);
+      const bars = nameBars(rows.map((i) => grid.of("name")[i]), Object.entries(classes).map(([name, key]) => ({
+        name, colour: colour(key), values: rows.map((i) => (grid.of("class")[i] === name ? grid.of("sum_ns")[i] : null)),
+      })), {
+        label: "time over all ranks",
+        hovers: (k) => { const i = rows[k]; const of = (c) => grid.of(c)[i]; return `<b>${inLines(of("name"))}</b><br>${plain(of("class"))}: ${ns(of("sum_ns"))} = ${exact("ns", of("sum_ns"))}<br>${count(of("count"))} times on ${plural(of("ranks"), "rank")}, ${ns(of("sum_ns") / of("count"))} on average<br>from ${ns(of("min_ns"))} to ${ns(of("max_ns"))}; most on rank ${of("most_rank")}: ${ns(of("most_ns"))}`; },
+      });
+      return { ...bars, says: `Bars of the ${rows.length} kernels with most time` };
+    });
+    f.table(grid, "kernels");
+  },
+
+  patterns(f) {
+    const grid = f.grids.sequences;
+    addChart(f.body, () => {
+      const rows = grid.of("names").slice(0, 12).map((_, i) => i);
+      const held = (i) => grid.of("gap_ns")[i] - grid.of("idle_ns")[i];
+      const series = [["GPU time", "compute", (i) => grid.of("gpu_ns")[i]], ["other streams run", null, held], ["device idle", "idle", (i) => grid.of("idle_ns")[i]]];
+      const bars = nameBars(rows.map((i) => `${grid.of("length")[i]} kernels × ${count(grid.of("count")[i])}: ${grid.of("names")[i]}`),
+        series.map(([name, key, value]) => ({ name, colour: key ? colour(key) : kinds()[1], values: rows.map(value) })), {
+          label: "time over all ranks",
+          hovers: (k, s) => { const i = rows[k]; return `<b>${series[s][0]} ${ns(series[s][2](i))}</b> = ${exact("ns", series[s][2](i))}<br>${grid.of("length")[i]} activities, ${count(grid.of("count")[i])} times on ${plural(grid.of("ranks")[i], "rank")}<br>${inLines(grid.of("names")[i], 72, 8)}`; },
+        });
+      return { ...bars, says: `Bars of the ${rows.length} kernel sequences with most GPU time` };
+    });
+    f.table(grid, "sequences");
+  },
+
+  utilization(f) {
+    const { stretches, map } = f.grids;
+    const starts = stretches.of("start_ns");
+    const [unit, size] = axisUnit(starts);
+    const many = map && new Set(map.of("ranks")).size > 1;
+    addChart(f.body, () => {
+      const x = starts.map((v) => v / size);
+      const line = (name, column, key, dash) => ({
+        type: "scatter", mode: "lines", name, x, y: stretches.of(column).map((v) => (v === null ? null : 100 * v)), connectgaps: false,
+        line: { color: key, width: 2, dash, shape: "hv" },
+        hovertext: starts.map((s, i) => `from ${ns(s)}<br>${name} ${stretches.of(column)[i] === null ? "" : percent(stretches.of(column)[i])}`),
+        hovertemplate: "%{hovertext}<extra></extra>",
+      });
+      const data = [];
+      if (many) {
+        data.push({ ...line("busiest device", "highest", colour("idle"), "solid"), line: { color: colour("idle"), width: 1, shape: "hv" } });
+        data.push({ ...line("least busy device", "lowest", colour("idle"), "solid"), line: { color: colour("idle"), width: 1, shape: "hv" }, fill: "tonexty", fillcolor: `${colour("idle")}44` });
+      }
+      data.push(line(many ? "utilization, mean" : "utilization", "mean", colour("compute"), "solid"));
+      for (const [name, column, key, dash] of [["SM efficiency", "sm_efficiency", kinds()[0], "dot"], ["occupancy", "occupancy", kinds()[6], "dashdot"]]) {
+        if (stretches.of(column).some((v) => v !== null)) data.push(line(name, column, key, dash));
+      }
+      return { data, height: 300, layout: { xaxis: { title: { text: `time, ${unit}` }, showgrid: false }, yaxis: { range: [0, 103], title: { text: "%" } }, showlegend: true, hovermode: "closest" }, says: "Lines of GPU utilization over time" };
+    });
+    if (map) {
+      f.heading("By rank");
+      addChart(f.body, () => {
+        const rows = [...new Set(map.of("ranks"))].sort(names.compare);
+        const [row, column] = [new Map(rows.map((r, i) => [r, i])), new Map(starts.map((s, i) => [s, i]))];
+        const values = rows.map(() => starts.map(() => null));
+        const hovers = rows.map(() => starts.map(() => ""));
+        map.of("ranks").forEach((r, i) => {
+          const start = map.of("start_ns")[i];
+          if (!column.has(start)) return;
+          values[row.get(r)][column.get(start)] = 100 * map.of("utilization")[i];
+          hovers[row.get(r)][column.get(start)] = `<b>rank ${plain(r)}</b>, from ${ns(start)}<br>utilization ${percent(map.of("utilization")[i])}`;
+        });
+        const scale = [[0, colour("low")], [1, colour("compute")]];
+        const chart = heatMap({ rows, columns: starts.map((s) => String(Number((s / size).toPrecision(3)))), values, hovers, scale, title: "utilization", unit: "%", xTitle: `time, ${unit}`, yTitle: "rank" });
+        return { ...chart, says: `Heat map of GPU utilization of ${rows.length} ranks over time` };
+      });
+    }
+    f.table(stretches, "utilization over time");
+    f.table(map, "utilization by rank");
+  },
+
+  "critical-path"(f) {
+    const { classes, names: tops } = f.grids;
+    const windows = [...new Set(classes.of("window"))].sort(names.compare);
+    const state = { window: windows[0] };
+    if (windows.length === 1) f.body.append(make("p", { class: "note" }, `Window: ${windows[0]}.`));
+    else addSelect(f.controls(), "Window", windows.map((w) => [w, w]), (v) => { state.window = v; chart.render(); });
+    const chart = addChart(f.body, () => {
+      const rows = classes.of("class").map((_, i) => i).filter((i) => classes.of("window")[i] === state.window && classes.of("time_ns")[i] > 0);
+      const all = rows.reduce((s, i) => s + classes.of("time_ns")[i], 0);
+      const groups = [["compute on the GPU", colour("compute"), /^gpu_compute/], ["communication", colour("communication"), /communication/], ["memory on the GPU", colour("memory"), /^gpu_memory/], ["host", kinds()[2], /^host_/], ["launching, waiting, rest", colour("idle"), /./]];
+      const groupOf = (i) => groups.findIndex((g) => g[2].test(classes.of("class")[i]));
+      const bars = nameBars(rows.map((i) => classes.of("class")[i].replace(/_/g, " ")), groups.map(([name, tint], g) => ({ name, colour: tint, values: rows.map((i) => (groupOf(i) === g ? classes.of("time_ns")[i] : null)) })), {
+        label: "time on the path over all ranks",
+        hovers: (k) => { const i = rows[k]; const v = classes.of("time_ns")[i]; return `<b>${plain(classes.of("class")[i])}</b><br>${ns(v)} (${all ? percent(v / all) : ""} of the path) = ${exact("ns", v)}<br>work ${ns(classes.of("work_ns")[i])}, waiting and overhead ${ns(classes.of("overhead_ns")[i])}<br>${plural(classes.of("count")[i], "segment")} on ${plural(classes.of("ranks")[i], "rank")}`; },
+      });
+      return { ...bars, says: `Bars of ${rows.length} classes of the critical path` };
+    });
+    f.table(classes, "the path by class");
+    f.table(tops, "names with most of the path");
+  },
+
+  stacks(f) {
+    const { operators, waits, modules, python } = f.grids;
+    addChart(f.body, () => {
+      const most = operators.of("gpu_self_ns").map((v, i) => Math.max(v, operators.of("host_self_ns")[i]));
+      const rows = largestFirst(most).slice(0, 15);
+      const hasGpu = operators.of("gpu_self_ns").some((v) => v > 0);
+      const series = [["own GPU time", "compute", "gpu_self_ns"], ["own host time", "host", "host_self_ns"]].filter((s) => hasGpu || s[2] === "host_self_ns");
+      const tint = (key) => (key === "host" ? kinds()[2] : colour(key));
+      const bars = nameBars(rows.map((i) => operators.of("name")[i]), series.map(([name, key, column]) => ({ name, colour: tint(key), values: rows.map((i) => operators.of(column)[i]) })), {
+        label: "own time over all ranks", stacked: false,
+        hovers: (k, s) => { const i = rows[k]; const v = operators.of(series[s][2])[i]; return `<b>${inLines(operators.of("name")[i])}</b><br>${series[s][0]} ${ns(v)} = ${exact("ns", v)}<br>${plural(operators.of("count")[i], "call")} on ${plural(operators.of("ranks")[i], "rank")}`; },
+      });
+      return { ...bars, says: `Bars of the ${rows.length} operators with most own time` };
+    });
+    if (python.rows === 0) f.body.append(make("p", { class: "note" }, "No Python functions: the traces were recorded without stacks (with_stack=True), or the results were written with --no-events."));
+    f.table(operators, "operators");
+    f.table(waits, "calls that make host and GPU wait");
+    f.table(modules, "modules");
+    f.table(python, "Python functions");
+  },
+
+  "what-if"(f) {
+    const grid = f.grids.repairs;
+    addChart(f.body, () => {
+      const rows = largestFirst(grid.of("gain_ns")).slice(0, 15);
+      const scopes = ["all", "rank", "step", "cause"];
+      const bars = nameBars(rows.map((i) => (grid.of("what")[i] === grid.of("scope")[i] ? grid.of("what")[i] : `${grid.of("scope")[i]} ${grid.of("what")[i]}`)), [{
+        name: "gain", values: rows.map((i) => grid.of("gain_ns")[i]), colours: rows.map((i) => kinds()[Math.max(0, scopes.indexOf(grid.of("scope")[i]))]),
+      }], {
+        label: "gain per step",
+        hovers: (k) => { const i = rows[k]; return `<b>${inLines(`${grid.of("scope")[i]}: ${grid.of("what")[i]}`)}</b><br>gives ${ns(grid.of("gain_ns")[i])} a step = ${exact("ns", grid.of("gain_ns")[i])}${grid.of("gain_pct")[i] === null ? "" : ` (${percent(grid.of("gain_pct")[i])})`}`; },
+      });
+      return { ...bars, says: `Bars of the ${rows.length} repairs that give most` };
+    });
+    f.table(grid, "repairs");
+  },
+
+  ranks(f) {
+    f.body.append(makeTable(f.grids.ranks, "ranks"));
+  },
+};

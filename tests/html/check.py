@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Opens reports in a real browser, offline, uses them as a reader would, and takes screenshots.
+
+    python3 tests/html/check.py --shots FOLDER REPORT.html [REPORT.html ...]
+    python3 tests/html/check.py --hta target/release/hta --shots FOLDER      # on the samples, and on hostile names
+
+Needs Chromium with its driver (Debian: `chromium chromium-driver`) and selenium (PyPI). Fails on any error in the
+console, any request, any script that a name has started, anything that is wider than the window, and on controls that do
+not do what they say.
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"]
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb",
+    # nothing resolves: what is asked for would fail, and be seen
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+]
+SIZES = {"wide": (1400, 900), "phone": (390, 844)}
+HOSTILE = [
+    "</script><script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>", "a & b &lt;i&gt;",
+    "\"q\" 'q' `q`", "back\\slash \\u003c", "line\u2028sep", "javascript:window.hacked=1.py(1): f",
+    "<a href=\"https://example.com\">link</a>", "%{x} $1 {{data}} <b>bold</b>", "nul\u0000\u0007\u202eltr",
+]
+
+
+def browser(profile, dark):
+    options = Options()
+    options.binary_location = "/usr/bin/chromium"
+    for flag in FLAGS + [f"--user-data-dir={profile}"] + (["--force-dark-mode"] if dark else []):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+
+
+class Page:
+    def __init__(self, driver, path, shots):
+        self.driver, self.path, self.shots = driver, path, shots
+        self.failures = []
+
+    def js(self, script, *args):
+        return self.driver.execute_script(script, *args)
+
+    def fail_unless(self, holds, what):
+        if not holds:
+            self.failures.append(what)
+
+    def open(self, size):
+        # the window is larger than the page in it; this sets the page itself
+        width, height = SIZES[size]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"})
+        self.driver.get(self.path.as_uri())
+        for _ in range(600):
+            if self.js("return document.documentElement.dataset.drawn") == "all":
+                return
+            time.sleep(0.05)
+        self.failures.append("the charts were not all drawn within 30 s")
+
+    def logs(self):
+        for entry in self.driver.get_log("browser"):
+            if entry["level"] in ("SEVERE", "WARNING"):
+                self.failures.append(f"console: {entry['message'][:300]}")
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                url = message["params"]["request"]["url"]
+                if not url.startswith(("file:", "data:", "blob:", "chrome:")):  # chrome: its own first tab
+                    self.failures.append(f"request: {url[:200]}")
+
+    def no_overflow(self, what):
+        wide = self.js("""
+            const most = document.documentElement.clientWidth;
+            const inside = (e) => { for (let p = e.parentElement; p; p = p.parentElement) {
+                if (["auto", "scroll", "hidden"].includes(getComputedStyle(p).overflowX)) return true; } return false; };
+            return [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > most + 1
+                && !inside(e) && !e.closest("svg") && !e.classList.contains("skip")).slice(0, 3)
+                .map((e) => e.tagName + "." + e.className + " " + Math.round(e.getBoundingClientRect().right))
+                .concat(document.documentElement.scrollWidth > most ? ["page " + document.documentElement.scrollWidth] : []);""")
+        self.fail_unless(not wide, f"{what}: wider than the window: {wide}")
+
+    def shot(self, name):
+        height = self.js("return Math.ceil(document.documentElement.getBoundingClientRect().height)")
+        width = self.js("return window.innerWidth")
+        self.js("window.scrollTo(0, 0)")
+        time.sleep(0.1)
+        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}})
+        (self.shots / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+    # what a reader does
+
+    def sorts_and_searches(self):
+        table = self.driver.find_element(By.CSS_SELECTOR, ".table")
+        read = "return [...arguments[0].querySelectorAll('tbody tr')].map((r) => r.children[arguments[1]].title || r.children[arguments[1]].textContent)"
+        heads = table.find_elements(By.CSS_SELECTOR, "thead th")
+        rows = len(table.find_elements(By.CSS_SELECTOR, "tbody tr"))
+        for k, head in enumerate(heads):
+            if "number-cell" not in (head.get_attribute("class") or ""):
+                continue
+            for wanted in (("descending", "ascending"), ("ascending", "descending")):
+                button = head.find_element(By.TAG_NAME, "button")
+                self.js("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", button)
+                button.click()
+                found = head.get_attribute("aria-sort")
+                number = lambda t: float(t.split()[0].replace(",", ""))
+                values = [number(t) for t in self.js(read, table, k) if t]
+                self.fail_unless(values == sorted(values, reverse=found == "descending"), f"column {k} is not {found}")
+            break
+        search = table.find_element(By.CSS_SELECTOR, "input[type=search]")
+        search.send_keys("no such text anywhere")
+        self.fail_unless(not table.find_elements(By.CSS_SELECTOR, "tbody tr"), "a search for nothing finds something")
+        search.clear()
+        search.send_keys(" ")
+        self.fail_unless(len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) == rows, "an empty search does not show all rows")
+        search.clear()
+
+    def opens_every_table(self):
+        buttons = self.driver.find_elements(By.CSS_SELECTOR, ".toggles button")
+        for b in buttons:
+            self.js("arguments[0].click()", b)
+            place = self.driver.find_element(By.ID, b.get_attribute("aria-controls"))
+            self.fail_unless(b.get_attribute("aria-expanded") == "true" and place.is_displayed(), f"{b.text} does not open")
+            heads, cells = self.js("""const t = arguments[0].querySelector('table'); const row = t.querySelector('tbody tr');
+                return [[...t.querySelectorAll('thead th')].every((h) => h.scope === 'col'), row ? row.children.length === t.querySelectorAll('thead th').length && row.children[0].scope === 'row' : false]""", place)
+            self.fail_unless(heads and cells, f"{b.text}: headings without scope, or rows of another width")
+        ids = self.js("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
+        twice = sorted({i for i in ids if ids.count(i) > 1 and not i.startswith(("modebar", "g"))})
+        self.fail_unless(not twice, f"ids that stand twice: {twice}")
+        return len(buttons)
+
+    def closes_every_table(self):
+        for b in self.driver.find_elements(By.CSS_SELECTOR, ".toggles button[aria-expanded=true]"):
+            self.js("arguments[0].click()", b)
+        self.fail_unless(not self.driver.find_elements(By.CSS_SELECTOR, ".table-place:not([hidden])"), "a table does not close")
+
+    def hovers(self):
+        shown = 0
+        for chart in self.driver.find_elements(By.CSS_SELECTOR, ".chart"):
+            label = chart.get_attribute("aria-label") or ""
+            self.fail_unless(len(label) > 10, "a chart without a description")
+            self.js("arguments[0].scrollIntoView({block: 'center'})", chart)
+            marks = chart.find_elements(By.CSS_SELECTOR, ".bars .point path, .scatterlayer .point, .heatmaplayer image, .scatterlayer .js-line")
+            for mark in sorted(marks, key=lambda m: -m.rect["width"] * m.rect["height"])[:3]:
+                ActionChains(self.driver).move_to_element(mark).perform()
+                time.sleep(0.15)
+                if chart.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext"):
+                    shown += 1
+                    break
+        return shown
+
+    def themes(self):
+        select = Select(self.driver.find_element(By.ID, "theme"))
+        ink = "return getComputedStyle(document.body).color + ' ' + (document.querySelector('.chart .xtick text') ? getComputedStyle(document.querySelector('.chart .xtick text')).fill : '')"
+        seen = set()
+        for choice in ("light", "dark"):
+            select.select_by_value(choice)
+            time.sleep(0.2)
+            seen.add(self.js(ink))
+        self.fail_unless(len(seen) == 2, "the theme does not change the text and the charts")
+
+    def editors(self):
+        links = self.js("return document.querySelectorAll('a.source').length")
+        root = self.driver.find_element(By.ID, "source-root")
+        self.js("arguments[0].value = ''; arguments[0].dispatchEvent(new Event('input'))", root)
+        root.send_keys("/home/me/my project")
+        for editor in ("cursor", "vscode", "none"):
+            Select(self.driver.find_element(By.ID, "editor")).select_by_value(editor)
+            hrefs = self.js("return [...document.querySelectorAll('a.source')].map((a) => a.getAttribute('href'))")
+            if editor == "none":
+                self.fail_unless(all(h is None for h in hrefs), "an editor of none leaves links")
+            else:
+                good = f"{editor}://file/"
+                self.fail_unless(all(h and h.startswith(good) and h.rsplit(":", 1)[1].isdigit() for h in hrefs), f"links of {editor}: {hrefs[:3]}")
+        others = self.js("return [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href')).filter((h) => !h.startsWith('#'))")
+        self.fail_unless(self.js("return !document.querySelector('[data-title*=loud]')"), "a chart offers to be uploaded")
+        self.fail_unless(not others, f"links that lead elsewhere: {others[:3]}")
+        Select(self.driver.find_element(By.ID, "editor")).select_by_value("vscode")
+        self.js("arguments[0].value = ''; arguments[0].dispatchEvent(new Event('input'))", root)
+        return links
+
+    def selects(self):
+        for select in self.driver.find_elements(By.CSS_SELECTOR, ".body select"):
+            for option in Select(select).options[:6]:
+                self.js("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", select, option.get_attribute("value"))
+            self.js("arguments[0].selectedIndex = 0; arguments[0].dispatchEvent(new Event('change'))", select)
+
+    def steps_of_table(self):
+        """In the table of steps the mean lies between the shortest and the longest."""
+        button = [b for b in self.driver.find_elements(By.CSS_SELECTOR, "#breakdown .toggles button") if "by step" in b.text]
+        for b in button:
+            rows = self.js("""
+                const t = document.getElementById(arguments[0].getAttribute("aria-controls")).querySelector("table");
+                const at = [...t.querySelectorAll("thead button")].map((h) => h.title.match(/\\((\\w+)\\)$/)[1]);
+                const of = (r, n) => parseFloat(r.children[at.indexOf(n)].title.replace(/,/g, ""));
+                return [...t.querySelectorAll("tbody tr")].map((r) => ["shortest_ns", "dur_ns", "longest_ns"].map((n) => of(r, n)));""", b)
+            self.fail_unless(rows and all(a - 1 <= m <= z + 1 for a, m, z in rows), f"steps: {rows[:2]}")
+
+    def data_of_charts(self):
+        """The bars of the breakdown stand for the numbers of its table."""
+        wrong = self.js("""
+            const data = JSON.parse(document.getElementById("data").textContent);
+            const lanes = new Map(data.sections).get("breakdown").grids.lanes;
+            if (!lanes) return [];
+            const of = (n) => lanes.columns.find((c) => c.name === n).cells;
+            const chart = document.querySelector("#breakdown .chart");
+            const traces = chart.data.filter((t) => t.type === "bar");
+            if (lanes.rows > 32) return [];
+            const unit = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 }[chart.layout.yaxis.title.text];
+            return of("dur_ns").map((v, i) => Math.abs(traces.reduce((s, t) => s + t.y[i], 0) * unit * of("windows")[i] - v)).filter((d) => d > 1);""")
+        self.fail_unless(not wrong, f"bars of the breakdown differ from the table by {wrong[:3]} ns")
+
+
+def check(driver, path, shots, name):
+    page = Page(driver, path, shots)
+    done = {}
+    for size in SIZES:
+        page.open(size)
+        page.js("try { localStorage.clear() } catch (e) {}")
+        for theme in ("light", "dark"):
+            Select(driver.find_element(By.ID, "theme")).select_by_value(theme)
+            page.no_overflow(f"{size} {theme}")
+            time.sleep(0.2)
+            page.shot(f"{name}_{size}_{theme}")
+        if size == "wide":
+            page.data_of_charts()
+            page.selects()
+            done["hovered"] = page.hovers()
+            done["charts"] = len(driver.find_elements(By.CSS_SELECTOR, ".chart"))
+            page.themes()
+        done["tables"] = page.opens_every_table()
+        page.steps_of_table()
+        page.sorts_and_searches()
+        done["links"] = page.editors()
+        page.no_overflow(f"{size} with tables")
+        if size == "wide":
+            page.shot(f"{name}_{size}_tables")
+        page.closes_every_table()
+        page.fail_unless(page.js("return window.hacked === undefined"), "a name has started a script")
+        page.fail_unless(page.js("return !document.querySelector('main img')"), "a name has made an element")
+    page.fail_unless(done["hovered"] * 10 >= done["charts"] * 8, f"only {done['hovered']} of {done['charts']} charts have a label that follows the pointer")
+    page.logs()
+    print(f"{name}: {path.stat().st_size / 1e6:.2f} MB, {done}, {'ok' if not page.failures else 'FAILED'}")
+    for f in page.failures:
+        print(f"  {f}")
+    return page.failures
+
+
+def hostile_trace(folder):
+    """A trace whose names are no names; hand-made, since it is small."""
+    events = []
+    add = lambda **e: events.append({"ph": "X", "pid": 1, "tid": 1, **e})
+    for i, name in enumerate(HOSTILE):
+        at = 1000.0 * i
+        add(cat="python_function", name=name, ts=at, dur=600, args={"Python id": i + 1})
+        add(cat="user_annotation", name=name, ts=at + 10, dur=580)
+        add(cat="cpu_op", name=name, ts=at + 20, dur=40, args={"External id": i + 1})
+        add(cat="cuda_runtime", name="cudaLaunchKernel", ts=at + 30, dur=10, args={"correlation": i + 1, "External id": i + 1})
+        add(cat="kernel", name=name, ts=at + 50, dur=400, pid=0, tid=7, args={"correlation": i + 1, "stream": 7, "device": 0, "External id": i + 1})
+    path = folder / "rank_0.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return path
+
+
+def hostile_names_are_text(driver, path):
+    """Every hostile name stands on the page as the text that it is: in a table, on an axis, in a label."""
+    failures = []
+    page = Page(driver, path, None)
+    page.open("wide")
+    page.opens_every_table()
+    cells = page.js("return [...document.querySelectorAll('#kernels tbody tr')].map((r) => r.children[1].textContent)")
+    failures += [f"not a cell: {n!r}" for n in HOSTILE if n not in cells]
+    ticks = page.js("return [...document.querySelectorAll('#kernels .ytick text')].map((t) => t.textContent)")
+    for n in [HOSTILE[1], HOSTILE[2], HOSTILE[7]]:
+        if not any(t.startswith(n[:12]) for t in ticks):
+            failures.append(f"not on the axis: {n!r} in {ticks}")
+    if page.js("return document.querySelectorAll('.chart a, .chart b').length"):
+        failures.append("a name became an element of a chart")
+    page.hovers()
+    if page.js("return window.hacked !== undefined"):
+        failures.append("a label has started a script")
+    page.logs()
+    return failures + page.failures
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("reports", nargs="*", type=pathlib.Path)
+    parse.add_argument("--hta", type=pathlib.Path, help="analyse the samples with this program first")
+    parse.add_argument("--shots", type=pathlib.Path, required=True, help="folder for the screenshots")
+    args = parse.parse_args()
+    args.shots.mkdir(parents=True, exist_ok=True)
+    failures = []
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        reports = [(p.resolve(), f"{p.resolve().parent.name}_{p.stem}") for p in args.reports]
+        hostile = None
+        if args.hta:
+            inputs = [(ROOT / "data/samples" / s, s) for s in SAMPLES] + [(hostile_trace(scratch), "hostile")]
+            for source, name in inputs:
+                run = subprocess.run([args.hta.resolve(), "analyze", source, "-o", scratch / name], capture_output=True, text=True)
+                if run.returncode > 1:
+                    sys.exit(f"{name}: {run.stderr}")
+                reports.append((scratch / name / "report.html", name))
+            hostile = scratch / "hostile/report.html"
+        driver = browser(scratch / "profile", dark=False)
+        try:
+            for path, name in reports:
+                failures += check(driver, path, args.shots, name)
+            if hostile:
+                found = hostile_names_are_text(driver, hostile)
+                print(f"hostile names: {'ok' if not found else found}")
+                failures += found
+        finally:
+            driver.quit()
+    print(f"{len(reports)} reports, {len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+//! `report.html`: it says what the tables say, no name breaks out of it, it loads nothing, and it stays small.
+//!
+//! That it works in a browser is `tests/html/check.py`.
+
+mod hostile;
+mod many;
+mod page;
+mod same;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `hta` in the repository.
+fn hta(arguments: &[&str]) -> Output {
+    let root = env!("CARGO_MANIFEST_DIR");
+    Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(root).args(arguments).output().expect("the binary runs")
+}
+
+fn shown(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// Analyses `inputs` into `out`, and gives its page.
+fn analyze(inputs: &str, out: &Path, options: &[&str]) -> Page {
+    let run = hta(&[&["analyze", inputs, "-o", shown(out)], options].concat());
+    assert!(run.status.code().is_some_and(|c| c < 2), "{inputs}: {}", String::from_utf8_lossy(&run.stderr));
+    Page::read(&out.join("report.html"))
+}
+
+/// A page, and the data in it.
+struct Page {
+    html: String,
+    data: Value,
+}
+
+const DATA: &str = "<script type=\"application/json\" id=\"data\">";
+
+impl Page {
+    fn read(path: &Path) -> Self {
+        let html = std::fs::read_to_string(path).expect("a page in UTF-8");
+        let (_, rest) = html.split_once(DATA).expect("the page holds data");
+        let (json, _) = rest.split_once("</script>").expect("the data ends");
+        let data = serde_json::from_str(json).expect("the data is JSON");
+        Self { html, data }
+    }
+
+    /// A section's part of the data.
+    fn section(&self, name: &str) -> &Value {
+        let all = self.data["sections"].as_array().expect("sections");
+        all.iter().find(|s| s[0] == name).map(|s| &s[1]).unwrap_or_else(|| panic!("no section `{name}`"))
+    }
+
+    /// Why a section is empty.
+    fn reason(&self, section: &str) -> Option<&str> {
+        self.section(section)["empty"].as_str()
+    }
+
+    fn has(&self, section: &str, grid: &str) -> bool {
+        self.section(section)["grids"].get(grid).is_some()
+    }
+
+    fn grid(&self, section: &str, grid: &str) -> &Value {
+        let found = &self.section(section)["grids"][grid];
+        assert!(found.is_object(), "no grid `{grid}` in `{section}`");
+        found
+    }
+
+    fn column(&self, section: &str, grid: &str, name: &str) -> &Value {
+        let columns = self.grid(section, grid)["columns"].as_array().expect("columns");
+        columns.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("no column `{name}` in `{grid}`"))
+    }
+
+    fn cells(&self, section: &str, grid: &str, name: &str) -> Vec<Option<i64>> {
+        self.column(section, grid, name)["cells"].as_array().expect("cells").iter().map(Value::as_i64).collect()
+    }
+
+    fn texts(&self, section: &str, grid: &str, name: &str) -> Vec<String> {
+        let text = |id: &Option<i64>| id.and_then(|i| self.data["texts"][usize::try_from(i).ok()?].as_str());
+        self.cells(section, grid, name).iter().map(|id| text(id).unwrap_or_default().to_string()).collect()
+    }
+
+    /// A column summed, with the rows that are not listed.
+    fn sum(&self, section: &str, grid: &str, name: &str) -> i64 {
+        let listed: i64 = self.cells(section, grid, name).iter().flatten().sum();
+        listed + self.rest(section, grid, name)
+    }
+
+    /// What the rows that are not listed sum to.
+    fn rest(&self, section: &str, grid: &str, name: &str) -> i64 {
+        let columns = self.grid(section, grid)["columns"].as_array().expect("columns");
+        let at = columns.iter().position(|c| c["name"] == name).unwrap_or_else(|| panic!("no column `{name}`"));
+        self.grid(section, grid)["rest"][1][at].as_i64().unwrap_or(0)
+    }
+
+    /// What is not data and no script: our own HTML and style.
+    fn frame(&self) -> String {
+        let mut out = String::new();
+        let mut rest = self.html.as_str();
+        while let Some((before, inside)) = rest.split_once("<script") {
+            out.push_str(before);
+            rest = inside.split_once("</script>").expect("a script ends").1;
+        }
+        out + rest
+    }
+}
