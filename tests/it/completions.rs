@@ -36,8 +36,9 @@ fn plain(page: &str) -> String {
 
 /// What bash offers for these words, the last of which is being typed.
 fn bash_offers(words: &[&str]) -> Option<BTreeSet<String>> {
-    let shell = Command::new("bash").arg("-s").arg("--").args(words);
-    let mut shell = match shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
+    let mut shell = Command::new("bash");
+    shell.arg("-s").arg("--").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shell = match shell.spawn() {
         Ok(shell) => shell,
         Err(e) => {
             eprintln!("skipped: no bash here: {e}");
