@@ -12,7 +12,6 @@
 --   step_count: steps
 --   event_count: complete events
 --   activity_count: GPU activities
---   gpu_ns: their summed duration
 --   clock_offset_ns: correction of its clock
 -- Tables: ranks
 SELECT
@@ -24,7 +23,6 @@ SELECT
     step_count,
     event_count,
     activity_count,
-    gpu_sum_ns AS gpu_ns,
     clock_offset_ns
 FROM ranks
 ORDER BY rank;

@@ -131,8 +131,8 @@ fn verbatim(out: &mut Roff, text: &str) {
                 out.control("SS", [heading]);
                 out.control("nf", []);
             }
-            // a paragraph that is one line, which clap would wrap
-            None if line.chars().count() > WIDEST_LINE => {
+            // a paragraph that is one line, which clap would wrap; what is indented is a table
+            None if line.chars().count() > WIDEST_LINE && !line.starts_with(' ') => {
                 out.control("fi", []);
                 out.text([roman(line)]);
                 out.control("nf", []);

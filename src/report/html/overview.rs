@@ -106,7 +106,8 @@ pub fn findings_section(found: &[Found], texts: &mut Texts) -> Section {
         grid.push([
             texts.whole(&f.sentence),
             f.cost_ns_per_step.into(),
-            f.share_of_step.into(),
+            // a share that was read from JSON may differ in its last digit
+            f.share_of_step.map(|s| (s * 1e6).round() / 1e6).into(),
             text(rank_list(&f.ranks), texts),
             text(f.steps.join(", "), texts),
             texts.cell(&f.certainty),
