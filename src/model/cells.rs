@@ -179,7 +179,7 @@ fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
 mod tests {
     use super::*;
     use crate::model::appended::Appended;
-    use arrow::array::AsArray;
+    use arrow::array::{Array, AsArray};
 
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
