@@ -9,7 +9,8 @@ function frame(id, section, texts) {
   const grids = Object.fromEntries(Object.entries(section.grids).map(([name, raw]) => [name, readGrid(raw, texts)]));
   const toggles = make("div", { class: "toggles" });
   const places = make("div");
-  const notes = section.notes.concat(...Object.values(grids).map((g) => g.notes));
+  // `lengths` is drawn in another section, which says what is joined in it
+  const notes = section.notes.concat(...Object.entries(grids).map(([name, g]) => (name === "lengths" ? [] : g.notes)));
   return {
     body,
     grids,

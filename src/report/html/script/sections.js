@@ -120,7 +120,7 @@ const sections = {
       const chart = heatMap({ rows, columns: steps, values, hovers, scale, title, unit: "ns", low, xTitle: "step", yTitle: "rank" });
       return { ...chart, says: `Heat map of ${rows.length} ranks by ${steps.length} steps: ${title}` };
     });
-    for (const n of lengths ? lengths.notes : []) f.body.append(make("p", { class: "note" }, n));
+    for (const n of lengths && !delays ? lengths.notes : []) f.body.append(make("p", { class: "note" }, n));
     f.table(verdicts, "ranks that make the others wait");
     f.table(causes, "why they are late");
     f.table(delays, "delay by rank and step");
