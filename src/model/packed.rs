@@ -347,7 +347,9 @@ mod tests {
     #[test]
     fn a_few_rows_are_packed_in_far_less_than_arrow_takes() {
         let store = Store::default();
-        (0..3000).for_each(|rank| drop(store.put(&[few(rank)])));
+        (0..3000).for_each(|rank| {
+            let _ = store.put(&[few(rank)]);
+        });
         let packed = store.lock().packed.len();
         assert!(packed * 100 < few(0).rows.get_array_memory_size() * 3000);
     }

@@ -26,6 +26,7 @@ mod one_analysis;
 mod overlay;
 mod partial;
 mod patterns;
+mod picture;
 mod plan;
 mod planted;
 mod queries;

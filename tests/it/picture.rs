@@ -1,0 +1,36 @@
+//! The README's picture of a terminal shows what the program prints today.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn every_line_of_the_picture_is_printed_in_its_order() {
+    let picture = fs::read_to_string(Path::new(ROOT).join("data/images/report.svg")).unwrap();
+    let shown: Vec<String> = picture
+        .lines()
+        .filter_map(|l| l.strip_prefix("<text ")?.split_once('>')?.1.strip_suffix("</text>"))
+        .map(|l| l.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace('\u{a0}', " "))
+        .collect();
+    let out = tempfile::tempdir().unwrap();
+    let files = (0..8).map(|r| format!("data/samples/gpu_ddp8/rank_{r}.json.gz"));
+    let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .arg("analyze")
+        .args(files)
+        .args(["--force", "--no-events", "--out"])
+        .arg(out.path())
+        .current_dir(ROOT)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let report = String::from_utf8(run.stdout).unwrap();
+    let mut printed = report.lines();
+    // between the command that was typed and the dots
+    let inside = shown.get(1..shown.len() - 1).expect("a picture of more than two lines");
+    assert!(inside.len() > 30, "{inside:?}");
+    for line in inside {
+        assert!(printed.any(|p| p == line), "stale (data/images/draw_report.py draws it): no line `{line}`");
+    }
+}
