@@ -25,7 +25,10 @@ fn shown(answer: &Answer, title: &str) -> (BTreeSet<i64>, Vec<String>) {
 /// Rows of full steps of the ranks that are not shown.
 fn others(answer: &Answer, table: &str, shown: &BTreeSet<i64>) -> Vec<Record> {
     answer.rows_where(table, |r| {
-        r.text("scope") == "step" && r.opt_int("is_partial") != Some(1) && !shown.contains(&r.int("rank"))
+        r.text("scope") == "step"
+            && r.opt_int("is_partial") != Some(1)
+            && !shown.contains(&r.int("rank"))
+            && (table != "idle" || r.opt_int("stream").is_none())
     })
 }
 
@@ -59,7 +62,7 @@ fn the_other_ranks_of_the_breakdown_are_their_means() {
 fn the_other_ranks_of_idle_overlap_and_sync_are_their_means() {
     let answer = few_rows();
     for (title, table, columns) in [
-        ("Why the device idles", "idle_breakdown", vec![(1, "idle_ns"), (3, "host_wait_ns"), (4, "kernel_wait_ns")]),
+        ("Why the device idles", "idle", vec![(1, "idle_ns"), (3, "host_wait_ns"), (4, "kernel_wait_ns")]),
         ("Communication hidden", "overlap", vec![(1, "communication_ns"), (2, "overlap_ns"), (3, "exposed_ns")]),
     ] {
         let (ranks, last) = shown(&answer, title);

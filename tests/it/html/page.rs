@@ -151,13 +151,7 @@ fn the_page_loads_nothing_and_its_elements_are_closed() {
         let page = of_sample(sample);
         let frame = page.frame();
         assert!(page.html.contains("default-src 'none'"), "{sample}");
-        for (at, _) in page.html.match_indices("://") {
-            let before = &page.html[at.saturating_sub(40)..at];
-            assert!(
-                !before.contains("src=") && !before.contains("href=") && !before.contains("url("),
-                "{sample}: {before}"
-            );
-        }
+        // what the scripts ask for is seen in a browser (tests/html/check.py)
         assert!(!frame.contains("://") && !frame.contains("@import") && !frame.contains("url("), "{sample}");
         assert_eq!(page.html.matches("<script").count(), page.html.matches("</script>").count(), "{sample}");
         assert_closed(&frame);
