@@ -103,7 +103,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         verbatim(&mut rest, &text);
     }
     let stem = command.get_name();
-    if let Some(text) = super::explain::page(stem).ok() {
+    if let Ok(text) = super::explain::page(stem) {
         rest.control("SH", ["DEFINITIONS"]);
         verbatim(&mut rest, &text);
     }

@@ -98,7 +98,7 @@ impl Live {
     pub fn rows_wanted(&self) -> Wanted {
         let made = |t: &Table| declared().find(|s| s.name == t.name).map(|s| s.name);
         match self.wanted.iter().filter_map(made).collect::<Vec<_>>().as_slice() {
-            [one] => Wanted::Only(*one),
+            [one] => Wanted::Only(one),
             _ => Wanted::All,
         }
     }
