@@ -9,7 +9,8 @@ use super::category::{Class, classify};
 use super::health::{Counter, Health};
 use super::strings::{Interner, StrId};
 use crate::units::Ns;
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
 
 /// Where an event is drawn: process and thread (host), or device and stream row. Ids may be text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -108,7 +108,8 @@ impl Stacks {
     /// count in self time: frames of autograd threads have their parent on another one.
     fn python(&mut self, frames: &[u32], c: &Columns) {
         let mut ids = c.args.cursor(Arg::PythonId);
-        let by_id: HashMap<u64, u32> = frames.iter().filter_map(|&r| Some((ids.get(r)?, r))).collect();
+        let mut by_id: HashMap<u64, u32> = HashMap::with_capacity(frames.len());
+        by_id.extend(frames.iter().filter_map(|&r| Some((ids.get(r)?, r))));
         let mut parents = c.args.cursor(Arg::PythonParent);
         for &row in frames {
             let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);

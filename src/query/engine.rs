@@ -59,6 +59,9 @@ fn explained(
         || reason.contains("no column named");
     let Some(name) = missing(&reason).filter(|_| is_column) else { return QueryError::Sql { reason } };
     let mut known: Vec<String> = tables.iter().flat_map(|t| columns(t)).collect();
+    if known.contains(&name) {
+        return QueryError::OutOfReach { name };
+    }
     known.sort();
     known.dedup();
     let nearest = nearest(&name, known.iter().map(String::as_str)).map(str::to_string);

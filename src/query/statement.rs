@@ -74,9 +74,17 @@ impl Statement {
 
 /// The reason of an engine's error, on one line.
 pub fn plain(error: &polars::prelude::PolarsError) -> String {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    first.trim().trim_start_matches("sql parser error: ").trim_end_matches('.').to_string()
+    shortened(error.to_string().lines().next().unwrap_or_default())
+}
+
+/// Without the parser's own notes, which have the form of Rust's: `join type 'Semi(On(BinaryOp {...}))' not supported`.
+fn shortened(reason: &str) -> String {
+    let plain = reason.trim().trim_start_matches("sql parser error: ").trim_end_matches('.');
+    let Some(start) = plain.find(" {") else { return plain.to_string() };
+    let notes = plain[..start].rfind(|c: char| c.is_whitespace() || c == '\'').map_or(0, |at| at + 1);
+    let what: String = plain[notes..start].chars().take_while(|c| c.is_alphanumeric()).collect();
+    let rest = plain.rfind(['}', ')', '\'']).map_or("", |at| &plain[at + 1..]);
+    format!("{}`{what}`{rest}", plain[..notes].trim_end_matches('\''))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,6 +236,15 @@ mod tests {
         assert!(found("/* x */ 7").ends_with("found something else"));
         assert!(found("SELECT rank FROM ranks WHERE").contains("Expected"));
         assert!(Statement::new("(SELECT 1 AS x);\n-- done; really\n").is_ok());
+    }
+
+    #[test]
+    fn reasons_are_without_the_notes_of_the_parser() {
+        let join = "join type 'Semi(On(BinaryOp { left: 1, right: (a { b }) }))' not currently supported";
+        assert_eq!(shortened(join), "join type `Semi` not currently supported");
+        let exists = "expression Exists { subquery: Query { with: None }, negated: false } is not currently supported";
+        assert_eq!(shortened(exists), "expression `Exists` is not currently supported");
+        assert_eq!(shortened("sql parser error: Expected: x, found: y."), "Expected: x, found: y");
     }
 
     #[test]

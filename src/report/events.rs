@@ -6,13 +6,15 @@ use crate::model::args::{ARGS, ArgColumn, ArgType};
 use crate::model::rank_trace::RankTrace;
 use crate::model::strings::StrId;
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
-    UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray, UInt32Array, UInt64Array, new_null_array,
 };
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::HashMap as Notes;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -61,9 +63,19 @@ fn data_type(kind: &str) -> DataType {
     }
 }
 
+fn argument_type(ty: ArgType) -> DataType {
+    match ty {
+        ArgType::Int => DataType::Int64,
+        ArgType::UInt => DataType::UInt64,
+        ArgType::Float => DataType::Float64,
+        ArgType::Bool => DataType::Boolean,
+        ArgType::Text | ArgType::Json => text_type(),
+    }
+}
+
 /// The schema: the same for every rank and file.
 pub fn schema(with_rest: bool) -> SchemaRef {
-    let notes = |unit: &str, doc: &str| -> HashMap<String, String> {
+    let notes = |unit: &str, doc: &str| -> Notes<String, String> {
         let all = [("unit", unit), ("description", doc)];
         all.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_string(), v.to_string())).collect()
     };
@@ -72,21 +84,14 @@ pub fn schema(with_rest: bool) -> SchemaRef {
         .map(|(name, kind, unit, doc)| Field::new(*name, data_type(kind), true).with_metadata(notes(unit, doc)))
         .collect();
     for spec in ARGS {
-        let ty = match spec.ty {
-            ArgType::Int => DataType::Int64,
-            ArgType::UInt => DataType::UInt64,
-            ArgType::Float => DataType::Float64,
-            ArgType::Bool => DataType::Boolean,
-            ArgType::Text | ArgType::Json => text_type(),
-        };
-        fields.push(Field::new(spec.column, ty, true).with_metadata(notes(spec.unit, spec.doc)));
+        fields.push(Field::new(spec.column, argument_type(spec.ty), true).with_metadata(notes(spec.unit, spec.doc)));
     }
     if with_rest {
         fields.push(Field::new(REST_COLUMN.0, text_type(), true).with_metadata(notes("", REST_COLUMN.1)));
     }
     let of_table = [("table", "events"), ("description", EVENTS_DOC), ("sorted_by", EVENTS_ORDER)];
     let of_table = of_table.map(|(k, v)| (k.to_string(), v.to_string()));
-    Arc::new(Schema::new_with_metadata(fields, HashMap::from(of_table)))
+    Arc::new(Schema::new_with_metadata(fields, Notes::from(of_table)))
 }
 
 /// Writes a rank's events, sorted by (start, longest first, event id).
@@ -152,17 +157,23 @@ impl<'a> Events<'a> {
     }
 }
 
+/// No activity.
+const NONE: u32 = u32::MAX;
+
 /// Per event: what the model found out about it.
 struct Derived {
-    /// Index of the activity, by row.
-    activity: HashMap<u32, usize>,
+    /// Index of the activity by row, `NONE` for what is none.
+    activity: Vec<u32>,
     thread_names: HashMap<u32, StrId>,
 }
 
 impl Derived {
     fn new(trace: &RankTrace) -> Self {
-        let activity = trace.activities.iter().enumerate().map(|(i, a)| (a.row, i)).collect();
         let c = &trace.columns;
+        let mut activity = vec![NONE; if trace.activities.is_empty() { 0 } else { c.len() }];
+        for (i, a) in trace.activities.iter().enumerate() {
+            activity[a.row as usize] = i as u32;
+        }
         let named = c.lane_names.iter().filter(|n| c.strings.get(n.kind) == "thread_name");
         Self { activity, thread_names: named.map(|n| (n.lane, n.text)).collect() }
     }
@@ -171,27 +182,22 @@ impl Derived {
 /// Texts of a row group as a dictionary of those that occur.
 #[derive(Default)]
 struct Dictionary {
-    keys: Vec<Option<i32>>,
     of: HashMap<StrId, i32>,
     texts: Vec<StrId>,
 }
 
 impl Dictionary {
-    fn push(&mut self, id: Option<StrId>) {
-        let key = id.map(|id| {
-            *self.of.entry(id).or_insert_with(|| {
-                self.texts.push(id);
-                (self.texts.len() - 1) as i32
-            })
-        });
-        self.keys.push(key);
+    fn key(&mut self, id: StrId) -> i32 {
+        *self.of.entry(id).or_insert_with(|| {
+            self.texts.push(id);
+            (self.texts.len() - 1) as i32
+        })
     }
 
-    fn finish(self, trace: &RankTrace) -> ArrayRef {
+    /// The column; `keys` are those that were given by this dictionary, so they are within its values.
+    fn finish(self, trace: &RankTrace, keys: Int32Array) -> ArrayRef {
         let values = StringArray::from_iter_values(self.texts.iter().map(|t| trace.text(*t)));
-        // keys were given by this dictionary, so they are within its values
-        let array = DictionaryArray::<Int32Type>::new(Int32Array::from(self.keys), Arc::new(values));
-        Arc::new(array)
+        Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
     }
 }
 
@@ -200,8 +206,8 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
     let c = &trace.columns;
     let text = |of: &dyn Fn(usize) -> Option<StrId>| -> ArrayRef {
         let mut d = Dictionary::default();
-        rows.iter().for_each(|&r| d.push(of(r as usize)));
-        d.finish(trace)
+        let keys: Int32Array = rows.iter().map(|&r| of(r as usize).map(|t| d.key(t))).collect();
+        d.finish(trace, keys)
     };
     let u32s = |of: &dyn Fn(u32) -> Option<u32>| -> ArrayRef {
         Arc::new(rows.iter().map(|&r| of(r)).collect::<UInt32Array>())
@@ -210,7 +216,7 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         Arc::new(rows.iter().map(|&r| of(r as usize)).collect::<Int64Array>())
     };
     let lane = |r: usize| c.lanes.get(c.lane[r] as usize);
-    let activity = |r: u32| derived.activity.get(&r).and_then(|i| trace.activities.get(*i));
+    let activity = |r: u32| derived.activity.get(r as usize).and_then(|&i| trace.activities.get(i as usize));
     match column {
         "rank" => u32s(&|_| Some(trace.rank)),
         "event_id" => u32s(&Some),
@@ -246,22 +252,31 @@ fn argument(
     first: usize,
     len: usize,
 ) -> ArrayRef {
-    let mut values: Vec<Option<u64>> = vec![None; len];
+    if column.rows.is_empty() {
+        return new_null_array(&argument_type(ty), len);
+    }
+    let mut values = vec![0u64; len];
+    let mut is_there = BooleanBufferBuilder::new(len);
+    is_there.append_n(len, false);
     for (row, val) in column.rows.iter().zip(&column.vals) {
         let at = (position[*row as usize] as usize).wrapping_sub(first);
         if let Some(slot) = values.get_mut(at) {
-            *slot = Some(*val);
+            *slot = *val;
+            is_there.set_bit(at, true);
         }
     }
+    let is_there: BooleanBuffer = is_there.finish();
+    let nulls = Some(NullBuffer::new(is_there.clone()));
     match ty {
-        ArgType::Int => Arc::new(values.into_iter().map(|v| v.map(|v| v as i64)).collect::<Int64Array>()),
-        ArgType::UInt => Arc::new(values.into_iter().collect::<UInt64Array>()),
-        ArgType::Float => Arc::new(values.into_iter().map(|v| v.map(f64::from_bits)).collect::<Float64Array>()),
-        ArgType::Bool => Arc::new(values.into_iter().map(|v| v.map(|v| v != 0)).collect::<BooleanArray>()),
+        ArgType::Int => Arc::new(Int64Array::new(values.into_iter().map(|v| v as i64).collect(), nulls)),
+        ArgType::UInt => Arc::new(UInt64Array::new(values.into(), nulls)),
+        ArgType::Float => Arc::new(Float64Array::new(values.into_iter().map(f64::from_bits).collect(), nulls)),
+        ArgType::Bool => Arc::new(BooleanArray::new(values.into_iter().map(|v| v != 0).collect(), nulls)),
         ArgType::Text | ArgType::Json => {
             let mut d = Dictionary::default();
-            values.into_iter().for_each(|v| d.push(v.map(|v| StrId(v as u32))));
-            d.finish(trace)
+            let key = |(v, there): (u64, bool)| if there { d.key(StrId(v as u32)) } else { 0 };
+            let keys = values.into_iter().zip(is_there.iter()).map(key).collect();
+            d.finish(trace, Int32Array::new(keys, nulls))
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::cursor::{Cursor, Halt, Kind, Parse, Token};
 use super::gaps::{Gaps, Place, Step};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use super::recent::Recent;
 use super::text::{Texts, compact, decode};
 use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
 use crate::model::category::{Class, is_counter_range, is_launch_flow};
@@ -185,8 +186,8 @@ pub struct EventReader {
     wanted: Vec<bool>,
     gaps: Gaps,
     texts: Texts,
-    last_lane: Option<(Vec<u8>, Vec<u8>, u32)>,
-    last_cat: Option<(Vec<u8>, u16)>,
+    recent_lanes: Recent<2>,
+    recent_cats: Recent<1>,
     /// Events go here, and no columns are made.
     pub copier: Option<Box<Copier>>,
 }
@@ -202,8 +203,8 @@ impl EventReader {
             wanted,
             gaps: Gaps::default(),
             texts: Texts::default(),
-            last_lane: None,
-            last_cat: None,
+            recent_lanes: Recent::default(),
+            recent_cats: Recent::default(),
             copier: None,
         }
     }
@@ -477,29 +478,28 @@ impl EventReader {
 
     fn category(&mut self, buf: &[u8], at: u64) -> u16 {
         let raw = self.scratch.cat.bytes(buf);
-        if let Some((bytes, cat)) = &self.last_cat
-            && bytes == raw
-        {
-            return *cat;
+        if let Some(cat) = self.recent_cats.find([raw]) {
+            return cat as u16;
         }
         let id = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
         let cat = self.columns.category(id);
-        self.last_cat = is_plain(raw).then(|| (raw.to_vec(), cat));
+        if is_plain(raw) {
+            self.recent_cats.remember([raw], u32::from(cat));
+        }
         cat
     }
 
     fn lane(&mut self, buf: &[u8], at: u64) -> u32 {
         let (pid, tid) = (self.scratch.pid.bytes(buf), self.scratch.tid.bytes(buf));
-        if let Some((p, t, lane)) = &self.last_lane
-            && p == pid
-            && t == tid
-        {
-            return *lane;
+        if let Some(lane) = self.recent_lanes.find([pid, tid]) {
+            return lane;
         }
         let pid_id = self.texts.intern(self.scratch.pid, buf, &mut self.columns, at);
         let tid_id = self.texts.intern(self.scratch.tid, buf, &mut self.columns, at);
         let lane = self.columns.lane(pid_id, tid_id);
-        self.last_lane = (is_plain(pid) && is_plain(tid)).then(|| (pid.to_vec(), tid.to_vec(), lane));
+        if is_plain(pid) && is_plain(tid) {
+            self.recent_lanes.remember([pid, tid], lane);
+        }
         lane
     }
 

@@ -17,7 +17,7 @@ use super::cursor::{Cursor, Halt, Parse, word_at};
 use super::text::decode;
 use crate::model::args::Arg;
 use crate::model::health::Health;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// What a gap leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,14 +119,14 @@ impl Way {
 pub struct Gaps {
     /// By place.
     ways: Vec<Vec<Way>>,
-    /// Places by whether they are inside `args`, and their key as it stands in the file.
-    places: HashMap<(bool, Box<[u8]>), Place>,
+    /// Places by their key as it stands in the file: outside of `args`, and inside.
+    places: [HashMap<Box<[u8]>, Place>; 2],
 }
 
 impl Default for Gaps {
     fn default() -> Self {
         let fixed = usize::from(Place::ANY_ARG.0) + 1;
-        Self { ways: (0..fixed).map(|_| Vec::new()).collect(), places: HashMap::new() }
+        Self { ways: (0..fixed).map(|_| Vec::new()).collect(), places: Default::default() }
     }
 }
 
@@ -169,8 +169,10 @@ impl Gaps {
             }
         };
         let way = Way::new(&c.buf[start..c.pos], made.key - start, made.place, made.step);
+        // a gap near the end of a block is parsed though it is known: it must not take the place of another
         if let (Some(ways), Some(way)) = (self.ways.get_mut(usize::from(from.0)), way)
             && ways.len() < WAYS
+            && ways.iter().all(|w| (w.len, &w.gap) != (way.len, &way.gap))
         {
             ways.push(way);
         }
@@ -178,7 +180,8 @@ impl Gaps {
     }
 
     fn place(&mut self, inside: bool, key: &[u8]) -> Place {
-        if let Some(place) = self.places.get(&(inside, Box::from(key))) {
+        let places = &mut self.places[usize::from(inside)];
+        if let Some(place) = places.get(key) {
             return *place;
         }
         let number = self.ways.len();
@@ -187,7 +190,7 @@ impl Gaps {
         }
         let place = Place(number as u16);
         self.ways.push(Vec::new());
-        self.places.insert((inside, Box::from(key)), place);
+        places.insert(Box::from(key), place);
         place
     }
 }
@@ -215,6 +218,20 @@ mod tests {
             let made = gaps.follow(Place::OPEN, &mut c).map(|m| (m.step, m.key));
             assert_eq!((made, c.pos), if known { (Some((Step::Ph, 2)), 9) } else { (None, 1) });
         }
+    }
+
+    #[test]
+    fn what_is_parsed_again_at_the_end_of_a_block_takes_no_place() {
+        let mut gaps = Gaps::default();
+        let (short, other) = (b"{\"ph\": 1".to_vec(), format!("{{\"ts\": 1{}", " ".repeat(LONGEST)).into_bytes());
+        for _ in 0..=WAYS {
+            let mut c = Cursor::new(&short, 1);
+            assert!(gaps.follow(Place::OPEN, &mut c).is_none());
+            assert!(gaps.parse(Place::OPEN, false, &mut c, step).is_ok());
+        }
+        assert!(gaps.parse(Place::OPEN, false, &mut Cursor::new(&other, 1), step).is_ok());
+        assert!(gaps.follow(Place::OPEN, &mut Cursor::new(&other, 1)).is_some());
+        assert_eq!(gaps.ways[0].len(), 2);
     }
 
     #[test]

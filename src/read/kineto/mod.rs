@@ -7,4 +7,5 @@ pub mod gaps;
 pub mod header;
 pub mod number;
 pub mod pieces;
+mod recent;
 pub mod text;

@@ -1,0 +1,63 @@
+//! What texts met last mean: events of a few categories, threads and streams follow each other, so that most of them need
+//! no lookup of their own.
+
+/// Meanings that are remembered.
+const KEPT: usize = 8;
+
+struct Entry<const N: usize> {
+    texts: [Vec<u8>; N],
+    meaning: u32,
+}
+
+/// Numbers by `N` texts as they stand in the file.
+pub struct Recent<const N: usize> {
+    entries: Vec<Entry<N>>,
+    /// Where the next one goes: in the place of the oldest.
+    next: usize,
+}
+
+impl<const N: usize> Default for Recent<N> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), next: 0 }
+    }
+}
+
+impl<const N: usize> Recent<N> {
+    #[inline]
+    pub fn find(&self, texts: [&[u8]; N]) -> Option<u32> {
+        self.entries.iter().find(|e| e.texts.iter().zip(texts).all(|(a, b)| a == b)).map(|e| e.meaning)
+    }
+
+    pub fn remember(&mut self, texts: [&[u8]; N], meaning: u32) {
+        if self.entries.len() < KEPT {
+            self.entries.push(Entry { texts: std::array::from_fn(|_| Vec::new()), meaning });
+        }
+        if let Some(oldest) = self.entries.get_mut(self.next) {
+            for (kept, text) in oldest.texts.iter_mut().zip(texts) {
+                kept.clear();
+                kept.extend_from_slice(text);
+            }
+            oldest.meaning = meaning;
+        }
+        self.next = (self.next + 1) % KEPT;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ones_are_found_and_older_ones_forgotten() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.find([b"", b""]), None);
+        let text = |n: u32| n.to_string().into_bytes();
+        for n in 0..2 * KEPT as u32 + 3 {
+            recent.remember([b"7", &text(n)], n);
+            let oldest = n.saturating_sub(KEPT as u32 - 1);
+            assert!((oldest..=n).all(|k| recent.find([b"7", &text(k)]) == Some(k)));
+            assert!((0..oldest).all(|k| recent.find([b"7", &text(k)]).is_none()));
+        }
+        assert_eq!(recent.find([b"8", &text(12)]), None);
+    }
+}
