@@ -60,7 +60,9 @@ fn explained(
     let Some(name) = missing(&reason).filter(|_| is_column) else { return QueryError::Sql { reason } };
     let mut known: Vec<String> = tables.iter().flat_map(|t| columns(t)).collect();
     if known.contains(&name) {
-        return QueryError::OutOfReach { name };
+        let without: Vec<String> = tables.iter().filter(|t| !columns(t).contains(&name)).cloned().collect();
+        let known = without.iter().flat_map(|t| columns(t)).collect();
+        return QueryError::OutOfReach { name, without: (!without.is_empty()).then(|| shown(&without)), known };
     }
     known.sort();
     known.dedup();

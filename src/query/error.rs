@@ -17,8 +17,11 @@ pub enum QueryError {
     NoTable { name: String, place: String, known: Vec<String>, nearest: Option<String> },
     #[error("cannot find the column `{name}`: expected one that {tables} has")]
     NoColumn { name: String, tables: String, known: Vec<String>, nearest: Option<String> },
-    #[error("cannot use the column `{name}` there: the engine sees only what that SELECT gives")]
-    OutOfReach { name: String },
+    #[error("cannot use the column `{name}` there: {}", match without {
+        Some(tables) => format!("{tables} has none"),
+        None => "the engine sees only what that SELECT gives".to_string(),
+    })]
+    OutOfReach { name: String, without: Option<String>, known: Vec<String> },
     #[error("cannot read the table `events`: {place} holds none, as `hta analyze --no-events` leaves it")]
     NoEvents { place: String },
     #[error("cannot read {path}: {reason}")]
@@ -52,7 +55,8 @@ impl QueryError {
             Self::Shadows { .. } => Some("give it another name".into()),
             Self::NoTable { known, nearest, .. } => listed(nearest, "tables", known),
             Self::NoColumn { known, nearest, .. } => listed(nearest, "columns", known),
-            Self::OutOfReach { name } => {
+            Self::OutOfReach { without: Some(_), known, .. } => listed(&None, "its columns", known),
+            Self::OutOfReach { name, .. } => {
                 Some(format!("add `{name}` to that SELECT, or begin with WITH and choose from that part"))
             }
             Self::NoEvents { .. } => {

@@ -107,14 +107,16 @@ fn places_and_what_is_in_one_table_and_not_in_another_can_be_asked_for() {
         assert!(run.status.success(), "{query}: {}", text(&run.stderr));
         text(&run.stdout).lines().skip(1).map(str::to_string).collect::<Vec<_>>()
     };
-    let places = "SELECT rank, CAST(RANK() OVER (ORDER BY compute_ns DESC) AS BIGINT) AS place FROM temporal_breakdown \
-                  WHERE scope = 'step' AND step = 0 ORDER BY place, rank";
-    // one rank computes longer than the others, which tie
-    assert_eq!(rows(places), ["3,1", "0,2", "1,2", "2,2", "4,2", "5,2", "6,2", "7,2"]);
-    let named = "FROM stragglers s ON r.rank = s.rank ORDER BY r.rank";
-    let of_both = |kind: &str| rows(&format!("SELECT r.rank FROM ranks r {kind} JOIN {}", &named[5..]));
-    let (there, missing) = (of_both("SEMI"), of_both("ANTI"));
-    assert!(there.contains(&"3".to_string()) && there.len() + missing.len() == 8, "{there:?} {missing:?}");
+    // four ranks on each of two hosts
+    let places = "SELECT rank, CAST(RANK() OVER (ORDER BY host_name) AS BIGINT) AS place, \
+                  CAST(DENSE_RANK() OVER (ORDER BY host_name) AS BIGINT) AS host FROM ranks ORDER BY rank";
+    assert_eq!(rows(places), ["0,1,1", "1,1,1", "2,1,1", "3,1,1", "4,5,2", "5,5,2", "6,5,2", "7,5,2"]);
+    let slow = "(SELECT rank FROM kernels WHERE name LIKE 'slow%' AND dur_ns > 5000000) AS s ON r.rank = s.rank ORDER BY r.rank";
+    assert_eq!(rows(&format!("SELECT r.rank FROM ranks r SEMI JOIN {slow}")), ["3"]);
+    assert_eq!(rows(&format!("SELECT r.rank FROM ranks r ANTI JOIN {slow}")), ["0", "1", "2", "4", "5", "6", "7"]);
+    let exists =
+        "EXISTS (SELECT 1 FROM kernels k WHERE k.rank = r.rank AND k.name LIKE 'slow%' AND k.dur_ns > 5000000)";
+    assert_eq!(rows(&format!("SELECT rank FROM ranks r WHERE {exists} ORDER BY rank")), ["3"]);
 }
 
 #[test]
@@ -135,8 +137,12 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
         ("WITH ranks AS (SELECT rank FROM ranks) SELECT rank FROM ranks", vec!["`ranks` after WITH hides the table"]),
         ("SELECT no_such_function(dur_ns) AS x FROM kernels", vec!["cannot run the statement: ", "no_such_function"]),
         (
-            "SELECT name FROM kernels k WHERE EXISTS (SELECT 1 FROM ranks r WHERE r.rank = k.rank)",
-            vec!["expression `Exists` is not currently supported\n"],
+            "SELECT name FROM kernels WHERE dur_ns > (SELECT AVG(dur_ns) FROM kernels)",
+            vec!["subquery comparisons with '>' are not supported", "hint: `hta explain query`"],
+        ),
+        (
+            "SELECT r.rank FROM ranks r JOIN stragglers s ON r.rank = s.rank",
+            vec!["cannot use the column `rank` there: `stragglers` has none", "hint: its columns: "],
         ),
         (
             "SELECT name FROM kernels QUALIFY ROW_NUMBER() OVER (PARTITION BY rank ORDER BY dur_ns DESC) = 1",
