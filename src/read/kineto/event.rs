@@ -194,6 +194,11 @@ pub struct EventReader {
 
 impl EventReader {
     pub fn new(options: LoadOptions) -> Self {
+        Self::with_gaps(options, Gaps::default())
+    }
+
+    /// One that knows the gaps that another has met, which read with the same options.
+    pub fn with_gaps(options: LoadOptions, gaps: Gaps) -> Self {
         let wanted = ARGS.iter().map(|a| options.event_args || a.need != Need::Events).collect();
         Self {
             columns: Columns::default(),
@@ -201,12 +206,17 @@ impl EventReader {
             scratch: Scratch::default(),
             options,
             wanted,
-            gaps: Gaps::default(),
+            gaps,
             texts: Texts::default(),
             recent_lanes: Recent::default(),
             recent_cats: Recent::default(),
             copier: None,
         }
+    }
+
+    /// The gaps it has met; it forgets them.
+    pub fn take_gaps(&mut self) -> Gaps {
+        std::mem::take(&mut self.gaps)
     }
 
     /// Joins what was read of the next piece of the same file.

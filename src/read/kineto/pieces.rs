@@ -14,11 +14,13 @@
 use super::cursor::Cursor;
 use super::document::{Document, EventsEnd, Refusal, next_event};
 use super::event::{EventReader, LoadOptions};
+use super::gaps::Gaps;
 use crate::read::room::Room;
 use crate::read::source::{ByteCount, read_range};
-use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::{Condvar, Mutex};
 
 /// A piece that read itself: its columns, where it started and stopped, and how.
 struct Piece {
@@ -30,6 +32,9 @@ struct Piece {
 
 /// Reads the event array of a plain file on several cores, from where `document` stands (inside the
 /// array) up to `size`. Returns the position up to which the file was read; the caller reads on there.
+///
+/// Threads take one piece after the other, and whoever has finished the one that is due joins it, and those behind it
+/// that are finished too, to the document, while the others read on: nobody waits but for one who is far behind.
 pub fn read_pieces(
     document: &mut Document,
     path: &Path,
@@ -39,71 +44,176 @@ pub fn read_pieces(
     count: &ByteCount,
     room: &dyn Room,
 ) -> io::Result<Result<u64, Refusal>> {
-    let mut at = document.offset();
-    // a few for each thread, so that none waits long for another; used again, since fresh memory is slow
-    let mut buffers = vec![Vec::new(); PIECES_EACH * rayon::current_num_threads().max(1)];
-    loop {
-        let starts = (0u64..).map(|i| at + i * piece_len as u64).take_while(|s| *s < size);
-        let starts: Vec<u64> = starts.take(buffers.len()).collect();
-        if starts.is_empty() {
-            return Ok(Ok(at));
+    let from = document.offset();
+    let threads = rayon::current_num_threads().max(1);
+    let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
+    let ahead = AHEAD * threads;
+    let text = (ahead * (piece_len + OVERRUN)) as u64;
+    let line = Line { at: from, document, text, room };
+    let queue = Queue { state: Mutex::default(), moved: Condvar::new(), line: Mutex::new(line), ahead, pieces };
+    rayon::scope(|scope| {
+        for _ in 0..threads.min(pieces) {
+            scope.spawn(|_| {
+                let mut worker = Worker { queue: &queue, buf: Vec::new(), gaps: Gaps::default() };
+                while let Some(i) = queue.take() {
+                    let start = from + i as u64 * piece_len as u64;
+                    let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
+                    queue.finished(i, piece);
+                }
+            });
         }
-        let first = starts[0];
-        let pieces: Vec<io::Result<Option<Piece>>> = starts
-            .par_iter()
-            .zip(&mut buffers)
-            .with_max_len(1)
-            .map(|(&start, buf)| read_piece(path, start, start == first, piece_len, options, count, buf))
-            .collect();
-        for piece in pieces {
-            let Some(piece) = piece? else { return Ok(Ok(at)) };
-            if piece.start != at {
-                // the guess was not where the piece before stopped
-                return Ok(Ok(at));
-            }
-            document.reader.append(piece.reader);
-            let closed = piece.how == EventsEnd::Closed;
-            document.advance_in_events(piece.end - at, closed);
-            at = piece.end;
-            if piece.how != EventsEnd::Stopped {
-                return Ok(Ok(at));
-            }
+    });
+    let Queue { state, line, .. } = queue;
+    let outcome = state.into_inner().map_err(|_| poisoned())?.outcome;
+    let at = line.into_inner().map_err(|_| poisoned())?.at;
+    outcome.unwrap_or(Ok(Ok(at)))
+}
+
+/// Pieces that are taken and not yet joined, for each thread.
+const AHEAD: usize = 4;
+
+fn poisoned() -> io::Error {
+    io::Error::other("another thread failed while reading")
+}
+
+type Read = io::Result<Option<Piece>>;
+
+/// Pieces in the order of the file: taken, finished, joined.
+struct Queue<'a> {
+    state: Mutex<State>,
+    /// Something was joined, or all is over.
+    moved: Condvar,
+    line: Mutex<Line<'a>>,
+    ahead: usize,
+    pieces: usize,
+}
+
+#[derive(Default)]
+struct State {
+    taken: usize,
+    joined: usize,
+    /// Finished and not yet joined.
+    ready: BTreeMap<usize, Read>,
+    is_joining: bool,
+    /// How it ended, if not with the last piece.
+    outcome: Option<io::Result<Result<u64, Refusal>>>,
+}
+
+impl Queue<'_> {
+    /// The next piece to read. Waits while too many are not joined: each of them is being read by another thread, so
+    /// that one of those moves on.
+    fn take(&self) -> Option<usize> {
+        let mut state = self.state.lock().ok()?;
+        while state.outcome.is_none() && state.taken < self.pieces && state.taken >= state.joined + self.ahead {
+            state = self.moved.wait(state).ok()?;
         }
-        let text = (buffers.len() * (piece_len + OVERRUN)) as u64;
-        if let Err(e) = room.hold(document.held(text)) {
-            return Ok(Err(Refusal::NoRoom(e)));
+        if state.outcome.is_some() || state.taken == self.pieces {
+            return None;
         }
+        state.taken += 1;
+        Some(state.taken - 1)
+    }
+
+    /// Joins what is due, if nobody else does.
+    fn finished(&self, i: usize, piece: Read) {
+        let Ok(mut state) = self.state.lock() else { return };
+        state.ready.insert(i, piece);
+        if state.is_joining {
+            return;
+        }
+        let Ok(mut line) = self.line.lock() else { return };
+        while state.outcome.is_none() {
+            let due = state.joined;
+            let Some(piece) = state.ready.remove(&due) else { break };
+            state.is_joining = true;
+            drop(state);
+            let outcome = line.join(piece);
+            let Ok(again) = self.state.lock() else { return };
+            state = again;
+            state.is_joining = false;
+            state.joined += 1;
+            state.outcome = outcome;
+            self.moved.notify_all();
+        }
+    }
+}
+
+/// The document, and how far it has been read.
+struct Line<'a> {
+    document: &'a mut Document,
+    at: u64,
+    /// Memory that the texts of pieces may take, bytes.
+    text: u64,
+    room: &'a dyn Room,
+}
+
+impl Line<'_> {
+    /// Appends a piece. `Some`: that was the last, and why.
+    fn join(&mut self, piece: Read) -> Option<io::Result<Result<u64, Refusal>>> {
+        let piece = match piece {
+            // a guess was not where the piece before stopped
+            Ok(Some(piece)) if piece.start == self.at => piece,
+            Ok(_) => return Some(Ok(Ok(self.at))),
+            Err(e) => return Some(Err(e)),
+        };
+        self.document.reader.append(piece.reader);
+        self.document.advance_in_events(piece.end - self.at, piece.how == EventsEnd::Closed);
+        self.at = piece.end;
+        if piece.how != EventsEnd::Stopped {
+            return Some(Ok(Ok(self.at)));
+        }
+        self.room.hold(self.document.held(self.text)).err().map(|e| Ok(Err(Refusal::NoRoom(e))))
     }
 }
 
 /// How far beyond its end a piece may read to finish its last event and find the next guess.
 const OVERRUN: usize = 256 << 10;
 
-/// Pieces read at a time, for each thread.
-const PIECES_EACH: usize = 4;
+/// A thread that reads pieces, with what it uses again: fresh memory is slow, and so is learning the gaps anew.
+struct Worker<'a, 'b> {
+    queue: &'a Queue<'b>,
+    buf: Vec<u8>,
+    gaps: Gaps,
+}
 
-fn read_piece(
-    path: &Path,
-    start: u64,
-    exact: bool,
-    len: usize,
-    options: LoadOptions,
-    count: &ByteCount,
-    buf: &mut Vec<u8>,
-) -> io::Result<Option<Piece>> {
-    let buf = read_range(path, start, len + OVERRUN, count, buf)?;
-    let begin = if exact {
-        0
-    } else {
-        match next_event(buf, 1) {
-            Some(i) if i < len => i,
-            _ => return Ok(None),
+impl Drop for Worker<'_, '_> {
+    fn drop(&mut self) {
+        // nobody is to wait for a piece that will never come
+        if std::thread::panicking()
+            && let Ok(mut state) = self.queue.state.lock()
+        {
+            state.outcome = Some(Err(poisoned()));
+            self.queue.moved.notify_all();
         }
-    };
-    // the next piece's guess, found exactly as that piece finds it
-    let stop = if buf.len() > len { next_event(&buf[len..], 1).map(|i| len + i) } else { None };
-    let mut reader = EventReader::new(options);
-    let mut c = Cursor::new(buf, begin);
-    let Ok(how) = reader.events(&mut c, start, false, stop.or(Some(len))) else { return Ok(None) };
-    Ok(Some(Piece { reader, start: start + begin as u64, end: start + c.pos as u64, how }))
+    }
+}
+
+impl Worker<'_, '_> {
+    fn read_piece(
+        &mut self,
+        path: &Path,
+        start: u64,
+        exact: bool,
+        len: usize,
+        options: LoadOptions,
+        count: &ByteCount,
+    ) -> Read {
+        let buf = read_range(path, start, len + OVERRUN, count, &mut self.buf)?;
+        let begin = if exact {
+            0
+        } else {
+            match next_event(buf, 1) {
+                Some(i) if i < len => i,
+                _ => return Ok(None),
+            }
+        };
+        // the next piece's guess, found exactly as that piece finds it
+        let stop = if buf.len() > len { next_event(&buf[len..], 1).map(|i| len + i) } else { None };
+        let mut reader = EventReader::with_gaps(options, std::mem::take(&mut self.gaps));
+        let mut c = Cursor::new(buf, begin);
+        let how = reader.events(&mut c, start, false, stop.or(Some(len)));
+        self.gaps = reader.take_gaps();
+        let Ok(how) = how else { return Ok(None) };
+        Ok(Some(Piece { reader, start: start + begin as u64, end: start + c.pos as u64, how }))
+    }
 }
