@@ -502,8 +502,14 @@ fn one(
     let all = request.analyses;
     let (inventory, partials) = match how.spread {
         Spread::Inline => (inventory(), all.iter().enumerate().map(map).collect()),
-        // each of its own, as they come
-        Spread::AllCores => rayon::join(inventory, || all.par_iter().enumerate().with_max_len(1).map(map).collect()),
+        Spread::AllCores => rayon::join(inventory, || {
+            // one after the other as threads get free, so that the long ones are not the last
+            let (long, short): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(_, a)| a.is_long());
+            let made = long.into_iter().chain(short).par_bridge().map(|(i, a)| (i, map((i, a))));
+            let mut made: Vec<(usize, Kept)> = made.collect();
+            made.sort_by_key(|(i, _)| *i);
+            made.into_iter().map(|(_, kept)| kept).collect()
+        }),
     };
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));

@@ -222,6 +222,10 @@ pub trait Analysis: Sync {
     }
     /// One rank. Pure, so ranks run in parallel.
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
+    /// Whether mapping takes longer than most others do: of one rank on several cores, it is started first.
+    fn is_long(&self) -> bool {
+        false
+    }
     /// Whether it compares ranks: only then are they joined.
     fn joins_ranks(&self) -> bool {
         false

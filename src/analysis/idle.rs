@@ -121,6 +121,10 @@ impl Analysis for Idle {
         }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));

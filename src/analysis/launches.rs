@@ -169,6 +169,10 @@ impl Analysis for LaunchCalls {
         Mapped { rows, partial: Partial { rank: trace.rank, tables, reason } }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
             Some(Compat::Hta) => super::compat::concatenated(partials, &[hta_launches::LaunchOutliers::SPEC]),

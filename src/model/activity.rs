@@ -43,23 +43,27 @@ pub struct Activity {
 const FAR: Ns = 3_600_000_000_000;
 
 /// Extracts, repairs and links the activities, in order of (start, row).
-pub fn activities(
-    c: &Columns,
-    classes: &[Class],
-    hosts: &[(u32, Vec<u32>)],
-    base: Ns,
-    rules: &Rules,
-    health: &mut Health,
-) -> Vec<Activity> {
+pub fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let mut all = extract(c, classes, base, health);
     all.sort_by_key(|a| (a.span.start, a.row));
     drop_far_outliers(&mut all, health);
     drop_duplicates(&mut all, c, health);
     link(&mut all, c, classes, health);
-    own(&mut all, c, classes, hosts);
-    classify(&mut all, c, rules);
-    count_oddities(&all, c, health);
     all
+}
+
+/// Gives activities their operators and their work.
+pub fn classified(
+    all: &mut [Activity],
+    c: &Columns,
+    classes: &[Class],
+    hosts: &[(u32, Vec<u32>)],
+    rules: &Rules,
+    health: &mut Health,
+) {
+    own(all, c, classes, hosts);
+    classify(all, c, rules);
+    count_oddities(all, c, health);
 }
 
 fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {

@@ -2,7 +2,7 @@
 //!
 //! What every analysis needs is computed at once; what some need, when first asked for.
 
-use super::activity::{Activity, activities};
+use super::activity::{Activity, classified, linked};
 use super::args::Arg;
 use super::category::{Class, refine};
 use super::collective::RankCalls;
@@ -103,23 +103,35 @@ impl RankTrace {
         let mut health = std::mem::take(&mut columns.health);
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
-        let hosts = host_rows(&columns, &classes);
+        // by hands of their own where there are any: devices here, hosts there
+        let mut of_hosts = Health::default();
+        let (mut all, (hosts, mut steps)) = rayon::join(
+            || linked(&columns, &classes, base, &mut health),
+            || {
+                let steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
+                (host_rows(&columns, &classes), steps)
+            },
+        );
+        health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).rows.is_empty();
-        let (mut all, stacks) = rayon::join(
-            || activities(&columns, &classes, &hosts, base, &options.rules, &mut health),
+        let ((), stacks) = rayon::join(
+            || classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health),
             || Stacks::new(&columns, &classes, &hosts, python),
         );
         let capture = capture(&columns, &classes, &all);
-        let mut steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut health);
         finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
-        count_events(&columns, &classes, &meta, &all, &mut health);
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
-        let cpu_only = all.is_empty();
-        if options.linked_only {
-            all.retain(|a| a.launch.is_some());
-        }
-        let devices = if cpu_only { host_work(&columns, &classes).into_iter().collect() } else { device_work(&all) };
+        let launched: Option<Vec<Activity>> =
+            options.linked_only.then(|| all.iter().filter(|a| a.launch.is_some()).copied().collect());
+        let ((), devices) = rayon::join(
+            || count_events(&columns, &classes, &meta, &all, &mut health),
+            || match all.is_empty() {
+                true => host_work(&columns, &classes).into_iter().collect(),
+                false => device_work(launched.as_ref().unwrap_or(&all)),
+            },
+        );
+        let all = launched.unwrap_or(all);
         Self {
             rank,
             rank_source,
@@ -388,12 +400,15 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
         health.note(Counter::NoCommunicationFound, "");
     }
-    let launching = all.iter().filter_map(|a| a.launch).collect::<std::collections::HashSet<_>>();
-    let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
+    let mut launching = vec![false; c.len()];
+    all.iter().filter_map(|a| a.launch).for_each(|l| launching[l as usize] = true);
+    let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
     let idle_launches = (0..c.len()).filter(|&r| {
-        classes[r] == Class::Runtime
-            && *known.entry(c.name[r]).or_insert_with(|| is_launch_call(c.strings.get(c.name[r])))
-            && !launching.contains(&(r as u32))
+        let mut is_launch = || match known.get_mut(c.name[r].0 as usize) {
+            Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name[r]))),
+            None => false,
+        };
+        classes[r] == Class::Runtime && !launching[r] && is_launch()
     });
     health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
 }
