@@ -114,13 +114,20 @@ pub fn finish(
         return Ok(Exit::Nothing);
     }
     let failed = || format!("cannot write to {}", out.display());
-    write(&folder, outcome, options.compat).with_context(failed)?;
-    if let Some(page) = page {
-        // made of what a reader will find: the tables, whole
-        folder.close().with_context(failed)?;
-        let found = text::findings(outcome).iter().map(Found::from).collect();
-        leave(folder.work(), found, page).with_context(failed)?;
-    }
+    write_tables(&folder, outcome, options.compat).with_context(failed)?;
+    // made of what a reader will find: the tables, whole
+    folder.close().with_context(failed)?;
+    let html = || match page {
+        Some(page) => leave(&folder, text::findings(outcome).iter().map(Found::from).collect(), page),
+        None => Ok(()),
+    };
+    let texts = || {
+        folder.text("report.txt", &text::report(outcome, REPORT_WIDTH))?;
+        folder.summary(outcome)
+    };
+    let (html, texts) = rayon::join(html, texts);
+    html.with_context(failed)?;
+    texts.with_context(failed)?;
     folder.finish().with_context(failed)?;
     let mut report = text::report(outcome, width());
     report.push_str(&format!("\nresults: {}\n", out.display()));
@@ -139,7 +146,11 @@ pub fn warn(refused: &[Refused]) {
     }
 }
 
-fn write(folder: &Folder, outcome: &Outcome, compat: Option<crate::analysis::api::Compat>) -> std::io::Result<()> {
+fn write_tables(
+    folder: &Folder,
+    outcome: &Outcome,
+    compat: Option<crate::analysis::api::Compat>,
+) -> std::io::Result<()> {
     for spec in inventory::TABLES {
         folder.declare(spec)?;
     }
@@ -151,7 +162,5 @@ fn write(folder: &Folder, outcome: &Outcome, compat: Option<crate::analysis::api
             folder.append(batch)?;
         }
     }
-    folder.append(&outcome.health_table())?;
-    folder.text("report.txt", &text::report(outcome, REPORT_WIDTH))?;
-    folder.summary(outcome)
+    folder.append(&outcome.health_table())
 }

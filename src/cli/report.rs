@@ -2,12 +2,13 @@
 
 use super::exit::Exit;
 use super::output::print;
-use crate::report::html::{Editor, Found, PageOptions, ResultsError, write};
+use crate::report::folder::Folder;
+use crate::report::html::{Editor, Found, PageOptions, Results, ResultsError, write};
 use crate::report::unfinished;
 use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub const AFTER_HELP: &str = "\
 `hta analyze` and `hta merge` leave the same page in their results folder. It opens offline in any browser and can be \
@@ -65,7 +66,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         .into());
     }
     let mut page = Vec::new();
-    write(&args.results, None, &args.html.options(), &mut page)?;
+    write(&Results::new(&args.results), None, &args.html.options(), &mut page)?;
     let out = args.out.clone().unwrap_or_else(|| args.results.join("report.html"));
     if out.as_os_str() == "-" {
         print(&page)?;
@@ -78,10 +79,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 }
 
 /// Writes the page of results that are still being written.
-pub fn leave(folder: &Path, found: Vec<Found>, options: &PageOptions) -> Result<(), ResultsError> {
-    let path = folder.join("report.html");
+pub fn leave(folder: &Folder, found: Vec<Found>, options: &PageOptions) -> Result<(), ResultsError> {
+    let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);
-    write(folder, Some(found), options, &mut out)?;
+    write(&folder.results(), Some(found), options, &mut out)?;
     out.flush().map_err(failed)
 }

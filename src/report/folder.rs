@@ -1,8 +1,10 @@
 //! The output folder: written beside its place and moved there when complete, so that a killed run
 //! leaves no half result.
 
+use super::html::Results;
 use super::json::{self, Answers};
 use super::parquet::{Groups, Tables, failed};
+use super::small::Small;
 use super::unfinished::UnfinishedFolder;
 use crate::analysis::api::{Analysis, Compat, Output};
 use crate::model::rank_trace::RankTrace;
@@ -22,6 +24,7 @@ pub struct Folder {
     work: UnfinishedFolder,
     groups: Groups,
     tables: RwLock<Tables>,
+    small: Small,
     answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
@@ -77,7 +80,7 @@ impl Folder {
         }
         let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
         let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
-        Ok(Self { target: target.to_path_buf(), work, groups, tables, answers, events })
+        Ok(Self { target: target.to_path_buf(), work, groups, tables, small: Small::default(), answers, events })
     }
 
     /// Makes sure that a table exists.
@@ -85,6 +88,7 @@ impl Folder {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.small.declare(spec);
         self.tables()?.declare(spec)
     }
 
@@ -93,6 +97,7 @@ impl Folder {
     /// # Errors
     /// When it cannot be written.
     pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        self.small.append(batch);
         self.tables()?.append(batch)
     }
 
@@ -117,6 +122,11 @@ impl Folder {
 
     fn tables(&self) -> io::Result<RwLockReadGuard<'_, Tables>> {
         self.tables.read().map_err(|_| failed())
+    }
+
+    /// What is in it, once it is closed.
+    pub fn results(&self) -> Results<'_> {
+        Results::being_written(self.work.path(), &self.small)
     }
 
     /// Where the result is written until it is complete.
@@ -145,7 +155,10 @@ impl Folder {
 impl RowSink for Folder {
     fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
         let tables = self.tables()?;
-        batches.iter().try_for_each(|b| tables.append(b))
+        batches.iter().try_for_each(|b| {
+            self.small.append(b);
+            tables.append(b)
+        })
     }
 
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {
@@ -172,6 +185,7 @@ impl RowSink for Folder {
         let mut tables = self.tables.write().map_err(|_| failed())?;
         fs::remove_dir_all(self.work.path().join("tables"))?;
         *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
+        self.small.clear();
         if self.events.is_some() {
             fs::remove_dir_all(self.work.path().join("events"))?;
             fs::create_dir_all(self.work.path().join("events"))?;

@@ -11,6 +11,7 @@ pub mod json;
 pub mod overlay;
 pub mod parquet;
 pub mod schema_page;
+mod small;
 pub mod text;
 mod thrift;
 pub mod unfinished;

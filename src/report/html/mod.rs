@@ -20,4 +20,4 @@ mod time;
 
 pub use overview::Found;
 pub use page::{Editor, PageOptions, write};
-pub use results::ResultsError;
+pub use results::{Results, ResultsError};

@@ -7,7 +7,6 @@ use super::{across, breakdown, idle, names, overview, time};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
-use std::path::Path;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -58,20 +57,19 @@ struct Data<'a> {
 /// # Errors
 /// When the folder is none of ours, or the page cannot be written.
 pub fn write(
-    folder: &Path,
+    results: &Results,
     found: Option<Vec<Found>>,
     options: &PageOptions,
     out: &mut impl Write,
 ) -> Result<(), ResultsError> {
-    let results = Results::new(folder);
     let mut texts = Texts::default();
-    let found = found.map_or_else(|| overview::findings(&results), Ok)?;
-    let (ranks, inventory) = overview::ranks(&results, &mut texts)?;
+    let found = found.map_or_else(|| overview::findings(results), Ok)?;
+    let (ranks, inventory) = overview::ranks(results, &mut texts)?;
     let mut sections = vec![
         ("findings", overview::findings_section(&found, &mut texts)),
-        ("health", overview::health(&results, &mut texts)?),
+        ("health", overview::health(results, &mut texts)?),
     ];
-    let lanes = breakdown::lanes(&results)?;
+    let lanes = breakdown::lanes(results)?;
     let no_windows = || {
         Section::without(
             "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat.",
@@ -79,20 +77,20 @@ pub fn write(
     };
     let count = ranks.set.ranks;
     let (time_breakdown, idle) = match &lanes {
-        Some(l) => (breakdown::section(&results, l, &mut texts)?, idle::section(&results, l, &mut texts)?),
+        Some(l) => (breakdown::section(results, l, &mut texts)?, idle::section(results, l, &mut texts)?),
         None => (no_windows(), no_windows()),
     };
     sections.extend([
         ("breakdown", time_breakdown),
-        ("stragglers", across::stragglers(&results, count, &mut texts)?),
-        ("collectives", across::collectives(&results, count, &mut texts)?),
+        ("stragglers", across::stragglers(results, count, &mut texts)?),
+        ("collectives", across::collectives(results, count, &mut texts)?),
         ("idle", idle),
-        ("kernels", names::kernels(&results, &mut texts)?),
-        ("patterns", names::patterns(&results, &mut texts)?),
-        ("utilization", time::utilization(&results, &ranks, &mut texts)?),
-        ("critical-path", time::critical_path(&results, lanes.as_ref(), &mut texts)?),
-        ("stacks", names::stacks(&results, &mut texts)?),
-        ("what-if", across::what_if(&results, &mut texts)?),
+        ("kernels", names::kernels(results, &mut texts)?),
+        ("patterns", names::patterns(results, &mut texts)?),
+        ("utilization", time::utilization(results, &ranks, &mut texts)?),
+        ("critical-path", time::critical_path(results, lanes.as_ref(), &mut texts)?),
+        ("stacks", names::stacks(results, &mut texts)?),
+        ("what-if", across::what_if(results, &mut texts)?),
         ("ranks", inventory),
     ]);
     let data = Data {

@@ -1,6 +1,7 @@
 //! Reading the tables of a results folder: only the columns asked for, a few thousand rows at a time, so that what is in
 //! memory depends on what is kept of them and not on the size of the job.
 
+use crate::report::small::Small;
 use arrow::array::{
     Array, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
     UInt64Array,
@@ -39,13 +40,20 @@ impl ResultsError {
 }
 
 /// A results folder.
-pub struct Results {
+pub struct Results<'a> {
     folder: PathBuf,
+    /// Tables that need not be read.
+    small: Option<&'a Small>,
 }
 
-impl Results {
+impl<'a> Results<'a> {
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf() }
+        Self { folder: folder.to_path_buf(), small: None }
+    }
+
+    /// One that is being written, with the tables that are still in memory.
+    pub fn being_written(folder: &Path, small: &'a Small) -> Self {
+        Self { small: Some(small), ..Self::new(folder) }
     }
 
     pub fn folder(&self) -> &Path {
@@ -58,16 +66,25 @@ impl Results {
     /// A file that is no Parquet table, or one without these columns.
     pub fn read(&self, table: &str, columns: &[&str], mut each: impl FnMut(&Rows)) -> Result<bool, ResultsError> {
         let path = self.folder.join("tables").join(format!("{table}.parquet"));
-        let shown = || path.display().to_string();
+        let damaged = |expected: &str, found: String| ResultsError::Damaged {
+            path: path.display().to_string(),
+            expected: expected.to_string(),
+            found,
+        };
+        let mut give = |batch: &RecordBatch| {
+            let rows = Rows::new(batch, columns).map_err(|(name, found)| {
+                damaged(&format!("a column `{name}` of numbers or texts"), found.to_string())
+            })?;
+            each(&rows);
+            Ok(())
+        };
+        if let Some(batches) = self.small.and_then(|s| s.rows(table)) {
+            return batches.iter().try_for_each(give).map(|()| true);
+        }
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(source) => return Err(ResultsError::Io { path: shown(), source }),
-        };
-        let damaged = |expected: &str, found: String| ResultsError::Damaged {
-            path: shown(),
-            expected: expected.to_string(),
-            found,
+            Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),
         };
         let no_parquet = |e: String| damaged("a Parquet file", e);
         // decoders are written for files that their writer meant: what they stumble over is damage too
@@ -81,11 +98,7 @@ impl Results {
             let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
             let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();
             for batch in reader.map_err(|e| no_parquet(e.to_string()))? {
-                let batch = batch.map_err(|e| no_parquet(e.to_string()))?;
-                let rows = Rows::new(&batch, columns).map_err(|(name, found)| {
-                    damaged(&format!("a column `{name}` of numbers or texts"), found.to_string())
-                })?;
-                each(&rows);
+                give(&batch.map_err(|e| no_parquet(e.to_string()))?)?;
             }
             Ok(())
         };
