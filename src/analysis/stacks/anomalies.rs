@@ -120,9 +120,9 @@ pub fn table(calls: &Calls) -> Batch {
     for p in 0..calls.forest.len() as u32 {
         let at = p as usize;
         let name = trace.columns.name[calls.row(p) as usize];
-        let kind = if calls.is_op[at] { &ops } else { &api }.get(name.0 as usize).copied().flatten();
+        let kind = if calls.is_op(p) { &ops } else { &api }.get(name.0 as usize).copied().flatten();
         let kind = match kind {
-            Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.count[at] > 0 => Some(k),
+            Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.at(p).count > 0 => Some(k),
             Some(Anomaly::Item | Anomaly::Nonzero) => None,
             None if copies_pageable_memory(calls, p) => Some(Anomaly::PageableCopy),
             other => other,
@@ -130,7 +130,7 @@ pub fn table(calls: &Calls) -> Batch {
         let Some(kind) = kind.filter(|_| p >= until) else { continue };
         let Some(step) = step(trace, kind, calls.start(p)) else { continue };
         until = calls.forest.end[at];
-        let name = trace.text(match calls.op[at].filter(|_| kind == Anomaly::PageableCopy) {
+        let name = trace.text(match calls.op(p).filter(|_| kind == Anomaly::PageableCopy) {
             Some(op) => trace.columns.name[calls.row(op) as usize],
             None => name,
         });
@@ -139,7 +139,7 @@ pub fn table(calls: &Calls) -> Batch {
         f.count += 1;
         f.steps.insert(step);
         f.host += calls.host_ns[at];
-        f.gpu += calls.below.gpu_ns[at];
+        f.gpu += calls.below.at(p).sum_ns;
         let place = |p: u32| (calls.start(p), calls.row(p));
         if place(p) < place(f.first) {
             f.first = p;
@@ -180,7 +180,7 @@ fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
 /// Whether a call inside an operator launches a copy to the device from memory that is not pinned.
 fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
     let trace = calls.trace;
-    if calls.is_op[p as usize] || calls.op[p as usize].is_none() {
+    if calls.is_op(p) || calls.op(p).is_none() || calls.below.at(p).count == 0 {
         return false;
     }
     trace.launches().of(calls.row(p)).iter().any(|&i| {
@@ -196,7 +196,7 @@ fn stack(calls: &Calls, position: u32) -> String {
     let mut at = Some(position);
     while let Some(p) = at.filter(|_| names.len() < STACK) {
         names.push(calls.trace.name(calls.row(p)));
-        at = calls.forest.parent[p as usize];
+        at = calls.forest.parent(p);
     }
     names.reverse();
     names.join(";")

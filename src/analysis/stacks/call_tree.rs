@@ -41,8 +41,8 @@ pub fn table(calls: &Calls) -> Batch {
         let (Some(depth), Some(self_ns)) = (trace.stacks.depth(r as u32), trace.stacks.self_ns(r as u32)) else {
             continue;
         };
-        let place = trees.iter().find_map(|(forest, below)| Some((forest.position(row)? as usize, below)));
-        let Some((p, below)) = place else { continue };
+        let place = trees.iter().find_map(|(forest, below)| Some(below.at(forest.position(row)?)));
+        let Some(gpu) = place else { continue };
         let ts_ns = trace.columns.ts[r];
         table.push(CallTreeRow {
             rank: trace.rank,
@@ -55,9 +55,9 @@ pub fn table(calls: &Calls) -> Batch {
             ts_ns,
             dur_ns: trace.columns.dur[r],
             self_ns,
-            gpu_ns: below.gpu_ns[p],
-            gpu_busy_ns: below.busy_ns[p],
-            activity_count: below.count[p],
+            gpu_ns: gpu.sum_ns,
+            gpu_busy_ns: gpu.busy_ns,
+            activity_count: gpu.count,
         });
     }
     table.finish()

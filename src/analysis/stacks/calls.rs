@@ -19,21 +19,20 @@ pub struct Calls<'a> {
     pub below: Below,
     /// Which activities overlap no other.
     pub alone: Vec<bool>,
-    pub is_op: Vec<bool>,
-    /// The innermost operator at or above.
-    pub op: Vec<Option<u32>>,
+    /// The innermost operator at or above, `NOWHERE`: none.
+    ops: Vec<u32>,
     /// Length within the tree, ns.
     pub host_ns: Vec<Ns>,
-    /// Of operators: length without operators and calls inside; of calls 0.
-    pub host_self_ns: Vec<Ns>,
     /// Of operators: in their own API calls; of calls outside any operator: their own time.
     pub host_api_ns: Vec<Ns>,
     /// (position of the operator, else of the top-level call; activity) in order.
     pub own: Vec<(u32, u32)>,
     pub backward: Backward,
-    /// GPU time of the backward operators joined to operators at or below.
-    pub bwd_gpu_ns: Vec<Ns>,
+    /// GPU time of the backward operators joined to operators at or below; empty where none are.
+    bwd_gpu_ns: Vec<Ns>,
 }
+
+const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Calls<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
@@ -50,32 +49,52 @@ impl<'a> Calls<'a> {
             .flat_map(|(row, of)| forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i))));
         let below = Below::new(&forest, launched.collect(), &trace.activities, &alone);
         let n = forest.len();
-        let is_op: Vec<bool> = forest.rows.iter().map(|&r| trace.classes[r as usize] == Class::HostOp).collect();
-        let mut op: Vec<Option<u32>> = Vec::with_capacity(n);
-        for (p, &is_op) in is_op.iter().enumerate() {
-            let above = forest.parent[p].and_then(|up| op[up as usize]);
-            op.push(if is_op { Some(p as u32) } else { above });
+        let mut ops: Vec<u32> = Vec::with_capacity(n);
+        for p in 0..n as u32 {
+            let is_op = trace.classes[forest.rows[p as usize] as usize] == Class::HostOp;
+            let above = forest.parent(p).map_or(NOWHERE, |up| ops[up as usize]);
+            ops.push(if is_op { p } else { above });
         }
         let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns(r).unwrap_or(0)).collect();
-        let (mut host_self_ns, mut host_api_ns) = (vec![0; n], vec![0; n]);
-        for p in 0..n {
-            match op[p] {
-                Some(at) if at as usize == p => host_self_ns[p] = host_ns[p],
-                at => host_api_ns[at.map_or(p, |at| at as usize)] += host_ns[p],
-            }
+        let mut host_api_ns = vec![0; n];
+        for p in (0..n).filter(|&p| ops[p] as usize != p) {
+            host_api_ns[if ops[p] == NOWHERE { p } else { ops[p] as usize }] += host_ns[p];
         }
         forest.add_up(&mut host_ns);
-        let mut own: Vec<(u32, u32)> = below.launched.iter().map(|&(p, i)| (op[p as usize].unwrap_or(p), i)).collect();
+        let owner = |p: u32| if ops[p as usize] == NOWHERE { p } else { ops[p as usize] };
+        let mut own: Vec<(u32, u32)> = below.launched.iter().map(|&(p, i)| (owner(p), i)).collect();
         own.sort();
         let backward = Backward::new(trace);
-        let mut bwd_gpu_ns = vec![0; n];
+        let mut bwd_gpu_ns = vec![0; if backward.pairs.is_empty() { 0 } else { n }];
         for &(forward, backward) in &backward.pairs {
             if let (Some(f), Some(b)) = (forest.position(forward), forest.position(backward)) {
-                bwd_gpu_ns[f as usize] += below.gpu_ns[b as usize];
+                bwd_gpu_ns[f as usize] += below.at(b).sum_ns;
             }
         }
-        forest.add_up(&mut bwd_gpu_ns);
-        Self { trace, forest, below, alone, is_op, op, host_ns, host_self_ns, host_api_ns, own, backward, bwd_gpu_ns }
+        if !bwd_gpu_ns.is_empty() {
+            forest.add_up(&mut bwd_gpu_ns);
+        }
+        Self { trace, forest, below, alone, ops, host_ns, host_api_ns, own, backward, bwd_gpu_ns }
+    }
+
+    /// Whether an operator is at a position, not a call.
+    pub fn is_op(&self, position: u32) -> bool {
+        self.ops[position as usize] == position
+    }
+
+    /// The innermost operator at or above.
+    pub fn op(&self, position: u32) -> Option<u32> {
+        Some(self.ops[position as usize]).filter(|&op| op != NOWHERE)
+    }
+
+    /// Of operators: length without operators and calls inside, ns; of calls 0.
+    pub fn host_self_ns(&self, position: u32) -> Ns {
+        if self.is_op(position) { self.trace.stacks.self_ns(self.row(position)).unwrap_or(0) } else { 0 }
+    }
+
+    /// GPU time of the backward operators joined to operators at or below, ns.
+    pub fn bwd_gpu_ns(&self, position: u32) -> Ns {
+        self.bwd_gpu_ns.get(position as usize).copied().unwrap_or(0)
     }
 
     pub fn row(&self, position: u32) -> u32 {

@@ -150,14 +150,14 @@ impl Fold<'_> {
         while let Some(p) = at.filter(|&p| self.events[p as usize].is_none()) {
             path.push(p);
             root = p;
-            at = calls.forest.parent[p as usize];
+            at = calls.forest.parent(p);
         }
         let mut node = match at {
             Some(p) => self.events[p as usize],
             None => self.around[root as usize].map(|f| self.frame(f)),
         };
         while let Some(p) = path.pop() {
-            if !ops || calls.is_op[p as usize] {
+            if !ops || calls.is_op(p) {
                 let row = calls.row(p) as usize;
                 node = Some(self.tree.below(node, Name::Of(calls.trace.columns.name[row])));
             }

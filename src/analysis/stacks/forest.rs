@@ -27,8 +27,8 @@ const NOWHERE: u32 = u32::MAX;
 pub struct Forest {
     /// Row of each position.
     pub rows: Vec<u32>,
-    /// Position of the parent.
-    pub parent: Vec<Option<u32>>,
+    /// Position of the parent, `NOWHERE` for roots.
+    parents: Vec<u32>,
     /// Position behind the last one below.
     pub end: Vec<u32>,
     /// Position of each row, `NOWHERE` for those outside.
@@ -56,27 +56,27 @@ impl Forest {
         }
         let mut me = Self {
             rows: Vec::with_capacity(rows.len()),
-            parent: Vec::with_capacity(rows.len()),
+            parents: Vec::with_capacity(rows.len()),
             end: Vec::new(),
             at: vec![NOWHERE; all],
         };
-        let mut open: Vec<(u32, Option<u32>)> = Vec::new();
+        let mut open: Vec<(u32, u32)> = Vec::new();
         // behind the roots, every row once more: what a cycle has kept from being reached
         for start in roots.into_iter().chain(0..rows.len() as u32) {
             if me.at[rows[start as usize] as usize] != NOWHERE {
                 continue;
             }
-            open.push((start, None));
+            open.push((start, NOWHERE));
             while let Some((i, up)) = open.pop() {
                 let row = rows[i as usize];
                 let position = me.rows.len() as u32;
                 me.at[row as usize] = position;
                 me.rows.push(row);
-                me.parent.push(up);
+                me.parents.push(up);
                 let mut next = child[i as usize];
                 while next != NOWHERE {
                     if me.at[rows[next as usize] as usize] == NOWHERE {
-                        open.push((next, Some(position)));
+                        open.push((next, position));
                     }
                     next = sibling[next as usize];
                 }
@@ -84,7 +84,7 @@ impl Forest {
         }
         me.end = (1..=me.rows.len() as u32).collect();
         for p in (0..me.rows.len()).rev() {
-            if let Some(up) = me.parent[p] {
+            if let Some(up) = me.parent(p as u32) {
                 me.end[up as usize] = me.end[up as usize].max(me.end[p]);
             }
         }
@@ -95,6 +95,11 @@ impl Forest {
         self.rows.len()
     }
 
+    /// Position of the parent; `None` for a root.
+    pub fn parent(&self, position: u32) -> Option<u32> {
+        self.parents.get(position as usize).copied().filter(|&p| p != NOWHERE)
+    }
+
     /// Position of a row.
     pub fn position(&self, row: u32) -> Option<u32> {
         self.at.get(row as usize).copied().filter(|&p| p != NOWHERE)
@@ -103,7 +108,7 @@ impl Forest {
     /// Adds every node's value to all nodes above it.
     pub fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
         for p in (0..self.len()).rev() {
-            if let Some(up) = self.parent[p] {
+            if let Some(up) = self.parent(p as u32) {
                 let value = values[p];
                 values[up as usize] += value;
             }
@@ -129,74 +134,115 @@ pub fn alone(all: &[Activity]) -> Vec<bool> {
     alone
 }
 
-/// GPU work launched at or below each node of a forest.
+/// GPU work launched at or below one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gpu {
+    /// Sum of durations.
+    pub sum_ns: Ns,
+    /// Length of the union.
+    pub busy_ns: Ns,
+    /// First start and last end; empty where nothing was launched.
+    pub extent: Span,
+    pub count: u32,
+    /// Of them, those that overlap another.
+    crowded: u32,
+}
+
+impl Gpu {
+    const NONE: Gpu =
+        Gpu { sum_ns: 0, busy_ns: 0, extent: Span { start: Ns::MAX, end: Ns::MIN }, count: 0, crowded: 0 };
+}
+
+impl AddAssign for Gpu {
+    fn add_assign(&mut self, other: Gpu) {
+        self.sum_ns += other.sum_ns;
+        self.busy_ns += other.busy_ns;
+        self.extent.start = self.extent.start.min(other.extent.start);
+        self.extent.end = self.extent.end.max(other.extent.end);
+        self.count += other.count;
+        self.crowded += other.crowded;
+    }
+}
+
+/// GPU work launched at or below each node of a forest. Most nodes have none: only the others take memory for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Below {
     /// (position, index of an activity) in order: who launched what.
     pub launched: Vec<(u32, u32)>,
-    /// Sum of durations.
-    pub gpu_ns: Vec<Ns>,
-    /// Length of the union.
-    pub busy_ns: Vec<Ns>,
-    pub count: Vec<u32>,
-    /// First start and last end; empty where nothing was launched.
-    pub extent: Vec<Span>,
+    /// Which of `work` is a position's, `NOWHERE`: none.
+    slots: Vec<u32>,
+    /// In order of position.
+    work: Vec<Gpu>,
 }
 
 impl Below {
     /// `launched` gives activities to positions, `alone` is that of all activities.
     pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
         launched.sort();
-        let n = forest.len();
-        let mut me = Self {
-            gpu_ns: vec![0; n],
-            busy_ns: vec![0; n],
-            count: vec![0; n],
-            extent: vec![Span::new(Ns::MAX, Ns::MIN); n],
-            launched,
-        };
-        let mut crowded = vec![0u32; n];
-        for &(p, i) in &me.launched {
-            let (p, span) = (p as usize, all[i as usize].span);
-            me.gpu_ns[p] += span.len();
-            me.count[p] += 1;
-            me.extent[p] = cover(me.extent[p], span);
-            match alone[i as usize] {
-                true => me.busy_ns[p] += span.len(),
-                false => crowded[p] += 1,
+        let mut slots = vec![NOWHERE; forest.len()];
+        for &(p, _) in &launched {
+            let mut node = Some(p);
+            while let Some(at) = node.filter(|&at| slots[at as usize] == NOWHERE) {
+                slots[at as usize] = 0;
+                node = forest.parent(at);
             }
         }
-        forest.add_up(&mut me.gpu_ns);
-        forest.add_up(&mut me.busy_ns);
-        forest.add_up(&mut me.count);
-        forest.add_up(&mut crowded);
-        for p in (0..n).rev() {
-            if let Some(up) = forest.parent[p] {
-                me.extent[up as usize] = cover(me.extent[up as usize], me.extent[p]);
+        let mut nodes: Vec<u32> = Vec::new();
+        for (p, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| **slot != NOWHERE) {
+            *slot = nodes.len() as u32;
+            nodes.push(p as u32);
+        }
+        let mut work = vec![Gpu::NONE; nodes.len()];
+        for &(p, i) in &launched {
+            let (span, is_alone) = (all[i as usize].span, alone[i as usize]);
+            work[slots[p as usize] as usize] += Gpu {
+                sum_ns: span.len(),
+                busy_ns: if is_alone { span.len() } else { 0 },
+                extent: span,
+                count: 1,
+                crowded: u32::from(!is_alone),
+            };
+        }
+        for k in (0..nodes.len()).rev() {
+            if let Some(up) = forest.parent(nodes[k]) {
+                let of = work[k];
+                work[slots[up as usize] as usize] += of;
             }
         }
-        me.unite(forest, &crowded, all, alone);
+        let mut me = Self { launched, slots, work };
+        if me.work.iter().any(|w| w.crowded > 0) {
+            me.unite(forest, &nodes, all, alone);
+        }
         me
     }
 
-    /// Adds the unions of what overlaps to `busy_ns`.
-    fn unite(&mut self, forest: &Forest, crowded: &[u32], all: &[Activity], alone: &[bool]) {
-        let mut cover = LastCover::new(forest.len());
+    /// What is at or below a position.
+    pub fn at(&self, position: u32) -> &Gpu {
+        let slot = self.slots.get(position as usize).copied().unwrap_or(NOWHERE);
+        self.work.get(slot as usize).unwrap_or(&Gpu::NONE)
+    }
+
+    /// Adds the unions of what overlaps to `busy_ns`. `nodes` are the positions with work.
+    fn unite(&mut self, forest: &Forest, nodes: &[u32], all: &[Activity], alone: &[bool]) {
+        let mut cover = LastCover::new(nodes.len());
         let mut next = 0;
-        for p in 0..forest.len() as u32 {
-            while let Some(&(at, i)) = self.launched.get(next).filter(|l| l.0 == p) {
+        for (k, &p) in nodes.iter().enumerate() {
+            while let Some(&(_, i)) = self.launched.get(next).filter(|l| l.0 == p) {
                 if !alone[i as usize] {
-                    cover.put(all[i as usize].span, at);
+                    cover.put(all[i as usize].span, k as u32);
                 }
                 next += 1;
             }
-            // everything whose range ends here: a chain of first-born ancestors
+            // all in whose range no more work follows: a chain of ancestors, which have work as this one has
+            let following = nodes.get(k + 1).copied().unwrap_or(NOWHERE);
             let mut node = Some(p);
-            while let Some(at) = node.filter(|&at| forest.end[at as usize] == p + 1) {
-                if crowded[at as usize] > 0 {
-                    self.busy_ns[at as usize] += cover.since(at);
+            while let Some(at) = node.filter(|&at| forest.end[at as usize] <= following) {
+                let slot = self.slots[at as usize];
+                let of = &mut self.work[slot as usize];
+                if of.crowded > 0 {
+                    of.busy_ns += cover.since(slot);
                 }
-                node = forest.parent[at as usize];
+                node = forest.parent(at);
             }
         }
     }
@@ -206,10 +252,6 @@ impl Below {
         let start = self.launched.partition_point(|l| l.0 < from);
         &self.launched[start..start + self.launched[start..].partition_point(|l| l.0 < until)]
     }
-}
-
-fn cover(a: Span, b: Span) -> Span {
-    Span::new(a.start.min(b.start), a.end.max(b.end))
 }
 
 /// For every instant the last position whose work covers it, with sums by position.
@@ -315,9 +357,11 @@ mod tests {
         assert_eq!((f.rows.as_slice(), f.end.as_slice()), (&[0, 1, 2, 3, 4][..], &[4, 3, 3, 4, 5][..]));
         let all = activities(&[(0, 6), (3, 7), (20, 5)]);
         let b = below(&f, &[(2, 0), (3, 1), (3, 2)], &all);
-        assert_eq!(b.gpu_ns, [18, 6, 6, 12, 0]);
-        assert_eq!(b.busy_ns, [15, 6, 6, 12, 0]);
-        assert_eq!(b.count, [3, 1, 1, 2, 0]);
+        let of = |what: fn(&Gpu) -> Ns| -> Vec<Ns> { (0..5).map(|p| what(b.at(p))).collect() };
+        assert_eq!(of(|g| g.sum_ns), [18, 6, 6, 12, 0]);
+        assert_eq!(of(|g| g.busy_ns), [15, 6, 6, 12, 0]);
+        assert_eq!(of(|g| g.count.into()), [3, 1, 1, 2, 0]);
+        assert_eq!((b.at(0).extent, b.at(4)), (Span::new(0, 25), &Gpu::NONE));
         assert_eq!(b.within(0, 3), [(2, 0)]);
     }
 
@@ -325,7 +369,8 @@ mod tests {
     fn a_cycle_of_parents_starts_at_its_first_row() {
         let f = forest(&[None, Some(3), Some(1), Some(2), Some(9)]);
         assert_eq!(f.rows, [0, 4, 1, 2, 3]);
-        assert_eq!(f.parent, [None, None, None, Some(2), Some(3)]);
+        let parents: Vec<Option<u32>> = (0..5).map(|p| f.parent(p)).collect();
+        assert_eq!(parents, [None, None, None, Some(2), Some(3)]);
     }
 
     #[test]
@@ -339,8 +384,8 @@ mod tests {
         let launched: Vec<(u32, u32)> = (0..n).map(|i| (i, i)).collect();
         let b = below(&f, &launched, &all);
         let n = i64::from(n);
-        assert_eq!((b.gpu_ns[0], b.busy_ns[0]), (3 * n, n + 2));
-        assert_eq!((b.busy_ns[50_000], b.busy_ns[n as usize - 1]), (n - 50_000 + 2, 3));
+        assert_eq!((b.at(0).sum_ns, b.at(0).busy_ns), (3 * n, n + 2));
+        assert_eq!((b.at(50_000).busy_ns, b.at(n as u32 - 1).busy_ns), (n - 50_000 + 2, 3));
     }
 
     proptest! {
@@ -368,11 +413,14 @@ mod tests {
                 };
                 let spans: Vec<Span> =
                     launched.iter().filter(|l| is_below(l.0)).map(|l| all[l.1 as usize].span).collect();
-                let p = f.position(node).unwrap() as usize;
-                prop_assert_eq!(b.gpu_ns[p], spans.iter().map(|s| s.len()).sum::<Ns>());
-                prop_assert_eq!(b.busy_ns[p], Union::new(spans.iter().copied()).len());
-                prop_assert_eq!(b.count[p] as usize, spans.len());
-                prop_assert_eq!(b.within(p as u32, f.end[p]).len(), spans.len());
+                let p = f.position(node).unwrap();
+                let found = b.at(p);
+                prop_assert_eq!(found.sum_ns, spans.iter().map(|s| s.len()).sum::<Ns>());
+                prop_assert_eq!(found.busy_ns, Union::new(spans.iter().copied()).len());
+                prop_assert_eq!(found.count as usize, spans.len());
+                prop_assert_eq!(found.extent.start, spans.iter().map(|s| s.start).min().unwrap_or(Ns::MAX));
+                prop_assert_eq!(found.extent.end, spans.iter().map(|s| s.end).max().unwrap_or(Ns::MIN));
+                prop_assert_eq!(b.within(p, f.end[p as usize]).len(), spans.len());
             }
         }
     }

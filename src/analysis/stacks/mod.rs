@@ -136,6 +136,10 @@ impl Analysis for Stacks {
         Mapped { rows, partial }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
             return super::compat::concatenated(partials, self.compat_tables(compat));
@@ -165,7 +169,7 @@ fn summary(calls: &Calls) -> Batch {
     let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {
         calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
     };
-    let roots = (0..calls.forest.len()).filter(|&p| calls.forest.parent[p].is_none());
+    let roots = (0..calls.forest.len() as u32).filter(|&p| calls.forest.parent(p).is_none());
     let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth(r)).max();
     let mut table = CallStacks::default();
     table.push(CallStackRow {
@@ -182,12 +186,12 @@ fn summary(calls: &Calls) -> Batch {
         api_count: count(Class::Runtime),
         frame_count: count(Class::Python),
         max_depth: depth.unwrap_or(0),
-        root_ns: roots.map(|p| calls.host_ns[p]).sum(),
-        host_self_ns: calls.host_self_ns.iter().sum(),
+        root_ns: roots.map(|p| calls.host_ns[p as usize]).sum(),
+        host_self_ns: (0..calls.forest.len() as u32).map(|p| calls.host_self_ns(p)).sum(),
         host_api_ns: calls.host_api_ns.iter().sum(),
         gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
-        gpu_op_ns: gpu(&|p| calls.is_op[p as usize]),
-        gpu_top_level_ns: gpu(&|p| !calls.is_op[p as usize]),
+        gpu_op_ns: gpu(&|p| calls.is_op(p)),
+        gpu_top_level_ns: gpu(&|p| !calls.is_op(p)),
         gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
         clipped_count: trace.stacks.clipped,
         sibling_count: trace.stacks.siblings,

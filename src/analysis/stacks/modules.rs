@@ -62,7 +62,7 @@ impl InModules {
         let mut shown = self.started_in.clone();
         for p in 0..forest.len() {
             if shown[p].is_none() {
-                let above = forest.parent[p].and_then(|up| shown[up as usize]);
+                let above = forest.parent(p as u32).and_then(|up| shown[up as usize]);
                 shown[p] = of_forward[p].or(above);
             }
         }
@@ -109,7 +109,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
             host_self[outer] -= ns;
         }
     }
-    for p in (0..calls.forest.len()).filter(|&p| calls.is_op[p]) {
+    for p in (0..calls.forest.len()).filter(|&p| calls.is_op(p as u32)) {
         if let Some(m) = found.started_in[p].and_then(at) {
             ops[m] += 1;
         }
@@ -125,7 +125,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
     let mut table = ModulesTable::default();
     for m in order {
         let Some(p) = at(m) else { continue };
-        let path = &paths[m as usize];
+        let (path, gpu) = (&paths[m as usize], below.at(p as u32));
         table.push(ModuleRow {
             rank: trace.rank,
             scope: "capture",
@@ -138,10 +138,10 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
             op_count: ops[p],
             host_ns: host[p],
             host_self_ns: host_self[p],
-            gpu_ns: below.gpu_ns[p],
+            gpu_ns: gpu.sum_ns,
             gpu_self_ns: own_gpu[p],
-            gpu_busy_ns: below.busy_ns[p],
-            activity_count: u64::from(below.count[p]),
+            gpu_busy_ns: gpu.busy_ns,
+            activity_count: u64::from(gpu.count),
             bwd_gpu_ns: joined.then_some(bwd_gpu[p]),
             bwd_gpu_self_ns: joined.then_some(bwd_gpu_self[p]),
             bwd_host_ns: joined.then_some(bwd_host[p]),
@@ -163,7 +163,7 @@ fn backward(calls: &Calls, found: &InModules, at: impl Fn(u32) -> Option<usize>,
         }
         until = calls.forest.end[b as usize];
         if let Some(m) = found.started_in[f as usize].and_then(&at) {
-            gpu[m] += calls.below.gpu_ns[b as usize];
+            gpu[m] += calls.below.at(b).sum_ns;
             host[m] += calls.host_ns[b as usize];
         }
     }

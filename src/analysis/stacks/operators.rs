@@ -4,7 +4,6 @@
 //! inside another of its own group adds nothing to the group's totals.
 
 use super::calls::Calls;
-use super::forest::Below;
 use crate::analysis::api::Options;
 use crate::model::args::Arg;
 use crate::model::interval::Union;
@@ -135,8 +134,8 @@ impl Groups<'_> {
         let mut own = calls.own.iter().peekable();
         for p in 0..calls.forest.len() as u32 {
             let at = p as usize;
-            let is_top_level_call = calls.op[at].is_none();
-            if !calls.is_op[at] && !is_top_level_call {
+            let is_top_level_call = calls.op(p).is_none();
+            if !calls.is_op(p) && !is_top_level_call {
                 continue;
             }
             let row = calls.row(p);
@@ -151,7 +150,7 @@ impl Groups<'_> {
             };
             let group = self.group(of_event(p), who);
             group.count += 1;
-            group.host_self += calls.host_self_ns[at];
+            group.host_self += calls.host_self_ns(p);
             group.host_api += calls.host_api_ns[at];
             while let Some((_, i)) = own.next_if(|o| o.0 == p) {
                 group.own.push(*i);
@@ -162,10 +161,11 @@ impl Groups<'_> {
             }
             group.until = calls.forest.end[at];
             group.host += calls.host_ns[at];
-            group.gpu += calls.below.gpu_ns[at];
-            group.activities += u64::from(calls.below.count[at]);
-            group.backward += calls.bwd_gpu_ns[at];
-            if calls.below.count[at] > 0 {
+            let below = calls.below.at(p);
+            group.gpu += below.sum_ns;
+            group.activities += u64::from(below.count);
+            group.backward += calls.bwd_gpu_ns(p);
+            if below.count > 0 {
                 group.outer.push(p);
             }
         }
@@ -263,20 +263,20 @@ fn busy(calls: &Calls, activities: impl Iterator<Item = u32>) -> Ns {
 /// Length of the union of everything launched below instances of which none contains another. The union of
 /// each is known; only those whose work overlaps in time are united anew.
 fn busy_of(calls: &Calls, instances: &[u32]) -> Ns {
-    let Below { busy_ns, extent, .. } = &calls.below;
+    let extent = |p: u32| calls.below.at(p).extent;
     let mut sorted: Vec<u32> = instances.to_vec();
-    sorted.sort_unstable_by_key(|&p| (extent[p as usize].start, extent[p as usize].end));
+    sorted.sort_unstable_by_key(|&p| (extent(p).start, extent(p).end));
     let mut total = 0;
     let mut from = 0;
     while from < sorted.len() {
-        let mut end = extent[sorted[from] as usize].end;
+        let mut end = extent(sorted[from]).end;
         let mut until = from + 1;
-        while until < sorted.len() && extent[sorted[until] as usize].start < end {
-            end = end.max(extent[sorted[until] as usize].end);
+        while until < sorted.len() && extent(sorted[until]).start < end {
+            end = end.max(extent(sorted[until]).end);
             until += 1;
         }
         total += match &sorted[from..until] {
-            [one] => busy_ns[*one as usize],
+            [one] => calls.below.at(*one).busy_ns,
             several => {
                 let of = |p: &u32| calls.below.within(*p, calls.forest.end[*p as usize]);
                 busy(calls, several.iter().flat_map(of).map(|l| l.1))
