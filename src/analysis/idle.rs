@@ -143,12 +143,11 @@ struct Tables {
 impl Tables {
     fn all_gaps(&self, trace: &RankTrace) -> Batch {
         let mut table = IdleGaps::default();
-        let mut order: Vec<u32> = (0..self.gaps.len() as u32).collect();
-        order.sort_by_key(|&i| {
-            let (device, stream, g, _) = &self.gaps[i as usize];
-            (std::cmp::Reverse(g.span.len()), *device, *stream, g.span.start)
-        });
-        for (device, stream, gap, busy) in order.iter().map(|&i| &self.gaps[i as usize]) {
+        // they came by device, stream and start
+        let by_length = |(i, (_, _, gap, _)): (usize, &(_, _, Gap, _))| (std::cmp::Reverse(gap.span.len()), i as u32);
+        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.gaps.iter().enumerate().map(by_length).collect();
+        order.sort_unstable();
+        for (device, stream, gap, busy) in order.iter().map(|(_, i)| &self.gaps[*i as usize]) {
             let mut s = Sums::default();
             gap.add_to(&mut s, gap.span);
             let next = gap.next.map(|i| &trace.activities[i as usize]);

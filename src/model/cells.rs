@@ -89,6 +89,12 @@ impl<T: Default> Nullable<T> {
     }
 }
 
+/// Distinct texts from which the places of texts are remembered, how many of them (as a power of two), and what spreads
+/// addresses over them (Fibonacci hashing: 2^64 / golden ratio).
+const FEW: usize = 4;
+const PLACE_BITS: u32 = 8;
+const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
+
 /// Texts, some of them null, each distinct one kept once.
 #[derive(Debug, Default)]
 pub struct Texts {
@@ -97,6 +103,8 @@ pub struct Texts {
     bytes: String,
     /// End of each distinct text.
     ends: Vec<i32>,
+    /// Keys by where their text last stood in memory; looked at before the table.
+    recent: Vec<i32>,
     table: HashTable<i32>,
     hasher: DefaultHashBuilder,
 }
@@ -118,7 +126,27 @@ impl Texts {
         slot(&self.bytes, &self.ends, key)
     }
 
+    /// The key of a text. Most come from one place, an interner, again and again: found by that place, a text need only
+    /// be compared, not hashed.
     fn key(&mut self, text: &str) -> i32 {
+        let place = (text.as_ptr() as usize).wrapping_mul(PLACE_MIX) >> (usize::BITS - PLACE_BITS);
+        if let Some(&key) = self.recent.get(place)
+            && (key as usize) < self.ends.len()
+            && self.at(key) == text
+        {
+            return key;
+        }
+        let key = self.find_or_add(text);
+        if self.recent.is_empty() && self.ends.len() > FEW {
+            self.recent = vec![0; 1 << PLACE_BITS];
+        }
+        if let Some(slot) = self.recent.get_mut(place) {
+            *slot = key;
+        }
+        key
+    }
+
+    fn find_or_add(&mut self, text: &str) -> i32 {
         let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
         let hash = hasher.hash_one(text.as_bytes());
         if let Some(&key) = self.table.find(hash, |&k| slot(bytes, ends, k) == text) {
@@ -126,7 +154,7 @@ impl Texts {
         }
         // an array addresses 2 GiB of distinct text; what comes after that is left empty, as in the interner
         let Ok(end) = i32::try_from(self.bytes.len() + text.len()) else {
-            return if text.is_empty() { 0 } else { self.key("") };
+            return if text.is_empty() { 0 } else { self.find_or_add("") };
         };
         let key = self.ends.len() as i32;
         self.bytes.push_str(text);

@@ -4,10 +4,13 @@
 //! given (HIP and MTIA write it there), the recorded bandwidth times the length. A size below 0 is none.
 
 use crate::model::args::Arg;
+use crate::model::category::Class;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::rules::copy_kind;
+use crate::model::strings::StrId;
 use crate::model::timeline::Work;
 use crate::units::Span;
+use hashbrown::HashMap;
 
 /// One copy or set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,18 +47,41 @@ pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     let mut rows: Vec<u32> =
         work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == Work::Memory).collect();
     rows.sort_unstable_by_key(|&i| (trace.activities[i as usize].span.start, trace.activities[i as usize].row));
-    rows.into_iter().map(|i| copy(trace, i)).collect()
+    // many copies, few names
+    let mut known: HashMap<(Class, StrId, Option<StrId>), Named> = HashMap::new();
+    let copy = |activity: u32| {
+        let a = &trace.activities[activity as usize];
+        let call = a.launch.map(|l| trace.columns.name[l as usize]);
+        let named = known.entry((a.class, a.name, call)).or_insert_with(|| Named::new(trace, a.class, a.name, call));
+        copy(trace, activity, *named)
+    };
+    rows.into_iter().map(copy).collect()
 }
 
-fn copy(trace: &RankTrace, activity: u32) -> Copy {
+/// What the names of a copy and of its call say.
+#[derive(Debug, Clone, Copy)]
+struct Named {
+    direction: &'static str,
+    source: Option<&'static str>,
+    target: Option<&'static str>,
+    api: Api,
+}
+
+impl Named {
+    fn new(trace: &RankTrace, class: Class, name: StrId, call: Option<StrId>) -> Self {
+        let (name, call) = (trace.text(name), call.map_or("", |c| trace.text(c)));
+        let (source, target) = memories(name);
+        let direction = match copy_kind(class, name) {
+            "unknown" if !call.is_empty() => copy_kind(class, call),
+            known => known,
+        };
+        Self { direction, source, target, api: api(call) }
+    }
+}
+
+fn copy(trace: &RankTrace, activity: u32, named: Named) -> Copy {
     let a = &trace.activities[activity as usize];
-    let name = trace.text(a.name);
-    let call = a.launch.map_or("", |l| trace.name(l));
-    let (source, target) = memories(name);
-    let direction = match copy_kind(a.class, name) {
-        "unknown" if !call.is_empty() => copy_kind(a.class, call),
-        known => known,
-    };
+    let Named { direction, source, target, api } = named;
     Copy {
         activity,
         span: a.span,
@@ -63,7 +89,7 @@ fn copy(trace: &RankTrace, activity: u32) -> Copy {
         source,
         target,
         bytes: bytes(trace, a.row, a.launch, a.span),
-        api: api(call),
+        api,
         call: a.launch,
         blocks: a.launch.map(|l| trace.span(l).end >= a.span.end),
     }

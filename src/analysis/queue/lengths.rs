@@ -167,7 +167,8 @@ impl Queue {
     /// The queue in disjoint `parts` of time.
     pub fn in_parts(&self, parts: &[Span], full: u64) -> Lengths {
         let mut out = Lengths::default();
-        let mut times: Vec<(u32, Ns)> = Vec::new();
+        // by length; 0 last of all
+        let mut times: Vec<Ns> = vec![0];
         let mut whole = 0;
         for part in parts {
             whole += part.len();
@@ -185,19 +186,22 @@ impl Queue {
                 }
                 out.wait += i128::from(length) * i128::from(ns);
                 out.full += if u64::from(length) >= full { ns } else { 0 };
-                times.push((length, ns));
+                let at = length as usize;
+                if times.len() <= at {
+                    times.resize(at + 1, 0);
+                }
+                times[at] += ns;
             }
         }
-        out.empty = whole - times.iter().map(|t| t.1).sum::<Ns>();
-        times.push((0, out.empty));
-        times.sort_unstable();
+        out.empty = whole - times.iter().sum::<Ns>();
+        times[0] = out.empty;
         let at = |percent: i128| {
             let mut sum = 0;
-            let reached = |t: &&(u32, Ns)| {
-                sum += i128::from(t.1);
+            let reached = |ns: &Ns| {
+                sum += i128::from(*ns);
                 sum * 100 >= percent * i128::from(whole)
             };
-            (whole > 0).then(|| times.iter().find(reached).map(|t| t.0)).flatten()
+            (whole > 0).then(|| times.iter().position(reached).map(|length| length as u32)).flatten()
         };
         (out.p50, out.p95) = (at(50), at(95));
         out
