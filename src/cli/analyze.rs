@@ -5,7 +5,7 @@ use super::exit::Exit;
 use super::output::{note, print, width};
 use super::progress::Bar;
 use super::report::{HtmlArgs, leave};
-use crate::analysis::api::{Options, Wanted};
+use crate::analysis::api::{Analysis, Options, Wanted};
 use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
@@ -17,6 +17,7 @@ use crate::report::parquet::Groups;
 use crate::report::text;
 use anyhow::Context;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -29,6 +30,10 @@ pub struct AnalyzeArgs {
     /// Replace the results folder, whatever is in it
     #[arg(long)]
     force: bool,
+    /// Only these analyses, e.g. breakdown,idle (`hta list` has them all)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true, conflicts_with = "partial")]
+    #[arg(value_parser = PossibleValuesParser::new(ANALYSES.iter().map(|a| a.stem())))]
+    only: Vec<String>,
     /// Leave the events out of the results
     #[arg(long)]
     no_events: bool,
@@ -49,7 +54,9 @@ pub struct AnalyzeArgs {
 const REPORT_WIDTH: usize = 80;
 
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
-    let mut options = args.traces.options(ANALYSES)?;
+    let analyses: Vec<&'static dyn Analysis> =
+        ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
+    let mut options = args.traces.options(&analyses)?;
     if args.no_events {
         options.wanted = Wanted::NoEvents;
     }
@@ -57,7 +64,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     let events = (!args.no_events).then_some(args.keep_args);
     let request = Request {
         inputs: &traces.inputs,
-        analyses: ANALYSES,
+        analyses: &analyses,
         options: &options,
         load: args.traces.common.load(!args.no_events, args.keep_args),
         ranks: args.traces.common.rank_ranges(),

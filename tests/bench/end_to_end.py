@@ -17,8 +17,9 @@ With --peers, of a Python environment that holds them (python3 -m venv VENV && V
 HolisticTraceAnalysis==0.5.0 pandas==2.2.3 orjson), per trace:
 
     hta-python      HTA: loading, temporal breakdown, idle time, communication overlap, kernel breakdown, memory
-                    bandwidth, queue length, launch statistics; set against `analyze` as it is
-    sequences       the same and its frequent kernel sequences
+                    bandwidth, queue length, launch statistics; set against loading and the analyses that answer the
+                    same (`both`: --only), and against `analyze` as it is (`all`: eighteen analyses and report.html)
+    sequences       the same and its frequent kernel sequences; set against `both` and `patterns`
     orjson          orjson.loads of the unpacked text, and nothing with it
 
 With --ranks, of a folder of at least 8 ranks (tests/bench/replicate.py makes one): two threads against one. A trace
@@ -48,6 +49,8 @@ DOUBLED = 2.1
 # at least
 HTA_ONE, HTA_TWO, HTA_SEQUENCES = 25, 40, 150
 TWO_THREADS = 1.85
+# what answers what HTA's calls answer
+BOTH = "breakdown,idle,overlap,kernels,copies,counters,queue,launches"
 # ratios of small files are all start-up
 RATIOS_FROM = 15e6
 
@@ -183,9 +186,10 @@ class Bench:
     def traces(self):
         names = ["trace", "JSON MB", "gzip s", "load", "analyze", "events", "2 threads", "peak/JSON", "Parquet/gz", "doubled"]
         own = Table("CPU as a multiple of `gzip -dc`; two threads against one, elapsed", names)
-        names = ["trace", "analyze s", "hta-python s", "times", "on two", "peak MB", "its peak MB", "sequences s", "times", "orjson s"]
+        names = ["trace", "both s", "hta-python s", "times", "on two", "all s", "times", "on two", "peak MB", "its peak MB"]
+        names += ["sequences s", "its s", "times", "orjson s"]
         peers = Table("Against other tools, elapsed", names)
-        sums = {k: [] for k in ("load", "analyze", "events", "one", "two", "sequences")}
+        sums = {k: [] for k in ("load", "analyze", "events", "one", "two", "all", "all two", "sequences")}
         for trace in self.args.trace:
             name = os.path.basename(trace)
             plain, size = self.unpacked(trace)
@@ -222,8 +226,8 @@ class Bench:
         print(own.text(), flush=True)
         if not self.python:
             return [own]
-        one, two, sequences = (mean(sums[k]) for k in ("one", "two", "sequences"))
-        peers.add("geometric mean", None, None, one, two, None, None, None, sequences, None)
+        one, two, every, every_two, sequences = (mean(sums[k]) for k in ("one", "two", "all", "all two", "sequences"))
+        peers.add("geometric mean", None, None, one, two, None, every, every_two, *[None] * 4, sequences, None)
         self.limits.at_least("HTA, one thread (geometric mean)", one, HTA_ONE)
         self.limits.at_least("HTA, two threads (geometric mean)", two, HTA_TWO)
         self.limits.at_least("HTA with sequences (geometric mean)", sequences, HTA_SEQUENCES)
@@ -231,7 +235,18 @@ class Bench:
         return [own, peers]
 
     def peer(self, name, trace, plain, commands, runs, table, sums):
-        two = rounds({"two": [*self.analyze(2, "--no-events"), trace]}, self.args.rounds)["two"]
+        def of(threads, *options):
+            return [*self.analyze(threads, "--no-events", *options), trace]
+
+        both = ["--no-html", "--only", BOTH]
+        own = {
+            "both": of(1, *both),
+            "both two": of(2, *both),
+            "all two": of(2),
+            "sequences": of(1, "--no-html", "--only", BOTH + ",patterns"),
+        }
+        ours = {k: least(r, "elapsed") for k, r in rounds(own, self.args.rounds).items()}
+        ours["all"] = least(runs["analyze"], "elapsed")
         hta_python = [self.python, "-W", "ignore", "-c", PEER, trace]
         program = {"hta-python": [*hta_python, "common"], "sequences": [*hta_python, "sequences"]}
         program["orjson"] = [self.python, "-c", ORJSON, plain]
@@ -242,20 +257,22 @@ class Bench:
         has_sequences = is_read and "sequences:" not in said
         if said:
             print(f"{name}: hta-python could not answer: {said[:200]}", file=sys.stderr)
-        ours = least(runs["analyze"], "elapsed")
         common = least(peer["hta-python"], "elapsed")
-        both = common / ours, common / least(two, "elapsed")
+        times = {k: common / ours[o] for k, o in (("one", "both"), ("two", "both two"), ("all", "all"), ("all two", "all two"))}
         sequences = least(peer["sequences"], "elapsed")
         if is_read:
-            sums["one"].append(both[0])
-            sums["two"].append(both[1])
+            for k, value in times.items():
+                sums[k].append(value)
         if has_sequences:
-            sums["sequences"].append(sequences / ours)
+            sums["sequences"].append(sequences / ours["sequences"])
         memory = most(runs["analyze"]) / 1e6, most(peer["hta-python"]) / 1e6
         orjson = least(peer["orjson"], "elapsed")
-        theirs = [common, *both, *memory] if is_read else ["fails", None, None, memory[0], None]
-        of_sequences = [sequences, sequences / ours] if has_sequences else ["fails", None]
-        table.add(name[:44], ours, *theirs, *of_sequences, orjson)
+        if is_read:
+            theirs = [common, times["one"], times["two"], ours["all"], times["all"], times["all two"], *memory]
+        else:
+            theirs = ["fails", None, None, ours["all"], None, None, memory[0], None]
+        of_sequences = [sequences, sequences / ours["sequences"]] if has_sequences else ["fails", None]
+        table.add(name[:44], ours["both"], *theirs, ours["sequences"], *of_sequences, orjson)
 
     def doubled(self, trace):
         """Time of the trace twice over, as a multiple of once. Both are made, so that their text is alike."""

@@ -23,6 +23,7 @@ mod known_answers;
 mod known_samples;
 mod launches;
 mod one_analysis;
+mod only;
 mod overlay;
 mod partial;
 mod patterns;

@@ -156,7 +156,7 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 }
 
 fn missing(table: &str) -> String {
-    format!("The table `{table}` is not among these results (a run with --compat leaves other tables).")
+    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
 }
 
 /// Bandwidth of collectives by size, and how calls were matched.

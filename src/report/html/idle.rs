@@ -45,7 +45,7 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     })?;
     if !there {
         return Ok(Section::without(
-            "The table `idle` is not among these results (a run with --compat leaves other tables).",
+            "The table `idle` is not among these results (a run with --compat or --only leaves other tables).",
         ));
     }
     const HOST: &[&str] = &["rank", "device", "scope", "is_partial", "activity", "name", "time_ns", "gap_count"];

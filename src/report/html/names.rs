@@ -13,7 +13,7 @@ const MOST_SEQUENCES: usize = 80;
 const SEQUENCE: usize = 12;
 
 fn missing(table: &str) -> String {
-    format!("The table `{table}` is not among these results (a run with --compat leaves other tables).")
+    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
 }
 
 fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {

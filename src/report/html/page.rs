@@ -72,7 +72,7 @@ pub fn write(
     let lanes = breakdown::lanes(results)?;
     let no_windows = || {
         Section::without(
-            "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat.",
+            "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.",
         )
     };
     let count = ranks.set.ranks;

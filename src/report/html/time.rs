@@ -109,7 +109,8 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
     finish(&mut lane, &mut extremes);
     if busy.is_empty() {
         let none = "No GPU activity was recorded, so there is no utilization: a CPU-only job.";
-        let gone = "The table `counters` is not among these results (a run with --compat leaves other tables).";
+        let gone =
+            "The table `counters` is not among these results (a run with --compat or --only leaves other tables).";
         return Ok(Section::without(if there { none } else { gone }));
     }
     const HEADINGS: &[Heading] = &[
@@ -189,8 +190,7 @@ pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts
         }
     })?;
     if classes.is_empty() {
-        let gone =
-            "The table `critical_path_summary` is not among these results (a run with --compat leaves other tables).";
+        let gone = "The table `critical_path_summary` is not among these results (a run with --compat or --only leaves other tables).";
         return Ok(Section::without(if there { "No critical path: the window is empty." } else { gone }));
     }
     let mut grid = Grid::new(
