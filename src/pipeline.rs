@@ -498,19 +498,18 @@ fn one(
         mapped.partial
     };
     let inventory = || how.keeper.inventory(take(inventory::map(&trace, &options.model)));
-    let map = |(i, a): (usize, &&'static dyn Analysis)| how.keeper.analysis(i, take(a.map(&trace, options)));
-    let all = request.analyses;
-    let (inventory, partials) = match how.spread {
-        Spread::Inline => (inventory(), all.iter().enumerate().map(map).collect()),
-        Spread::AllCores => rayon::join(inventory, || {
-            // one after the other as threads get free, so that the long ones are not the last
-            let (long, short): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(_, a)| a.is_long());
-            let made = long.into_iter().chain(short).par_bridge().map(|(i, a)| (i, map((i, a))));
-            let mut made: Vec<(usize, Kept)> = made.collect();
-            made.sort_by_key(|(i, _)| *i);
-            made.into_iter().map(|(_, kept)| kept).collect()
-        }),
+    // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
+    let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
+    order.reverse();
+    order.extend(short);
+    let map = |(i, a): (usize, &&'static dyn Analysis)| (i, how.keeper.analysis(i, take(a.map(&trace, options))));
+    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.spread {
+        Spread::Inline => (inventory(), order.into_iter().map(map).collect()),
+        // one after the other, as cores get free
+        Spread::AllCores => rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect()),
     };
+    made.sort_by_key(|(i, _)| *i);
+    let partials = made.into_iter().map(|(_, kept)| kept).collect();
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));
     Ok(Done {

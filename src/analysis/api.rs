@@ -222,7 +222,7 @@ pub trait Analysis: Sync {
     }
     /// One rank. Pure, so ranks run in parallel.
     fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
-    /// Whether mapping takes longer than most others do: of one rank on several cores, it is started first.
+    /// Whether mapping takes longer, or more memory, than most others do: it is then started first.
     fn is_long(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Tables of the page that are still in memory when it is made, so that it need not read them from their files.
 //!
-//! Of a rank or a few, all that the page shows is some hundred kilobytes; unpacking it again would take longer than
-//! keeping it. Of many ranks, and of rows for every event, the files are read.
+//! Of a rank or a few, all that the page shows is a megabyte or two; unpacking it again would take longer than keeping it.
+//! Of many ranks, and of rows for every event, the files are read.
 
 use super::html::TABLES;
 use crate::model::schema::{Batch, TableSpec};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Rows that are kept of a table.
-const ROWS: usize = 1 << 11;
+const ROWS: usize = 1 << 16;
 
 /// Memory of all that is kept, bytes.
-const BYTES: usize = 2 << 20;
+const BYTES: usize = 4 << 20;
 
 /// The tables of a folder that are small so far.
 #[derive(Debug, Default)]

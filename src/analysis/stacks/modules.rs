@@ -35,21 +35,28 @@ table! {
 /// Modules with the places in the call forest that they own.
 pub struct InModules {
     pub modules: Modules,
-    /// By position: the module of the frame in which an operator or call starts.
-    pub started_in: Vec<Option<u32>>,
+    /// By position: the module of the frame in which an operator or call starts, `NOWHERE`: none. Empty without modules.
+    started_in: Vec<u32>,
 }
+
+const NOWHERE: u32 = u32::MAX;
 
 impl InModules {
     pub fn new(calls: &Calls) -> Self {
         let modules = Modules::new(calls.trace);
         let started_in = match modules.modules.is_empty() {
-            true => vec![None; calls.forest.len()],
+            true => Vec::new(),
             false => {
                 let frames = around(calls.trace, &calls.forest.rows, Class::Python);
-                frames.into_iter().map(|f| modules.of(f)).collect()
+                frames.into_iter().map(|f| modules.of(f).unwrap_or(NOWHERE)).collect()
             }
         };
         Self { modules, started_in }
+    }
+
+    /// The module of the frame in which an operator or call starts.
+    pub fn of(&self, position: u32) -> Option<u32> {
+        self.started_in.get(position as usize).copied().filter(|&m| m != NOWHERE)
     }
 
     /// The same, and backward operators with the module of their forward operator.
@@ -57,9 +64,9 @@ impl InModules {
         let forest = &calls.forest;
         let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
         for (forward, backward) in positions(calls) {
-            of_forward[backward as usize] = self.started_in[forward as usize];
+            of_forward[backward as usize] = self.of(forward);
         }
-        let mut shown = self.started_in.clone();
+        let mut shown: Vec<Option<u32>> = (0..forest.len() as u32).map(|p| self.of(p)).collect();
         for p in 0..forest.len() {
             if shown[p].is_none() {
                 let above = forest.parent(p as u32).and_then(|up| shown[up as usize]);
@@ -89,8 +96,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
     let rows: Vec<u32> = (0..n as u32).collect();
     let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
     let at = |m: u32| forest.position(m).map(|p| p as usize);
-    let launched =
-        calls.below.launched.iter().filter_map(|&(p, i)| Some((at(found.started_in[p as usize]?)? as u32, i)));
+    let launched = calls.below.launched.iter().filter_map(|&(p, i)| Some((at(found.of(p)?)? as u32, i)));
     let below = Below::new(&forest, launched.collect(), &trace.activities, &calls.alone);
     let mut own_gpu = vec![0; n];
     for &(p, i) in &below.launched {
@@ -110,7 +116,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
         }
     }
     for p in (0..calls.forest.len()).filter(|&p| calls.is_op(p as u32)) {
-        if let Some(m) = found.started_in[p].and_then(at) {
+        if let Some(m) = found.of(p as u32).and_then(at) {
             ops[m] += 1;
         }
     }
@@ -162,7 +168,7 @@ fn backward(calls: &Calls, found: &InModules, at: impl Fn(u32) -> Option<usize>,
             continue;
         }
         until = calls.forest.end[b as usize];
-        if let Some(m) = found.started_in[f as usize].and_then(&at) {
+        if let Some(m) = found.of(f).and_then(&at) {
             gpu[m] += calls.below.at(b).sum_ns;
             host[m] += calls.host_ns[b as usize];
         }
