@@ -29,6 +29,7 @@ leaves that out. Exits 1 when a limit is not met. Needs Python and gzip.
 
 import argparse
 import gzip
+import itertools
 import math
 import os
 import shutil
@@ -87,10 +88,17 @@ with open(sys.argv[1], "rb") as f:
 """
 
 
+OUT = "{out}"
+NEW = iter(())
+
+
 class Usage:
     """Seconds of CPU, elapsed seconds, peak resident bytes and standard error of one process."""
 
     def __init__(self, argv):
+        # each to a folder of its own: what replacing an earlier result costs is another question
+        argv = [next(NEW) if a == OUT else a for a in argv]
+        self.argv = argv
         with tempfile.TemporaryFile() as said:
             clock = time.monotonic()
             with open(os.devnull, "wb") as null:
@@ -170,12 +178,13 @@ class Table:
 class Bench:
     def __init__(self, args, work):
         self.args, self.work = args, work
-        self.out = os.path.join(work, "out")
+        global NEW
+        NEW = (os.path.join(work, f"out{i}") for i in itertools.count())
         self.limits = Limits()
         self.python = args.peers and os.path.join(args.peers, "bin", "python")
 
     def analyze(self, threads, *options):
-        return [self.args.hta, "analyze", "--threads", str(threads), "--force", "-o", self.out, *options]
+        return [self.args.hta, "analyze", "--threads", str(threads), "-o", OUT, *options]
 
     def unpacked(self, trace):
         path = os.path.join(self.work, "plain.json")
@@ -202,8 +211,8 @@ class Bench:
                 "plain two": [*self.analyze(2, "--no-events"), plain],
             }
             runs = rounds(commands, self.args.rounds)
-            Usage(commands["events"])
-            events = os.path.join(self.out, "events")
+            written = runs["events"][-1].argv
+            events = os.path.join(written[written.index("-o") + 1], "events")
             parquet = sum(os.path.getsize(os.path.join(events, f)) for f in os.listdir(events)) / os.path.getsize(trace)
             base = least(runs["gzip"])
             ratio = {k: least(runs[k]) / base for k in ("load", "analyze", "events")}
