@@ -7,11 +7,17 @@
 //! [`run`] is [`map`] and [`reduce`] over one [`MappedSet`]. Other processes may map other ranks of the job:
 //! `partial` writes a set and reads it again, and `hta merge` reduces all of them by the same function.
 
+mod claims;
 mod flight;
 mod order;
+mod rank;
+mod reduce;
 
-use crate::analysis::across::{Clock, Job, Part};
-use crate::analysis::api::{Analysis, Mapped, Options, Output, Partial};
+pub use claims::{Claims, Task, again, duplicate};
+pub use reduce::reduce;
+
+use crate::analysis::across::Clock;
+use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::analysis::kept::{Keeper, Kept, KeptPart};
 use crate::error::{ReadError, SetError};
@@ -19,16 +25,14 @@ use crate::model::health::{Counter, Health};
 use crate::model::meta::{RankSource, TimeEra};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
-use crate::read::discover::{assign_ranks, rank_of_name};
 use crate::read::kineto::event::LoadOptions;
-use crate::read::load::{Loaded, Spread, load, load_within};
-use crate::read::peek::peek;
-use crate::read::room::{MemoryLimit, Room, estimate};
+use crate::read::load::{Spread, load};
+use crate::read::room::{MemoryLimit, estimate};
 use crate::read::source::{ByteCount, Input};
+use claims::by_own_names;
 use flight::Flight;
 use order::InOrder;
-use rayon::prelude::*;
-use std::collections::BTreeSet;
+use rank::{Failure, How, one};
 use std::io;
 
 /// Takes what is too large to keep.
@@ -166,15 +170,6 @@ pub enum RunError {
     NoSuchRank(String),
 }
 
-/// One rank to load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Task {
-    /// Index of its file.
-    pub input: usize,
-    pub rank: u32,
-    pub source: RankSource,
-}
-
 /// What one rank leaves.
 pub struct Done {
     pub rank: u32,
@@ -275,80 +270,6 @@ enum Attempt {
     Claimed(usize, u32),
 }
 
-/// Where names give a rank only beside those of the other files, takes the rank that the name alone may mean.
-fn by_own_names(inputs: &[Input], tasks: &mut [Task]) {
-    for task in tasks.iter_mut().filter(|t| t.source == RankSource::Position) {
-        if let Some(rank) = rank_of_name(&inputs[task.input].path) {
-            (task.rank, task.source) = (rank, RankSource::Name);
-        }
-    }
-    tasks.sort_by_key(|t| (t.rank, t.input));
-}
-
-/// What is known of the files before they are read.
-pub struct Claims {
-    /// `distributedInfo.rank`, where it stands before the events or has been found since.
-    pub ranks: Vec<Option<u32>>,
-    /// Files that are no traces.
-    pub refused: Vec<Option<ReadError>>,
-}
-
-impl Claims {
-    /// Looks at the heads of all files.
-    pub fn peek(inputs: &[Input]) -> Self {
-        let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
-        let (mut ranks, mut refused) = (Vec::new(), Vec::new());
-        for p in peeked {
-            match p {
-                Ok(rank) => {
-                    ranks.push(rank);
-                    refused.push(None);
-                }
-                Err(e) => {
-                    ranks.push(None);
-                    refused.push(Some(e));
-                }
-            }
-        }
-        Self { ranks, refused }
-    }
-
-    /// The files of the ranks asked for (all, when none is), in order of rank.
-    ///
-    /// # Errors
-    /// Two files that claim one rank; no file of a rank asked for.
-    pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
-        let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
-        let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
-        let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
-        let assigned = assign_ranks(&inputs, &claims);
-        let mut tasks: Vec<Task> =
-            usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
-        tasks.sort_by_key(|j| (j.rank, j.input));
-        for pair in tasks.windows(2) {
-            // a name may lie: what the file says behind its events would decide, so only two claims of
-            // the files themselves are final here
-            if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
-                return Err(duplicate(all, &pair[0], &pair[1]));
-            }
-        }
-        let known: Vec<String> = tasks.iter().map(|j| j.rank.to_string()).collect();
-        if !ranks.is_empty() {
-            tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
-            if tasks.is_empty() && !known.is_empty() {
-                return Err(RunError::NoSuchRank(known.join(", ")));
-            }
-        }
-        Ok(tasks)
-    }
-}
-
-/// Two files of one rank.
-pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
-    let shown = |j: &Task| inputs[j.input].shown.clone();
-    SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
-}
-
 fn attempt(
     request: &Request,
     extent: Extent,
@@ -412,26 +333,6 @@ fn attempt(
     Ok(Attempt::Finished(done, refused))
 }
 
-/// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
-pub fn again(error: &ReadError) -> ReadError {
-    match error {
-        ReadError::Io { file, source } => {
-            ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
-        }
-        ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
-        ReadError::NotATrace { file, what, hint } => ReadError::NotATrace { file: file.clone(), what, hint },
-        ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
-        ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
-        ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
-        ReadError::TooLarge { file, needs, limit } => {
-            ReadError::TooLarge { file: file.clone(), needs: *needs, limit: *limit }
-        }
-    }
-}
-
-/// Ranks below which analyses are reduced side by side; of more ranks, the partials of one analysis are enough at once.
-const FEW: usize = 64;
-
 /// What hta takes itself: its program, threads, the tables that are being written.
 const OWN_BYTES: u64 = 64 << 20;
 
@@ -449,170 +350,4 @@ fn for_ranks(limit: MemoryLimit, ranks: usize) -> Result<MemoryLimit, SetError> 
         return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own + SMALLEST_ROOM });
     }
     Ok(MemoryLimit { bytes: left.max(SMALLEST_ROOM), ..limit })
-}
-
-enum Failure {
-    Read(ReadError),
-    Write(io::Error),
-    /// The file's own rank, found behind its events, is another one.
-    Claims(u32),
-    /// Neither the file nor its name tells the rank, and its position is that in a part of the job.
-    NoRank,
-}
-
-/// How one rank is read and mapped.
-struct How<'a> {
-    extent: Extent,
-    ranks: usize,
-    spread: Spread,
-    count: &'a ByteCount,
-    room: &'a dyn Room,
-    keeper: &'a Keeper,
-}
-
-fn one(
-    request: &Request,
-    task: &Task,
-    how: &How,
-    sink: &dyn RowSink,
-    give: &(dyn Fn(Vec<Batch>) + Sync),
-) -> Result<Done, Failure> {
-    let input = &request.inputs[task.input];
-    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
-    let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
-    let mut source = task.source;
-    if let Some(rank) = meta.rank {
-        if rank != task.rank {
-            return Err(Failure::Claims(rank));
-        }
-        source = RankSource::File;
-    }
-    if how.extent == Extent::Part && source == RankSource::Position {
-        return Err(Failure::NoRank);
-    }
-    let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
-    let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    sink.trace(&trace).map_err(Failure::Write)?;
-    let take = |mapped: Mapped| {
-        give(mapped.rows);
-        mapped.partial
-    };
-    let inventory = || how.keeper.inventory(take(inventory::map(&trace, &options.model)));
-    // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
-    let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
-    order.reverse();
-    order.extend(short);
-    let map = |(i, a): (usize, &&'static dyn Analysis)| (i, how.keeper.analysis(i, take(a.map(&trace, options))));
-    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.spread {
-        Spread::Inline => (inventory(), order.into_iter().map(map).collect()),
-        // one after the other, as cores get free
-        Spread::AllCores => rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect()),
-    };
-    made.sort_by_key(|(i, _)| *i);
-    let partials = made.into_iter().map(|(_, kept)| kept).collect();
-    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
-    let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));
-    Ok(Done {
-        rank: trace.rank,
-        source,
-        part,
-        file: trace.file,
-        partials,
-        inventory,
-        health: trace.health,
-        era: trace.meta.era,
-        base: trace.meta.base_ns,
-        world: trace.meta.world_size,
-        unpacked: unpacked_bytes,
-    })
-}
-
-/// Reduces what was mapped, in one process or in several, to tables and findings.
-///
-/// # Errors
-/// When the sink cannot write them.
-pub fn reduce(
-    set: MappedSet,
-    analyses: &[&'static dyn Analysis],
-    options: &Options,
-    sink: &dyn RowSink,
-) -> Result<Outcome, RunError> {
-    let MappedSet { tasks, ranks: done, refused, .. } = set;
-    let mut health = Health::default();
-    for d in done.iter().filter(|d| d.source == RankSource::Position) {
-        health.note(Counter::RankByPosition, &d.file);
-    }
-    let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
-    if eras.windows(2).any(|w| w[0] != w[1]) {
-        let names: BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
-        health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
-    }
-    let bases: Vec<i64> = done.iter().filter_map(|d| d.base).collect();
-    if bases.windows(2).any(|w| w[0] != w[1]) {
-        health.note(Counter::BaseDiffers, "");
-    }
-    let worlds: BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
-    let beyond = done.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
-    if worlds.len() > 1 || beyond > 0 {
-        let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
-        health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
-    }
-    let mut per_analysis: Vec<Vec<Kept>> = Vec::new();
-    per_analysis.resize_with(analyses.len(), Vec::new);
-    let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut unpacked_bytes = 0;
-    for d in done {
-        for (list, partial) in per_analysis.iter_mut().zip(d.partials) {
-            list.push(partial);
-        }
-        inventory.push(d.inventory);
-        parts.extend(d.part);
-        rank_health.push((d.rank, d.file, d.health));
-        unpacked_bytes += d.unpacked;
-    }
-    let has_peers = tasks.len() > 1;
-    // a part of a job is mapped with peers in mind; a job of one rank has none
-    let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
-    let join = || Job::join(parts.into_iter().map(open), options.across.clock);
-    type Left = (&'static dyn Analysis, Vec<Kept>);
-    let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
-        // what an analysis left of all ranks is opened for it alone
-        let partials = Kept::open_all(kept);
-        let mut output = analysis.reduce(&partials, job, options);
-        drop(partials);
-        let reduced = sink.reduced(analysis, &mut output);
-        reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
-        Ok((analysis, output))
-    };
-    let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
-    let (job, outputs) = if inventory.len() < FEW {
-        let job = join();
-        let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
-        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
-        (job, outputs)
-    } else {
-        // partials of those that do not read the job are opened, and gone, before its parts are
-        let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
-        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
-        let nobody = Job::join(std::iter::empty(), options.across.clock);
-        let mut outputs = Vec::new();
-        for (i, left) in alone {
-            outputs.push((i, answer(&nobody, left)?));
-        }
-        let job = join();
-        for (i, left) in joining {
-            outputs.push((i, answer(&job, left)?));
-        }
-        outputs.sort_by_key(|(i, _)| *i);
-        (job, outputs.into_iter().map(|(_, output)| output).collect())
-    };
-    let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
-    drop(job);
-    let mut inventory = Kept::open_all(inventory);
-    inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
-        if i.rank == *rank {
-            inventory::set_clock(i, clock);
-        }
-    });
-    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
 }

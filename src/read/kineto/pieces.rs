@@ -11,16 +11,17 @@
 //! there, the guess was right, given that the piece before was; the first piece starts at the file's first
 //! byte. A guess that was wrong costs time, never correctness: the rest of the file is then read in order.
 
+mod queue;
+
 use super::cursor::Cursor;
 use super::document::{Document, EventsEnd, Refusal, next_event};
 use super::event::{EventReader, LoadOptions};
 use super::gaps::Gaps;
 use crate::read::room::Room;
 use crate::read::source::{ByteCount, read_range};
-use std::collections::BTreeMap;
+use queue::{Queue, Read};
 use std::io;
 use std::path::Path;
-use std::sync::{Condvar, Mutex};
 
 /// A piece that read itself: its columns, where it started and stopped, and how.
 struct Piece {
@@ -48,9 +49,7 @@ pub fn read_pieces(
     let threads = rayon::current_num_threads().max(1);
     let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
     let ahead = AHEAD * threads;
-    let text = (ahead * (piece_len + OVERRUN)) as u64;
-    let line = Line { at: from, document, text, room };
-    let queue = Queue { state: Mutex::default(), moved: Condvar::new(), line: Mutex::new(line), ahead, pieces };
+    let queue = Queue::new(document, pieces, ahead, (ahead * (piece_len + OVERRUN)) as u64, room);
     rayon::scope(|scope| {
         for _ in 0..threads.min(pieces) {
             scope.spawn(|_| {
@@ -63,108 +62,11 @@ pub fn read_pieces(
             });
         }
     });
-    let Queue { state, line, .. } = queue;
-    let outcome = state.into_inner().map_err(|_| poisoned())?.outcome;
-    let at = line.into_inner().map_err(|_| poisoned())?.at;
-    outcome.unwrap_or(Ok(Ok(at)))
+    queue.outcome()
 }
 
 /// Pieces that are taken and not yet joined, for each thread.
 const AHEAD: usize = 4;
-
-fn poisoned() -> io::Error {
-    io::Error::other("another thread failed while reading")
-}
-
-type Read = io::Result<Option<Piece>>;
-
-/// Pieces in the order of the file: taken, finished, joined.
-struct Queue<'a> {
-    state: Mutex<State>,
-    /// Something was joined, or all is over.
-    moved: Condvar,
-    line: Mutex<Line<'a>>,
-    ahead: usize,
-    pieces: usize,
-}
-
-#[derive(Default)]
-struct State {
-    taken: usize,
-    joined: usize,
-    /// Finished and not yet joined.
-    ready: BTreeMap<usize, Read>,
-    is_joining: bool,
-    /// How it ended, if not with the last piece.
-    outcome: Option<io::Result<Result<u64, Refusal>>>,
-}
-
-impl Queue<'_> {
-    /// The next piece to read. Waits while too many are not joined: each of them is being read by another thread, so
-    /// that one of those moves on.
-    fn take(&self) -> Option<usize> {
-        let mut state = self.state.lock().ok()?;
-        while state.outcome.is_none() && state.taken < self.pieces && state.taken >= state.joined + self.ahead {
-            state = self.moved.wait(state).ok()?;
-        }
-        if state.outcome.is_some() || state.taken == self.pieces {
-            return None;
-        }
-        state.taken += 1;
-        Some(state.taken - 1)
-    }
-
-    /// Joins what is due, if nobody else does.
-    fn finished(&self, i: usize, piece: Read) {
-        let Ok(mut state) = self.state.lock() else { return };
-        state.ready.insert(i, piece);
-        if state.is_joining {
-            return;
-        }
-        let Ok(mut line) = self.line.lock() else { return };
-        while state.outcome.is_none() {
-            let due = state.joined;
-            let Some(piece) = state.ready.remove(&due) else { break };
-            state.is_joining = true;
-            drop(state);
-            let outcome = line.join(piece);
-            let Ok(again) = self.state.lock() else { return };
-            state = again;
-            state.is_joining = false;
-            state.joined += 1;
-            state.outcome = outcome;
-            self.moved.notify_all();
-        }
-    }
-}
-
-/// The document, and how far it has been read.
-struct Line<'a> {
-    document: &'a mut Document,
-    at: u64,
-    /// Memory that the texts of pieces may take, bytes.
-    text: u64,
-    room: &'a dyn Room,
-}
-
-impl Line<'_> {
-    /// Appends a piece. `Some`: that was the last, and why.
-    fn join(&mut self, piece: Read) -> Option<io::Result<Result<u64, Refusal>>> {
-        let piece = match piece {
-            // a guess was not where the piece before stopped
-            Ok(Some(piece)) if piece.start == self.at => piece,
-            Ok(_) => return Some(Ok(Ok(self.at))),
-            Err(e) => return Some(Err(e)),
-        };
-        self.document.reader.append(piece.reader);
-        self.document.advance_in_events(piece.end - self.at, piece.how == EventsEnd::Closed);
-        self.at = piece.end;
-        if piece.how != EventsEnd::Stopped {
-            return Some(Ok(Ok(self.at)));
-        }
-        self.room.hold(self.document.held(self.text)).err().map(|e| Ok(Err(Refusal::NoRoom(e))))
-    }
-}
 
 /// How far beyond its end a piece may read to finish its last event and find the next guess.
 const OVERRUN: usize = 256 << 10;
@@ -178,12 +80,8 @@ struct Worker<'a, 'b> {
 
 impl Drop for Worker<'_, '_> {
     fn drop(&mut self) {
-        // nobody is to wait for a piece that will never come
-        if std::thread::panicking()
-            && let Ok(mut state) = self.queue.state.lock()
-        {
-            state.outcome = Some(Err(poisoned()));
-            self.queue.moved.notify_all();
+        if std::thread::panicking() {
+            self.queue.fail();
         }
     }
 }
