@@ -11,6 +11,7 @@ use super::part::Part;
 use super::sequence::{Item, Pairing, Sequence, Tokens, offset, pairs};
 use crate::model::collective::Kind;
 use crate::units::Ns;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// A group that was found: per part its calls.
@@ -127,7 +128,8 @@ fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
 /// Whether all units run together: each agrees with the first, to within a quarter of its own rhythm.
 fn agree_all(units: &[Unit]) -> bool {
     let Some((first, rest)) = units.split_first() else { return false };
-    !rest.is_empty() && rest.iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
+    !rest.is_empty()
+        && rest.par_iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
 /// Units that are compared with each other.

@@ -275,6 +275,11 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
         let back = sequence(&left[b].1);
         let plain = left[b].1.iter().map(|t| Item { token: t.plain, end: t.item.end });
         let plain = Sequence::new(plain.collect());
+        // once, not for each rank
+        let mut limits: HashMap<u32, u64> = HashMap::new();
+        for t in &left[b].1 {
+            limits.entry(t.plain).or_insert_with(|| plain.limit(t.plain));
+        }
         let mut found: Vec<Vec<Member>> =
             left[b].1.iter().map(|t| vec![Member { part: left[b].0, call: t.call }]).collect();
         let base = clocks.get(&left[b].0).copied();
@@ -300,7 +305,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
             let is_near = |(i, j): &(u32, u32)| {
                 let (x, y) = (&left[b].1[*i as usize], &left[k].1[*j as usize]);
                 let is_marked = x.item.token != x.plain && y.item.token != y.plain;
-                is_marked || (y.item.end - shift).abs_diff(x.item.end) <= plain.limit(x.plain)
+                is_marked || (y.item.end - shift).abs_diff(x.item.end) <= limits.get(&x.plain).copied().unwrap_or(0)
             };
             let mut matches = pairs(&back, &other, shift, if labelled { Pairing::Steps } else { Pairing::Ends });
             matches.retain(is_near);

@@ -72,13 +72,6 @@ impl Sequence {
         self.tokens.iter().enumerate().map(|(p, (token, _))| (*token, self.list(p)))
     }
 
-    fn nearest(&self, token: u32, end: Ns) -> Option<Ns> {
-        let list = self.of(token)?;
-        let i = list.partition_point(|(e, _)| *e < end);
-        let gap = |i: Option<usize>| i.and_then(|i| list.get(i)).map(|(e, _)| e.saturating_sub(end));
-        [gap(Some(i)), gap(i.checked_sub(1))].into_iter().flatten().min_by_key(|g| g.unsigned_abs())
-    }
-
     /// End of one item, ns.
     pub fn end(&self, i: u32) -> Ns {
         self.items.get(i as usize).map_or(0, |i| i.end)
@@ -94,6 +87,13 @@ impl Sequence {
     pub fn rhythm(&self) -> Ns {
         self.rhythm
     }
+}
+
+/// From an instant to the nearest end of a list, ns.
+fn nearest(list: &[(Ns, u32)], end: Ns) -> Option<Ns> {
+    let i = list.partition_point(|(e, _)| *e < end);
+    let gap = |i: Option<usize>| i.and_then(|i| list.get(i)).map(|(e, _)| e.saturating_sub(end));
+    [gap(Some(i)), gap(i.checked_sub(1))].into_iter().flatten().min_by_key(|g| g.unsigned_abs())
 }
 
 fn rhythm(items: &[Item]) -> Ns {
@@ -119,21 +119,23 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     candidates.sort_unstable_by_key(|c| (c.unsigned_abs(), *c));
     candidates.dedup();
     let step = y.items.len().div_ceil(SAMPLE).max(1);
-    let sample: Vec<Item> = y.items.iter().filter(|i| x.of(i.token).is_some()).step_by(step).copied().collect();
+    // ends, each with the calls that may be its partner: looked up once, and not for each candidate
+    let sample: Vec<(Ns, &[(Ns, u32)])> =
+        y.items.iter().filter_map(|i| Some((i.end, x.of(i.token)?))).step_by(step).collect();
     let cap = x.rhythm() / 2 + 1;
     let ends = || x.items.iter().map(|i| i.end);
     let (first, last) = (ends().min()? - cap, ends().max()? + cap);
     let cost = |candidate: Ns, limit: Ns| -> Ns {
         let (mut sum, mut beyond): (Ns, usize) = (0, 0);
-        for item in &sample {
-            let end = item.end.saturating_sub(candidate);
+        for (end, partners) in &sample {
+            let end = end.saturating_sub(candidate);
             // what the other did not record is little evidence against a candidate, as long as most of it overlaps
             let outside = end < first || end > last;
             beyond += usize::from(outside);
             let miss = if outside && beyond * 2 <= sample.len() {
                 cap / 4
             } else {
-                x.nearest(item.token, end).map_or(cap, |g| g.abs().min(cap))
+                nearest(partners, end).map_or(cap, |g| g.abs().min(cap))
             };
             sum = sum.saturating_add(miss);
             if sum > limit {
@@ -154,7 +156,7 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     let best = best?;
     let mut misses: Vec<Ns> = sample
         .iter()
-        .filter_map(|i| x.nearest(i.token, i.end.saturating_sub(best)))
+        .filter_map(|(end, partners)| nearest(partners, end.saturating_sub(best)))
         .filter(|g| g.abs() < cap)
         .collect();
     misses.sort_unstable();
