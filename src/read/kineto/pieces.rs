@@ -19,7 +19,7 @@ use super::event::{EventReader, LoadOptions};
 use super::gaps::Gaps;
 use crate::read::room::Room;
 use crate::read::source::{ByteCount, read_range};
-use queue::{Queue, Read};
+use queue::{Next, Queue, Read};
 use std::io;
 use std::path::Path;
 
@@ -34,8 +34,7 @@ struct Piece {
 /// Reads the event array of a plain file on several cores, from where `document` stands (inside the
 /// array) up to `size`. Returns the position up to which the file was read; the caller reads on there.
 ///
-/// Threads take one piece after the other, and whoever has finished the one that is due joins it, and those behind it
-/// that are finished too, to the document, while the others read on: nobody waits but for one who is far behind.
+/// The calling thread joins the pieces in their order to the document, and reads one when none is due; others read on.
 pub fn read_pieces(
     document: &mut Document,
     path: &Path,
@@ -49,20 +48,53 @@ pub fn read_pieces(
     let threads = rayon::current_num_threads().max(1);
     let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
     let ahead = AHEAD * threads;
-    let queue = Queue::new(document, pieces, ahead, (ahead * (piece_len + OVERRUN)) as u64, room);
-    rayon::scope(|scope| {
-        for _ in 0..threads.min(pieces) {
-            scope.spawn(|_| {
-                let mut worker = Worker { queue: &queue, buf: Vec::new(), gaps: Gaps::default() };
-                while let Some(i) = queue.take() {
-                    let start = from + i as u64 * piece_len as u64;
-                    let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
-                    queue.finished(i, piece);
-                }
-            });
+    let text = (ahead * (piece_len + OVERRUN)) as u64;
+    let queue = Queue::new(pieces, ahead);
+    let worker = || Worker { queue: &queue, buf: Vec::new(), gaps: Gaps::default() };
+    let read = |worker: &mut Worker, i: usize| {
+        let start = from + i as u64 * piece_len as u64;
+        let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
+        queue.finished(i, piece);
+    };
+    let help = || {
+        let mut worker = worker();
+        while let Some(i) = queue.help() {
+            read(&mut worker, i);
         }
-    });
-    queue.outcome()
+    };
+    rayon::in_place_scope(|scope| {
+        let mut own = worker();
+        let mut at = from;
+        let mut walk = || loop {
+            (0..queue.hire(threads - 1)).for_each(|_| scope.spawn(|_| help()));
+            match queue.next() {
+                Next::Read(i) => read(&mut own, i),
+                Next::Join(piece) => {
+                    if !join(document, &mut at, piece?) {
+                        return Ok(Ok(at));
+                    }
+                    if let Err(e) = room.hold(document.held(text)) {
+                        return Ok(Err(Refusal::NoRoom(e)));
+                    }
+                }
+                Next::End => return Ok(Ok(at)),
+                Next::Failed => return Err(io::Error::other("another thread failed while reading")),
+            }
+        };
+        let outcome = walk();
+        queue.stop();
+        outcome
+    })
+}
+
+/// Appends a piece. `false`: the file is read on from here in order.
+fn join(document: &mut Document, at: &mut u64, piece: Option<Piece>) -> bool {
+    // else a guess was not where the piece before stopped
+    let Some(piece) = piece.filter(|p| p.start == *at) else { return false };
+    document.reader.append(piece.reader);
+    document.advance_in_events(piece.end - *at, piece.how == EventsEnd::Closed);
+    *at = piece.end;
+    piece.how == EventsEnd::Stopped
 }
 
 /// Pieces that are taken and not yet joined, for each thread.
@@ -72,13 +104,13 @@ const AHEAD: usize = 4;
 const OVERRUN: usize = 256 << 10;
 
 /// A thread that reads pieces, with what it uses again: fresh memory is slow, and so is learning the gaps anew.
-struct Worker<'a, 'b> {
-    queue: &'a Queue<'b>,
+struct Worker<'a> {
+    queue: &'a Queue,
     buf: Vec<u8>,
     gaps: Gaps,
 }
 
-impl Drop for Worker<'_, '_> {
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.queue.fail();
@@ -86,7 +118,7 @@ impl Drop for Worker<'_, '_> {
     }
 }
 
-impl Worker<'_, '_> {
+impl Worker<'_> {
     fn read_piece(
         &mut self,
         path: &Path,

@@ -1,8 +1,10 @@
-//! Pieces of a file in its order: taken by whoever is free, and joined one behind the other.
+//! Pieces of a file in its order: taken by whoever is free, and handed out one behind the other to be joined.
+//!
+//! Only the thread that asked for the file ever waits here. The others help: they take pieces as long as there are any
+//! near enough, and go. A helper that waited could stand on top of another rank's work, which the first one may be
+//! waiting for in turn (its memory, say).
 
 use super::Piece;
-use crate::read::kineto::document::{Document, EventsEnd, Refusal};
-use crate::read::room::Room;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex};
@@ -10,15 +12,22 @@ use std::sync::{Condvar, Mutex};
 /// A piece as it was read; `None`: not where it was guessed.
 pub type Read = io::Result<Option<Piece>>;
 
-/// How far the file was read, or why it is refused.
-type Outcome = io::Result<Result<u64, Refusal>>;
+/// What the thread that asked for the file does next.
+pub enum Next {
+    /// The piece that is due.
+    Join(Read),
+    /// None is due: it may read one itself.
+    Read(usize),
+    /// All are joined.
+    End,
+    /// A helper has failed.
+    Failed,
+}
 
-/// Pieces in the order of the file: taken, finished, joined.
-pub struct Queue<'a> {
+pub struct Queue {
     state: Mutex<State>,
-    /// Something was joined, or all is over.
-    moved: Condvar,
-    line: Mutex<Line<'a>>,
+    /// A piece was finished.
+    finished: Condvar,
     /// Pieces that may be taken and not yet joined.
     ahead: usize,
     pieces: usize,
@@ -30,99 +39,85 @@ struct State {
     joined: usize,
     /// Finished and not yet joined.
     ready: BTreeMap<usize, Read>,
-    is_joining: bool,
-    /// How it ended, if not with the last piece.
-    outcome: Option<Outcome>,
+    helpers: usize,
+    is_over: bool,
+    has_failed: bool,
 }
 
-impl<'a> Queue<'a> {
-    /// `text` is what the texts of all pieces that are being read may take, bytes.
-    pub fn new(document: &'a mut Document, pieces: usize, ahead: usize, text: u64, room: &'a dyn Room) -> Self {
-        let line = Mutex::new(Line { at: document.offset(), document, text, room });
-        Self { state: Mutex::default(), moved: Condvar::new(), line, ahead, pieces }
+impl State {
+    fn take(&mut self, queue: &Queue) -> Option<usize> {
+        let is_there = !self.is_over && self.taken < queue.pieces && self.taken < self.joined + queue.ahead;
+        self.taken += usize::from(is_there);
+        is_there.then(|| self.taken - 1)
+    }
+}
+
+impl Queue {
+    pub fn new(pieces: usize, ahead: usize) -> Self {
+        Self { state: Mutex::default(), finished: Condvar::new(), ahead, pieces }
     }
 
-    /// The next piece to read. Waits while too many are not joined: each of them is being read by another thread, so
-    /// that one of those moves on.
-    pub fn take(&self) -> Option<usize> {
+    /// How many more helpers there is work for, if there may be `most` at once. They are counted as there.
+    pub fn hire(&self, most: usize) -> usize {
+        let Ok(mut state) = self.state.lock() else { return 0 };
+        let near = (state.joined + self.ahead).min(self.pieces) - state.taken;
+        let more = most.saturating_sub(state.helpers).min(near);
+        state.helpers += more;
+        more
+    }
+
+    /// The next piece for a helper. `None`: it goes.
+    pub fn help(&self) -> Option<usize> {
         let mut state = self.state.lock().ok()?;
-        while state.outcome.is_none() && state.taken < self.pieces && state.taken >= state.joined + self.ahead {
-            state = self.moved.wait(state).ok()?;
-        }
-        if state.outcome.is_some() || state.taken == self.pieces {
-            return None;
-        }
-        state.taken += 1;
-        Some(state.taken - 1)
+        let taken = state.take(self);
+        state.helpers -= usize::from(taken.is_none());
+        taken
     }
 
-    /// Joins what is due, if nobody else does.
-    pub fn finished(&self, i: usize, piece: Read) {
-        let Ok(mut state) = self.state.lock() else { return };
-        state.ready.insert(i, piece);
-        if state.is_joining {
-            return;
-        }
-        let Ok(mut line) = self.line.lock() else { return };
-        while state.outcome.is_none() {
+    /// What there is to do for the thread that asked. Waits while all that is near enough is being read: each by a
+    /// thread that does nothing else.
+    pub fn next(&self) -> Next {
+        let Ok(mut state) = self.state.lock() else { return Next::Failed };
+        loop {
             let due = state.joined;
-            let Some(piece) = state.ready.remove(&due) else { break };
-            state.is_joining = true;
-            drop(state);
-            let outcome = line.join(piece);
-            let Ok(again) = self.state.lock() else { return };
+            if state.has_failed {
+                return Next::Failed;
+            }
+            if let Some(piece) = state.ready.remove(&due) {
+                state.joined += 1;
+                return Next::Join(piece);
+            }
+            if due == self.pieces {
+                return Next::End;
+            }
+            if let Some(i) = state.take(self) {
+                return Next::Read(i);
+            }
+            let Ok(again) = self.finished.wait(state) else { return Next::Failed };
             state = again;
-            state.is_joining = false;
-            state.joined += 1;
-            state.outcome = outcome;
-            self.moved.notify_all();
         }
     }
 
-    /// A thread has failed: nobody is to wait for a piece that will never come.
+    pub fn finished(&self, i: usize, piece: Read) {
+        if let Ok(mut state) = self.state.lock() {
+            state.ready.insert(i, piece);
+            self.finished.notify_all();
+        }
+    }
+
+    /// No more pieces are needed.
+    pub fn stop(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.is_over = true;
+        }
+    }
+
+    /// A piece that was taken will never come.
     pub fn fail(&self) {
         if let Ok(mut state) = self.state.lock() {
-            state.outcome = Some(Err(poisoned()));
-            self.moved.notify_all();
+            state.has_failed = true;
+            state.is_over = true;
+            self.finished.notify_all();
         }
-    }
-
-    /// The position up to which the file was read.
-    pub fn outcome(self) -> Outcome {
-        let outcome = self.state.into_inner().map_err(|_| poisoned())?.outcome;
-        let at = self.line.into_inner().map_err(|_| poisoned())?.at;
-        outcome.unwrap_or(Ok(Ok(at)))
-    }
-}
-
-fn poisoned() -> io::Error {
-    io::Error::other("another thread failed while reading")
-}
-
-/// The document, and how far it has been read.
-struct Line<'a> {
-    document: &'a mut Document,
-    at: u64,
-    /// Memory that the texts of pieces may take, bytes.
-    text: u64,
-    room: &'a dyn Room,
-}
-
-impl Line<'_> {
-    /// Appends a piece. `Some`: that was the last, and why.
-    fn join(&mut self, piece: Read) -> Option<Outcome> {
-        let piece = match piece {
-            // a guess was not where the piece before stopped
-            Ok(Some(piece)) if piece.start == self.at => piece,
-            Ok(_) => return Some(Ok(Ok(self.at))),
-            Err(e) => return Some(Err(e)),
-        };
-        self.document.reader.append(piece.reader);
-        self.document.advance_in_events(piece.end - self.at, piece.how == EventsEnd::Closed);
-        self.at = piece.end;
-        if piece.how != EventsEnd::Stopped {
-            return Some(Ok(Ok(self.at)));
-        }
-        self.room.hold(self.document.held(self.text)).err().map(|e| Ok(Err(Refusal::NoRoom(e))))
     }
 }
