@@ -88,7 +88,7 @@ pub fn read_pieces(
 }
 
 /// Appends a piece. `false`: the file is read on from here in order.
-fn join(document: &mut Document, at: &mut u64, piece: Option<Piece>) -> bool {
+fn join(document: &mut Document, at: &mut u64, piece: Option<Box<Piece>>) -> bool {
     // else a guess was not where the piece before stopped
     let Some(piece) = piece.filter(|p| p.start == *at) else { return false };
     document.reader.append(piece.reader);
@@ -144,6 +144,7 @@ impl Worker<'_> {
         let how = reader.events(&mut c, start, false, stop.or(Some(len)));
         self.gaps = reader.take_gaps();
         let Ok(how) = how else { return Ok(None) };
-        Ok(Some(Piece { reader, start: start + begin as u64, end: start + c.pos as u64, how }))
+        let (start, end) = (start + begin as u64, start + c.pos as u64);
+        Ok(Some(Box::new(Piece { reader, start, end, how })))
     }
 }

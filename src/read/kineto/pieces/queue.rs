@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Condvar, Mutex};
 
 /// A piece as it was read; `None`: not where it was guessed.
-pub type Read = io::Result<Option<Piece>>;
+pub type Read = io::Result<Option<Box<Piece>>>;
 
 /// What the thread that asked for the file does next.
 pub enum Next {
@@ -119,5 +119,29 @@ impl Queue {
             state.is_over = true;
             self.finished.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_go_when_nothing_near_is_left_and_pieces_are_handed_out_in_order() {
+        let queue = Queue::new(5, 2);
+        assert_eq!(queue.hire(8), 2);
+        assert_eq!((queue.help(), queue.help()), (Some(0), Some(1)));
+        // the third is too far ahead: nobody waits for it to come near
+        assert_eq!((queue.help(), queue.hire(8)), (None, 0));
+        queue.finished(1, Ok(None));
+        queue.finished(0, Err(io::Error::other("the first")));
+        assert!(matches!(queue.next(), Next::Join(Err(_))));
+        assert!(matches!(queue.next(), Next::Join(Ok(None))));
+        assert!(matches!(queue.next(), Next::Read(2)));
+        assert_eq!(queue.hire(8), 1);
+        queue.stop();
+        assert_eq!((queue.help(), queue.hire(1)), (None, 0));
+        queue.fail();
+        assert!(matches!(queue.next(), Next::Failed));
     }
 }
