@@ -154,11 +154,7 @@ impl Folder {
 
 impl RowSink for Folder {
     fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
-        let tables = self.tables()?;
-        batches.iter().try_for_each(|b| {
-            self.small.append(b);
-            tables.append(b)
-        })
+        batches.iter().try_for_each(|b| self.append(b))
     }
 
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! *starts*, also where it outlasts that operator and the tree therefore makes it a sibling.
 
 use super::backward::Backward;
-use super::forest::{Below, Forest, alone};
+use super::forest::{Below, Forest, NOWHERE, alone};
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::thread::sort_outer_first;
@@ -32,8 +32,6 @@ pub struct Calls<'a> {
     bwd_gpu_ns: Vec<Ns>,
 }
 
-const NOWHERE: u32 = u32::MAX;
-
 impl<'a> Calls<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
         let rows: Vec<u32> = (0..trace.classes.len() as u32)
@@ -57,11 +55,12 @@ impl<'a> Calls<'a> {
         }
         let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns(r).unwrap_or(0)).collect();
         let mut host_api_ns = vec![0; n];
-        for p in (0..n).filter(|&p| ops[p] as usize != p) {
-            host_api_ns[if ops[p] == NOWHERE { p } else { ops[p] as usize }] += host_ns[p];
+        // who a call counts to: the operator around it, or itself
+        let owner = |p: u32| if ops[p as usize] == NOWHERE { p } else { ops[p as usize] };
+        for p in (0..n as u32).filter(|&p| ops[p as usize] != p) {
+            host_api_ns[owner(p) as usize] += host_ns[p as usize];
         }
         forest.add_up(&mut host_ns);
-        let owner = |p: u32| if ops[p as usize] == NOWHERE { p } else { ops[p as usize] };
         let mut own: Vec<(u32, u32)> = below.launched.iter().map(|&(p, i)| (owner(p), i)).collect();
         own.sort();
         let backward = Backward::new(trace);

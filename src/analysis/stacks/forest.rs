@@ -20,7 +20,8 @@ use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-const NOWHERE: u32 = u32::MAX;
+/// No position, and no index of anything else.
+pub const NOWHERE: u32 = u32::MAX;
 
 /// Events in preorder: a parent stands before all that is below it, and a subtree has no gaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Modules: what each `nn.Module` of the model costs, forward and backward.
 
 use super::calls::Calls;
-use super::forest::{Below, Forest};
+use super::forest::{Below, Forest, NOWHERE};
 use super::python::{Modules, around};
 use crate::model::category::Class;
 use crate::model::schema::{Batch, Text};
@@ -38,8 +38,6 @@ pub struct InModules {
     /// By position: the module of the frame in which an operator or call starts, `NOWHERE`: none. Empty without modules.
     started_in: Vec<u32>,
 }
-
-const NOWHERE: u32 = u32::MAX;
 
 impl InModules {
     pub fn new(calls: &Calls) -> Self {

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Step};
 use super::breakdown::{Heat, SIDE};
-use super::grid::{Cell, Grid, Heading, Kind, Section, Texts};
+use super::grid::{Cell, Grid, Heading, Kind, Section, Texts, missing};
 use super::results::{Results, ResultsError};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -153,10 +153,6 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     }
     grid.leave_out(left, vec![Cell::Int(left_ns)]);
     Ok(grid)
-}
-
-fn missing(table: &str) -> String {
-    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
 }
 
 /// Bandwidth of collectives by size, and how calls were matched.

@@ -249,3 +249,8 @@ impl Texts {
         &self.shown
     }
 }
+
+/// Why a part of the page is empty whose table is not there.
+pub fn missing(table: &str) -> String {
+    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
+}

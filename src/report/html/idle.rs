@@ -1,7 +1,7 @@
 //! Why devices idle: by class, and what the host did while they waited for it.
 
 use super::breakdown::{LANE, LaneKey, Lanes, lane_cells};
-use super::grid::{Cell, Grid, Heading, Kind, Section, Texts};
+use super::grid::{Cell, Grid, Heading, Kind, Section, Texts, missing};
 use super::results::{Results, ResultsError};
 use super::tally::Tally;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,9 +44,7 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
         }
     })?;
     if !there {
-        return Ok(Section::without(
-            "The table `idle` is not among these results (a run with --compat or --only leaves other tables).",
-        ));
+        return Ok(Section::without(missing("idle")));
     }
     const HOST: &[&str] = &["rank", "device", "scope", "is_partial", "activity", "name", "time_ns", "gap_count"];
     let mut of_host: BTreeMap<LaneKey, [i64; ACTIVITIES.len()]> = BTreeMap::new();

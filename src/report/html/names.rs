@@ -1,6 +1,6 @@
 //! By name over all ranks: kernels, sequences that repeat, operators, modules, calls that wait, Python functions.
 
-use super::grid::{Cell, Grid, Kind, Section, Texts};
+use super::grid::{Cell, Grid, Kind, Section, Texts, missing};
 use super::results::{Results, ResultsError};
 use super::tally::{Tallied, Tally};
 use std::collections::HashMap;
@@ -11,10 +11,6 @@ const MOST_NAMES: usize = 400;
 const MOST_SEQUENCES: usize = 80;
 /// Names of a sequence that are shown.
 const SEQUENCE: usize = 12;
-
-fn missing(table: &str) -> String {
-    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
-}
 
 fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::breakdown::{LaneKey, Lanes};
-use super::grid::{Grid, Heading, Kind, Section, Texts};
+use super::grid::{Grid, Heading, Kind, Section, Texts, missing};
 use super::overview::Ranks;
 use super::results::{Results, ResultsError};
 use super::tally::Tally;
@@ -109,9 +109,7 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
     finish(&mut lane, &mut extremes);
     if busy.is_empty() {
         let none = "No GPU activity was recorded, so there is no utilization: a CPU-only job.";
-        let gone =
-            "The table `counters` is not among these results (a run with --compat or --only leaves other tables).";
-        return Ok(Section::without(if there { none } else { gone }));
+        return Ok(Section::without(if there { none.to_string() } else { missing("counters") }));
     }
     const HEADINGS: &[Heading] = &[
         ("start_ns", "from", Kind::Ns, "start of the stretch"),
@@ -190,8 +188,8 @@ pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts
         }
     })?;
     if classes.is_empty() {
-        let gone = "The table `critical_path_summary` is not among these results (a run with --compat or --only leaves other tables).";
-        return Ok(Section::without(if there { "No critical path: the window is empty." } else { gone }));
+        let none = "No critical path: the window is empty.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("critical_path_summary") }));
     }
     let mut grid = Grid::new(
         "critical_path_summary",
