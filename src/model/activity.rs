@@ -184,7 +184,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
     let mut matcher = rules.matcher(&c.strings);
     let collective = c.args.column(Arg::CollectiveName);
     for a in all.iter_mut() {
-        let has_arg = !collective.rows.is_empty() && collective.get(a.row).is_some();
+        let has_arg = !collective.is_empty() && collective.get(a.row).is_some();
         a.rule = matcher.find(a.class, a.name, has_arg, a.op.map(|o| c.name[o as usize]));
         a.work = rules.work(a.rule);
     }

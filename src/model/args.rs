@@ -1,9 +1,10 @@
 //! Event arguments as typed, sparse columns.
 //!
 //! Kineto's `args` are an open map. The keys that trace-format knows become columns, declared once in
-//! [`ARGS`]; what is left is kept as JSON text on request. Most events carry few of them, so a column
-//! holds (row, value) pairs in ascending order of row. A value is 64 bits, read by the column's type.
+//! [`ARGS`]; what is left is kept as JSON text on request. Most events carry few of them, so columns are
+//! [`Sparse`]. A value is 64 bits, read by the column's type.
 
+use super::sparse::{Cursor, Sparse};
 use super::strings::StrId;
 
 /// How an argument's 64 bits are read, and its type in Parquet.
@@ -166,89 +167,39 @@ impl Arg {
     }
 }
 
-/// One sparse column: `vals[i]` belongs to event `rows[i]`; rows ascend.
-#[derive(Debug, Default, Clone)]
-pub struct ArgColumn {
-    pub rows: Vec<u32>,
-    pub vals: Vec<u64>,
-}
-
-impl ArgColumn {
-    /// Adds a value; a second one for the same row (a repeated key) replaces the first, as JSON readers do.
-    pub fn push(&mut self, row: u32, val: u64) {
-        if self.rows.last() == Some(&row) {
-            if let Some(last) = self.vals.last_mut() {
-                *last = val;
-            }
-            return;
-        }
-        self.rows.push(row);
-        self.vals.push(val);
-    }
-
-    /// The value of `row`, by binary search.
-    pub fn get(&self, row: u32) -> Option<u64> {
-        self.rows.binary_search(&row).ok().and_then(|i| self.vals.get(i).copied())
-    }
-
-    /// A reader for ascending rows, which costs nothing per row in between.
-    pub fn cursor(&self) -> ArgCursor<'_> {
-        ArgCursor { column: self, at: 0 }
-    }
-}
-
-/// Reads one column at ascending rows.
-pub struct ArgCursor<'a> {
-    column: &'a ArgColumn,
-    at: usize,
-}
-
-impl ArgCursor<'_> {
-    /// The value of `row`; rows must not descend between calls.
-    pub fn get(&mut self, row: u32) -> Option<u64> {
-        let rows = &self.column.rows;
-        while self.at < rows.len() && rows[self.at] < row {
-            self.at += 1;
-        }
-        (self.at < rows.len() && rows[self.at] == row).then(|| self.column.vals[self.at])
-    }
-}
-
 /// All argument columns of one trace.
 #[derive(Debug, Clone)]
 pub struct ArgColumns {
-    columns: Vec<ArgColumn>,
+    columns: Vec<Sparse>,
     /// `stream` and `correlation` arguments that were numbers in quotes, with their rows in ascending
     /// order: other tools read those as absent.
     pub quoted_ids: Vec<(u32, Arg)>,
     /// Arguments without a column, as one JSON object per event: of counter ranges, and with `--keep-args` of all.
-    pub rest: ArgColumn,
+    pub rest: Sparse,
 }
 
 impl Default for ArgColumns {
     fn default() -> Self {
-        Self { columns: vec![ArgColumn::default(); ARGS.len()], quoted_ids: Vec::new(), rest: ArgColumn::default() }
+        Self { columns: vec![Sparse::default(); ARGS.len()], quoted_ids: Vec::new(), rest: Sparse::default() }
     }
 }
 
 impl ArgColumns {
     /// Memory of all that is in them, bytes.
     pub fn held_bytes(&self) -> u64 {
-        let of = |c: &ArgColumn| (c.rows.len() * size_of::<u32>() + c.vals.len() * size_of::<u64>()) as u64;
-        self.columns.iter().map(of).sum::<u64>()
-            + of(&self.rest)
+        self.columns.iter().chain([&self.rest]).map(Sparse::held_bytes).sum::<u64>()
             + (self.quoted_ids.len() * size_of::<(u32, Arg)>()) as u64
     }
 
-    pub fn column(&self, arg: Arg) -> &ArgColumn {
+    pub fn column(&self, arg: Arg) -> &Sparse {
         &self.columns[arg as usize]
     }
 
-    pub fn column_mut(&mut self, arg: Arg) -> &mut ArgColumn {
+    pub fn column_mut(&mut self, arg: Arg) -> &mut Sparse {
         &mut self.columns[arg as usize]
     }
 
-    pub fn cursor(&self, arg: Arg) -> ArgCursor<'_> {
+    pub fn cursor(&self, arg: Arg) -> Cursor<'_> {
         self.column(arg).cursor()
     }
 
@@ -272,23 +223,20 @@ impl ArgColumns {
     pub fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
         let text = |v: u64| strings.get(v as usize).map_or(0, |s| u64::from(s.0));
         for (spec, (mine, theirs)) in ARGS.iter().zip(self.columns.iter_mut().zip(piece.columns)) {
-            mine.rows.extend(theirs.rows.iter().map(|r| r + row_base));
             match spec.ty {
-                ArgType::Text | ArgType::Json => mine.vals.extend(theirs.vals.into_iter().map(text)),
-                _ => mine.vals.extend(theirs.vals),
+                ArgType::Text | ArgType::Json => theirs.iter().for_each(|(r, v)| mine.push(r + row_base, text(v))),
+                _ => mine.append(&theirs, row_base),
             }
         }
         self.quoted_ids.extend(piece.quoted_ids.iter().map(|(r, arg)| (r + row_base, *arg)));
-        self.rest.rows.extend(piece.rest.rows.iter().map(|r| r + row_base));
-        self.rest.vals.extend(piece.rest.vals.into_iter().map(text));
+        piece.rest.iter().for_each(|(r, v)| self.rest.push(r + row_base, text(v)));
     }
 
     /// Moves values to new rows; those of rows without one are dropped. New rows keep their order.
     pub fn renumber(&mut self, new_row: &[Option<u32>]) {
         let map = |r: u32| new_row.get(r as usize).copied().flatten();
         for column in self.columns.iter_mut().chain([&mut self.rest]) {
-            let kept = column.rows.iter().zip(&column.vals).filter_map(|(r, v)| Some((map(*r)?, *v)));
-            (column.rows, column.vals) = kept.unzip();
+            *column = column.iter().filter_map(|(r, v)| Some((map(r)?, v))).collect();
         }
         self.quoted_ids = self.quoted_ids.iter().filter_map(|(r, arg)| Some((map(*r)?, *arg))).collect();
     }
@@ -307,16 +255,5 @@ mod tests {
         columns.sort_unstable();
         columns.dedup();
         assert_eq!(columns.len(), ARGS.len());
-    }
-
-    #[test]
-    fn a_cursor_reads_ascending_rows_and_a_repeated_key_keeps_the_last() {
-        let mut c = ArgColumn::default();
-        c.push(2, 20);
-        c.push(5, 50);
-        c.push(5, 51);
-        let mut r = c.cursor();
-        assert_eq!([r.get(0), r.get(2), r.get(4), r.get(5), r.get(9)], [None, Some(20), None, Some(51), None]);
-        assert_eq!(c.get(5), Some(51));
     }
 }

@@ -113,7 +113,7 @@ impl RankTrace {
             },
         );
         health.merge(&of_hosts);
-        let python = !columns.args.column(Arg::PythonId).rows.is_empty();
+        let python = !columns.args.column(Arg::PythonId).is_empty();
         let ((), stacks) = rayon::join(
             || classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health),
             || Stacks::new(&columns, &classes, &hosts, python),
@@ -374,13 +374,11 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
         }
     }
     let streams = c.args.column(Arg::Stream);
-    let on_host = streams.rows.iter().filter(|r| classes.get(**r as usize) == Some(&Class::HostOp)).count();
+    let on_host = streams.rows().filter(|r| classes.get(*r as usize) == Some(&Class::HostOp)).count();
     let finished = c.args.column(Arg::Finished);
     let unfinished = finished
-        .rows
         .iter()
-        .zip(&finished.vals)
-        .filter(|(r, v)| **v == 0 && matches!(classes.get(**r as usize), Some(Class::HostOp | Class::Annotation)));
+        .filter(|(r, v)| *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation)));
     let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
     health.add(Counter::DurZero, zero, None, "");
     health.add(Counter::UnknownCategory, unknown, None, &unknown_name);

@@ -2,8 +2,9 @@
 
 use super::chunk::Encoder;
 use super::parquet::RowGroups;
-use crate::model::args::{ARGS, ArgColumn, ArgType};
+use crate::model::args::{ARGS, ArgType};
 use crate::model::rank_trace::RankTrace;
+use crate::model::sparse::Sparse;
 use crate::model::strings::StrId;
 use arrow::array::{
     ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
@@ -244,24 +245,17 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
 }
 
 /// One argument for the rows at output positions `first..first + len`.
-fn argument(
-    trace: &RankTrace,
-    column: &ArgColumn,
-    ty: ArgType,
-    position: &[u32],
-    first: usize,
-    len: usize,
-) -> ArrayRef {
-    if column.rows.is_empty() {
+fn argument(trace: &RankTrace, column: &Sparse, ty: ArgType, position: &[u32], first: usize, len: usize) -> ArrayRef {
+    if column.is_empty() {
         return new_null_array(&argument_type(ty), len);
     }
     let mut values = vec![0u64; len];
     let mut is_there = BooleanBufferBuilder::new(len);
     is_there.append_n(len, false);
-    for (row, val) in column.rows.iter().zip(&column.vals) {
-        let at = (position[*row as usize] as usize).wrapping_sub(first);
+    for (row, val) in column.iter() {
+        let at = (position[row as usize] as usize).wrapping_sub(first);
         if let Some(slot) = values.get_mut(at) {
-            *slot = *val;
+            *slot = val;
             is_there.set_bit(at, true);
         }
     }

@@ -347,11 +347,11 @@ fn digest(read: Result<Loaded, ReadError>) -> String {
     for spec in ARGS {
         let column = c.args.column(spec.id);
         let is_text = matches!(spec.ty, ArgType::Text | ArgType::Json);
-        if !column.rows.is_empty() {
-            let _ = writeln!(out, "{} {:?} {:?} {is_text}", spec.column, column.rows, column.vals);
+        if !column.is_empty() {
+            let _ = writeln!(out, "{} {:?} {is_text}", spec.column, column.iter().collect::<Vec<_>>());
         }
     }
-    let _ = writeln!(out, "{:?} {:?} {:?}", c.args.rest.rows, c.args.rest.vals, c.args.quoted_ids);
+    let _ = writeln!(out, "{:?} {:?}", c.args.rest.iter().collect::<Vec<_>>(), c.args.quoted_ids);
     for (counter, tally) in c.health.iter() {
         let _ = writeln!(out, "{} {tally:?}", counter.spec().name);
     }

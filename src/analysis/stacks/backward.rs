@@ -113,7 +113,7 @@ fn by_sequence(trace: &RankTrace) -> Found {
     let mut lanes: HashMap<u64, Vec<u32>> = HashMap::new();
     let mut backward: Vec<(u64, i64, u32)> = Vec::new();
     let numbers = c.args.column(Arg::SeqNumber);
-    for (&row, &number) in numbers.rows.iter().zip(&numbers.vals) {
+    for (row, number) in numbers.iter() {
         if trace.classes.get(row as usize) != Some(&Class::HostOp) {
             continue;
         }

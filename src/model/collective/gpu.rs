@@ -172,8 +172,7 @@ impl Messages {
             return Self { by_lane, taken: BTreeMap::new() };
         };
         // only operators that name a peer are of interest: few
-        let mut rows: Vec<u32> =
-            [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows.iter().copied()).collect();
+        let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
         rows.sort_unstable();
         rows.dedup();
         rows.retain(|&r| c.name[r as usize] == name && trace.classes[r as usize] == Class::HostOp);

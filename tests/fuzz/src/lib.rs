@@ -19,7 +19,7 @@ use hta::model::health::Counter;
 pub struct Seen {
     texts: Vec<String>,
     rows: Vec<(u32, i64, i64, u16, u32)>,
-    args: Vec<(Vec<u32>, Vec<u64>)>,
+    args: Vec<Vec<(u32, u64)>>,
     health: Vec<(Counter, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Seen {
         Self {
             texts,
             rows: rows.collect(),
-            args: args.chain([&columns.args.rest]).map(|c| (c.rows.clone(), c.vals.clone())).collect(),
+            args: args.chain([&columns.args.rest]).map(|c| c.iter().collect()).collect(),
             health: columns.health.iter().map(|(c, t)| (c, t.count)).collect(),
         }
     }

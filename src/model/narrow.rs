@@ -1,0 +1,174 @@
+//! Numbers in as few bytes as the largest of them needs.
+//!
+//! Most arguments of events are small: streams, devices, ids that count from 1, numbers of texts. A trace has millions of
+//! them, and they stay in memory while it is analysed. A column begins with one byte a value and is copied to the next width
+//! when a value does not fit, at most three times.
+
+/// Values of 64 bits, kept in 1, 2, 4 or 8 bytes each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Narrow {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
+    Eight(Vec<u64>),
+}
+
+impl Default for Narrow {
+    fn default() -> Self {
+        Narrow::One(Vec::new())
+    }
+}
+
+/// What is kept for a value: -1, which stands for no device and no stream, is then as short as any.
+fn kept(value: u64) -> u64 {
+    value.wrapping_add(1)
+}
+
+/// Does the same with the vector, whatever the width; `$t` is the type of its elements.
+macro_rules! each {
+    ($me:expr, $v:ident => $do:expr) => {
+        match $me {
+            Narrow::One($v) => $do,
+            Narrow::Two($v) => $do,
+            Narrow::Four($v) => $do,
+            Narrow::Eight($v) => $do,
+        }
+    };
+}
+
+impl Narrow {
+    pub fn len(&self) -> usize {
+        each!(self, v => v.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory of the values, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        each!(self, v => size_of_val(v.as_slice()) as u64)
+    }
+
+    pub fn get(&self, i: usize) -> Option<u64> {
+        let kept = each!(self, v => u64::from(*v.get(i)?));
+        Some(kept.wrapping_sub(1))
+    }
+
+    #[inline]
+    pub fn push(&mut self, value: u64) {
+        let kept = kept(value);
+        loop {
+            match self {
+                Narrow::One(v) => {
+                    if let Ok(k) = kept.try_into() {
+                        return v.push(k);
+                    }
+                }
+                Narrow::Two(v) => {
+                    if let Ok(k) = kept.try_into() {
+                        return v.push(k);
+                    }
+                }
+                Narrow::Four(v) => {
+                    if let Ok(k) = kept.try_into() {
+                        return v.push(k);
+                    }
+                }
+                Narrow::Eight(v) => return v.push(kept),
+            }
+            self.widen();
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<u64> {
+        let kept = each!(self, v => u64::from(v.pop()?));
+        Some(kept.wrapping_sub(1))
+    }
+
+    #[cold]
+    fn widen(&mut self) {
+        fn wider<A: Copy, B: From<A>>(from: &[A]) -> Vec<B> {
+            // room to go on: it was about to grow
+            let mut to = Vec::with_capacity(from.len() + from.len() / 2 + 8);
+            to.extend(from.iter().map(|&v| B::from(v)));
+            to
+        }
+        *self = match self {
+            Narrow::One(v) => Narrow::Two(wider(v)),
+            Narrow::Two(v) => Narrow::Four(wider(v)),
+            Narrow::Four(v) => Narrow::Eight(wider(v)),
+            Narrow::Eight(_) => return,
+        }
+    }
+
+    fn width(&self) -> u32 {
+        match self {
+            Narrow::One(_) => 0,
+            Narrow::Two(_) => 1,
+            Narrow::Four(_) => 2,
+            Narrow::Eight(_) => 3,
+        }
+    }
+
+    /// Adds all values of another column.
+    pub fn append(&mut self, other: &Narrow) {
+        while self.width() < other.width() {
+            self.widen();
+        }
+        match (self, other) {
+            (Narrow::One(to), Narrow::One(from)) => to.extend_from_slice(from),
+            (Narrow::Two(to), Narrow::Two(from)) => to.extend_from_slice(from),
+            (Narrow::Four(to), Narrow::Four(from)) => to.extend_from_slice(from),
+            (Narrow::Eight(to), Narrow::Eight(from)) => to.extend_from_slice(from),
+            (to, from) => from.iter().for_each(|v| to.push(v)),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map_while(|i| self.get(i))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn value() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            4 => 0u64..300,
+            2 => 65_000u64..70_000,
+            1 => (u64::from(u32::MAX) - 3)..=(u64::from(u32::MAX) + 3),
+            1 => Just(u64::MAX),
+            1 => any::<u64>(),
+        ]
+    }
+
+    #[test]
+    fn small_values_and_minus_one_take_a_byte() {
+        let mut n = Narrow::default();
+        [0, 7, 254, u64::MAX].into_iter().for_each(|v| n.push(v));
+        assert_eq!((n.held_bytes(), n.iter().collect::<Vec<_>>()), (4, vec![0, 7, 254, u64::MAX]));
+        n.push(255);
+        assert_eq!((n.held_bytes(), n.get(4)), (10, Some(255)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_pushed_is_there(a in prop::collection::vec(value(), 0..40), b in prop::collection::vec(value(), 0..40)) {
+            let of = |values: &[u64]| {
+                let mut n = Narrow::default();
+                values.iter().for_each(|v| n.push(*v));
+                n
+            };
+            let (mut joined, end) = (of(&a), of(&b));
+            joined.append(&end);
+            let all: Vec<u64> = a.iter().chain(&b).copied().collect();
+            prop_assert_eq!(joined.iter().collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(joined.len(), all.len());
+            prop_assert_eq!(joined.get(all.len()), None);
+            prop_assert_eq!(joined.pop(), all.last().copied());
+        }
+    }
+}
