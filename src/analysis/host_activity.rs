@@ -75,15 +75,15 @@ impl HostNames {
         }
         let untracked =
             |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None, caller: None };
-        let pieces = thread.map_or(&[][..], |lane| trace.thread(lane));
-        let first = pieces.partition_point(|p| p.span.end <= window.start);
+        let pieces = thread.and_then(|lane| trace.thread(lane));
         let mut at = window.start;
-        for piece in pieces[first..].iter().take_while(|p| p.span.start < window.end) {
+        let ours = pieces.into_iter().flat_map(|p| p.from(window.start)).take_while(|p| p.span.start < window.end);
+        for piece in ours {
             let span = piece.span.intersect(window);
             if span.start > at {
                 take(untracked(at, span.start));
             }
-            let (activity, row) = match piece.marked() {
+            let (activity, row) = match piece.marked {
                 Some(loader) => ("data_loader", loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };

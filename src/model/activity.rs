@@ -72,13 +72,13 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
     let mut out = Vec::with_capacity(classes.iter().filter(|k| k.is_gpu()).count());
     for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = row as u32;
-        if c.ts[row] == base && c.dur[row] == 0 {
+        if c.ts[row] == base && c.dur.at(row) == 0 {
             health.note(Counter::ZeroStart, c.strings.get(c.name[row]));
             continue;
         }
         out.push(Activity {
             row: id,
-            span: Span::new(c.ts[row], c.ts[row].saturating_add(c.dur[row])),
+            span: Span::new(c.ts[row], c.ts[row].saturating_add(c.dur.at(row))),
             name: c.name[row],
             class: *class,
             work: Work::Compute,

@@ -7,6 +7,7 @@
 use super::args::ArgColumns;
 use super::category::{Class, classify};
 use super::health::{Counter, Health};
+use super::lengths::{Lengths, NO_LENGTH};
 use super::strings::{Interner, StrId};
 use crate::units::Ns;
 use hashbrown::HashMap;
@@ -56,16 +57,13 @@ pub struct LaneName {
     pub text: StrId,
 }
 
-/// Duration of a row whose `E` has not been seen yet.
-pub const OPEN: Ns = Ns::MIN;
-
 /// All columns of a trace, or of one piece of its file.
 #[derive(Default)]
 pub struct Columns {
     /// Start, ns, on the file's own axis until the base time is added.
     pub ts: Vec<Ns>,
-    /// Length, ns.
-    pub dur: Vec<Ns>,
+    /// Length, ns; none while the `E` of a `B` has not been seen yet.
+    pub dur: Lengths,
     pub name: Vec<StrId>,
     /// Index into `categories`.
     pub cat: Vec<u16>,
@@ -115,7 +113,7 @@ impl Columns {
         // an entry of a map: key, value and what the table keeps of it
         const LANE_ENTRY: u64 = 24;
         of(&self.ts)
-            + of(&self.dur)
+            + self.dur.held_bytes()
             + of(&self.name)
             + of(&self.cat)
             + of(&self.lane)
@@ -171,7 +169,7 @@ impl Columns {
         let lanes: Vec<u32> = piece.lanes.iter().map(|l| self.lane(text(l.pid), text(l.tid))).collect();
         let lane = |l: u32| lanes.get(l as usize).copied().unwrap_or(0);
         self.ts.extend(piece.ts);
-        self.dur.extend(piece.dur);
+        self.dur.append(&piece.dur);
         self.name.extend(piece.name.into_iter().map(text));
         self.cat.extend(piece.cat.into_iter().map(|c| cats.get(usize::from(c)).copied().unwrap_or(0)));
         self.lane.extend(piece.lane.into_iter().map(lane));
@@ -221,12 +219,12 @@ impl Columns {
             match mark.row {
                 Some(row) => stack.push((row, mark.ts)),
                 None => match stack.pop() {
-                    Some((row, start)) => self.dur[row as usize] = mark.ts.saturating_sub(start),
+                    Some((row, start)) => self.dur.set(row as usize, mark.ts.saturating_sub(start)),
                     None => without_begin += 1,
                 },
             }
         }
-        let keep: Vec<bool> = self.dur.iter().map(|&d| d != OPEN).collect();
+        let keep: Vec<bool> = self.dur.iter().map(|d| d != NO_LENGTH).collect();
         let without_end = keep.iter().filter(|k| !**k).count() as u64;
         self.health.add(Counter::BeginWithoutEnd, without_end, None, "");
         self.health.add(Counter::EndWithoutBegin, without_begin, None, "");
@@ -245,7 +243,7 @@ impl Columns {
             n += u32::from(k);
         }
         retain_by(&mut self.ts, keep);
-        retain_by(&mut self.dur, keep);
+        self.dur = self.dur.iter().zip(keep).filter(|(_, k)| **k).map(|(d, _)| d).collect();
         retain_by(&mut self.name, keep);
         retain_by(&mut self.cat, keep);
         retain_by(&mut self.lane, keep);
@@ -297,14 +295,14 @@ mod tests {
     fn begin_and_end_pair_as_a_stack_and_the_rest_is_counted() {
         let mut c = Columns::default();
         for (name, ts) in [("outer", 0), ("inner", 2), ("lost", 20)] {
-            let row = row(&mut c, name, "", ts, OPEN);
+            let row = row(&mut c, name, "", ts, NO_LENGTH);
             c.marks.push(Mark { lane: 0, ts, row: Some(row) });
         }
         for ts in [5, 9] {
             c.marks.push(Mark { lane: 0, ts, row: None });
         }
         c.pair_marks();
-        assert_eq!(c.dur, [9, 3]);
+        assert!(c.dur.iter().eq([9, 3]));
         assert_eq!(c.health.count(Counter::BeginWithoutEnd), 1);
     }
 }

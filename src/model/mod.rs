@@ -12,6 +12,7 @@ pub mod events;
 pub mod health;
 pub mod interval;
 pub mod launch;
+pub mod lengths;
 pub mod meta;
 pub mod narrow;
 pub mod packed;

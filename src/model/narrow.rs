@@ -86,6 +86,27 @@ impl Narrow {
         Some(kept.wrapping_sub(1))
     }
 
+    /// So many times one value.
+    pub fn filled(len: usize, value: u64) -> Self {
+        let mut made = Narrow::default();
+        made.push(value);
+        each!(&mut made, v => v.resize(len, v[0]));
+        made
+    }
+
+    /// Changes a value, which must be there.
+    #[inline]
+    pub fn set(&mut self, i: usize, value: u64) {
+        let kept = kept(value);
+        loop {
+            let is_set = each!(self, v => kept.try_into().map(|k| v[i] = k).is_ok());
+            if is_set {
+                return;
+            }
+            self.widen();
+        }
+    }
+
     #[cold]
     fn widen(&mut self) {
         fn wider<A: Copy, B: From<A>>(from: &[A]) -> Vec<B> {
@@ -152,6 +173,8 @@ mod tests {
         assert_eq!((n.held_bytes(), n.iter().collect::<Vec<_>>()), (4, vec![0, 7, 254, u64::MAX]));
         n.push(255);
         assert_eq!((n.held_bytes(), n.get(4)), (10, Some(255)));
+        assert!(Narrow::filled(3, u64::MAX).iter().eq([u64::MAX; 3]));
+        assert!(Narrow::filled(0, 7).is_empty());
     }
 
     proptest! {
@@ -168,6 +191,13 @@ mod tests {
             prop_assert_eq!(joined.iter().collect::<Vec<_>>(), all.clone());
             prop_assert_eq!(joined.len(), all.len());
             prop_assert_eq!(joined.get(all.len()), None);
+            let (mut changed, mut expected) = (joined.clone(), all.clone());
+            for (i, value) in a.iter().enumerate() {
+                let last = expected.len() - 1 - i;
+                changed.set(last, *value);
+                expected[last] = *value;
+            }
+            prop_assert!(changed.iter().eq(expected));
             prop_assert_eq!(joined.pop(), all.last().copied());
         }
     }

@@ -14,7 +14,7 @@ use super::rules::Rules;
 use super::stack::Stacks;
 use super::step::{StepWindow, Steps, find, finish};
 use super::strings::StrId;
-use super::thread::{Piece, host_rows, pieces};
+use super::thread::{Pieces, host_rows};
 use super::timeline::{Timeline, Work};
 use super::window::{Window, windows};
 use crate::units::{Span, fmt_ns};
@@ -82,7 +82,7 @@ pub struct RankTrace {
     pub stacks: Stacks,
     hosts: Vec<(u32, Vec<u32>)>,
     shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
-    threads: OnceLock<BTreeMap<u32, Vec<Piece>>>,
+    threads: OnceLock<BTreeMap<u32, Pieces>>,
     collectives: OnceLock<RankCalls>,
     launches: OnceLock<Launches>,
 }
@@ -176,17 +176,17 @@ impl RankTrace {
 
     /// Span of an event.
     pub fn span(&self, row: u32) -> Span {
-        let (ts, dur) = (self.columns.ts[row as usize], self.columns.dur[row as usize]);
+        let (ts, dur) = (self.columns.ts[row as usize], self.columns.dur.at(row as usize));
         Span::new(ts, ts.saturating_add(dur))
     }
 
     /// Each host thread's time cut by its innermost open event; the mark is a data loader's `__next__`.
-    pub fn threads(&self) -> &BTreeMap<u32, Vec<Piece>> {
+    pub fn threads(&self) -> &BTreeMap<u32, Pieces> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
             let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
             let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
-            self.hosts.iter().map(|(lane, rows)| (*lane, pieces(rows, c, marked))).collect()
+            self.hosts.iter().map(|(lane, rows)| (*lane, Pieces::new(rows, c, marked))).collect()
         })
     }
 
@@ -217,8 +217,8 @@ impl RankTrace {
     }
 
     /// The pieces of one thread; none for a thread without host events.
-    pub fn thread(&self, lane: u32) -> &[Piece] {
-        self.threads().get(&lane).map_or(&[], Vec::as_slice)
+    pub fn thread(&self, lane: u32) -> Option<&Pieces> {
+        self.threads().get(&lane)
     }
 
     /// The main thread: that of the steps, else the one whose id is its process' id, else the one with
@@ -279,7 +279,7 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
         if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
             continue;
         }
-        let (start, end) = (c.ts[row], c.ts[row].saturating_add(c.dur[row]));
+        let (start, end) = (c.ts[row], c.ts[row].saturating_add(c.dur.at(row)));
         span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
     }
     if let Some((start, end)) = c.unloaded {
@@ -317,7 +317,7 @@ fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
         .collect();
     let work = (0..c.len()).filter_map(|row| {
         let (as_op, as_other) = communicates.get(c.name[row].0 as usize).copied().unwrap_or_default();
-        let span = Span::new(c.ts[row], c.ts[row].saturating_add(c.dur[row]));
+        let span = Span::new(c.ts[row], c.ts[row].saturating_add(c.dur.at(row)));
         match classes[row] {
             Class::HostOp if as_op => Some((span, Work::Communication)),
             Class::HostOp | Class::Runtime => Some((span, Work::Compute)),
@@ -348,7 +348,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let mut lost = 0;
     let mut overhead_ns = 0;
     for (row, class) in classes.iter().enumerate() {
-        zero += u64::from(c.dur[row] == 0);
+        zero += u64::from(c.dur.at(row) == 0);
         let cat = c.categories.get(usize::from(c.cat[row]));
         legacy += u64::from(cat.is_some_and(|k| k.legacy));
         let lane = c.lanes.get(c.lane[row] as usize);
@@ -364,7 +364,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
             }
             Class::Overhead => {
                 overhead += 1;
-                overhead_ns += c.dur[row];
+                overhead_ns += c.dur.at(row);
             }
             Class::Sync => {
                 sync += 1;

@@ -7,6 +7,8 @@
 use super::args::Arg;
 use super::category::Class;
 use super::events::Columns;
+use super::lengths::{Lengths, NO_LENGTH};
+use super::narrow::Narrow;
 use crate::units::Ns;
 use hashbrown::HashMap;
 
@@ -18,10 +20,10 @@ const CLIP_BELOW: Ns = 1_000;
 pub struct Stacks {
     /// `NONE`: a root, or outside the trees.
     parent: Vec<u32>,
-    /// `NONE`: outside the trees.
-    depth: Vec<u32>,
-    /// `NO_TIME`: outside the trees.
-    self_ns: Vec<Ns>,
+    /// `OUTSIDE`: outside the trees.
+    depth: Narrow,
+    /// None: outside the trees.
+    self_ns: Lengths,
     /// Events that overhang their parent by less than 1 us.
     pub clipped: u64,
     /// Events that overlap another only in part.
@@ -29,7 +31,9 @@ pub struct Stacks {
 }
 
 const NONE: u32 = u32::MAX;
-const NO_TIME: Ns = Ns::MIN;
+
+/// A depth that is none.
+const OUTSIDE: u64 = u64::MAX;
 
 impl Stacks {
     pub fn parent(&self, row: u32) -> Option<u32> {
@@ -38,23 +42,24 @@ impl Stacks {
 
     /// Events around this one. `None`: it is outside the trees.
     pub fn depth(&self, row: u32) -> Option<u32> {
-        self.depth.get(row as usize).copied().filter(|d| *d != NONE)
+        self.depth.get(row as usize).filter(|d| *d != OUTSIDE).map(|d| d as u32)
     }
 
     /// Duration without the children's, ns. `None`: the event is outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
-        self.self_ns.get(row as usize).copied().filter(|t| *t != NO_TIME)
+        ((row as usize) < self.self_ns.len()).then(|| self.self_ns.at(row as usize)).filter(|t| *t != NO_LENGTH)
     }
 
     /// Whether no event is in a tree.
     pub fn is_empty(&self) -> bool {
-        self.depth.iter().all(|d| *d == NONE)
+        self.depth.iter().all(|d| d == OUTSIDE)
     }
 
     /// Builds the trees; `hosts` are the host events by lane, `python` adds the Python frames.
     pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
         let n = c.len();
-        let mut me = Self { parent: vec![NONE; n], depth: vec![NONE; n], self_ns: vec![NO_TIME; n], ..Self::default() };
+        let (depth, self_ns) = (Narrow::filled(n, OUTSIDE), Lengths::none(n));
+        let mut me = Self { parent: vec![NONE; n], depth, self_ns, ..Self::default() };
         for (_, rows) in hosts {
             let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
             me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
@@ -67,13 +72,19 @@ impl Stacks {
         me
     }
 
+    /// Takes a child's time from its parent's own.
+    fn take(&mut self, parent: u32, ns: Ns) {
+        let left = self.self_ns(parent).unwrap_or(0) - ns;
+        self.self_ns.set(parent as usize, left);
+    }
+
     /// One thread's tree by containment.
     fn contain(&mut self, rows: impl Iterator<Item = u32>, c: &Columns) {
         let mut open: Vec<(u32, Ns)> = Vec::new();
         for row in rows {
             let r = row as usize;
             let start = c.ts[r];
-            let mut end = start.saturating_add(c.dur[r]);
+            let mut end = start.saturating_add(c.dur.at(r));
             while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start)) {
                 open.pop();
             }
@@ -95,10 +106,11 @@ impl Stacks {
             self.siblings += u64::from(is_sibling);
             let parent = at.checked_sub(1).and_then(|i| open.get(i)).map(|o| o.0);
             self.parent[r] = parent.unwrap_or(NONE);
-            self.depth[r] = parent.and_then(|p| self.depth(p)).map_or(0, |d| d + 1);
-            self.self_ns[r] = end - start;
+            let depth = parent.and_then(|p| self.depth(p)).map_or(0, |d| d + 1);
+            self.depth.set(r, u64::from(depth));
+            self.self_ns.set(r, end - start);
             if let Some(p) = parent {
-                self.self_ns[p as usize] -= end - start;
+                self.take(p, end - start);
             }
             open.push((row, end));
         }
@@ -114,9 +126,10 @@ impl Stacks {
         for &row in frames {
             let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);
             self.parent[row as usize] = parent.unwrap_or(NONE);
-            self.self_ns[row as usize] = self.self_ns(row).unwrap_or(0) + c.dur[row as usize];
+            let own = self.self_ns(row).unwrap_or(0) + c.dur.at(row as usize);
+            self.self_ns.set(row as usize, own);
             if let Some(p) = parent.filter(|p| c.lane[*p as usize] == c.lane[row as usize]) {
-                self.self_ns[p as usize] = self.self_ns(p).unwrap_or(0) - c.dur[row as usize];
+                self.take(p, c.dur.at(row as usize));
             }
         }
         // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
@@ -124,13 +137,13 @@ impl Stacks {
         for &row in frames {
             let mut at = Some(row);
             while let Some(r) = at.filter(|r| self.depth(*r).is_none()) {
-                self.depth[r as usize] = 0;
+                self.depth.set(r as usize, 0);
                 path.push(r);
                 at = self.parent(r);
             }
             let mut depth = at.and_then(|r| self.depth(r)).map_or(0, |d| d + 1);
             while let Some(r) = path.pop() {
-                self.depth[r as usize] = depth;
+                self.depth.set(r as usize, u64::from(depth));
                 depth += 1;
             }
         }
@@ -157,8 +170,8 @@ mod tests {
         // 0 [0,100)  1 [10,40)  2 [15,20)  3 [50,60)
         let s = stacks(&[(0, 100), (10, 30), (15, 5), (50, 10)]);
         assert_eq!(s.parent, [NONE, 0, 1, 0]);
-        assert_eq!(s.depth, [0, 1, 2, 1]);
-        assert_eq!(s.self_ns, [60, 25, 5, 10]);
+        assert!(s.depth.iter().eq([0, 1, 2, 1]));
+        assert!(s.self_ns.iter().eq([60, 25, 5, 10]));
     }
 
     #[test]

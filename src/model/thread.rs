@@ -12,12 +12,13 @@
 
 use super::category::Class;
 use super::events::Columns;
+use super::sparse::Sparse;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 
 /// Sorts rows of one thread so that an outer event comes before those inside it.
 pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
-    let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
+    let key = |r: u32| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r);
     if rows.is_sorted_by_key(|&r| key(r)) {
         return;
     }
@@ -45,7 +46,7 @@ pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
 /// For each query `(t, tag)` in ascending order of `t`: the innermost of `rows` whose closed span
 /// `[start, end]` holds `t`. `rows` are sorted outer first.
 pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found: impl FnMut(u32, Option<u32>)) {
-    let end = |r: u32| c.ts[r as usize].saturating_add(c.dur[r as usize]);
+    let end = |r: u32| c.ts[r as usize].saturating_add(c.dur.at(r as usize));
     let mut open: Vec<u32> = Vec::new();
     let mut next = 0;
     for &(t, tag) in queries {
@@ -71,39 +72,74 @@ pub struct Piece {
     pub span: Span,
     /// The innermost event.
     pub row: u32,
-    /// `UNMARKED`: none.
-    marked: u32,
-}
-
-/// Marked events are far fewer than rows.
-const UNMARKED: u32 = u32::MAX;
-
-impl Piece {
     /// The innermost open event marked by the caller (a data loader, say), if any encloses the piece.
-    pub fn marked(&self) -> Option<u32> {
-        Some(self.marked).filter(|m| *m != UNMARKED)
-    }
+    pub marked: Option<u32>,
 }
 
-/// A thread's pieces in order; between them nothing is open. `is_marked` tells events that are to be
-/// remembered for all that happens inside them. `rows` are sorted outer first.
-pub fn pieces(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Vec<Piece> {
-    let mut walk = Walk { out: Vec::new(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN };
-    for &row in rows {
-        let start = c.ts[row as usize];
-        let end = start.saturating_add(c.dur[row as usize]);
-        if end > start {
-            walk.advance(start);
-            walk.open.push(Open { end, row });
-            if is_marked(row) {
-                walk.marked.push(Open { end, row });
+/// A thread's time cut into pieces, in order; between them nothing is open. Every host event makes one or two, and they
+/// are kept as long as the trace: where a piece starts, and the one before it, or nothing, ends.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    /// Where another event, or none, becomes the innermost.
+    starts: Vec<Ns>,
+    /// The innermost event from there on, `NOTHING` where none is open: so from the last start on.
+    rows: Vec<u32>,
+    /// Of few: the marked event from there on.
+    marked: Sparse,
+}
+
+const NOTHING: u32 = u32::MAX;
+
+impl Pieces {
+    /// A thread's pieces. `is_marked` tells events that are to be remembered for all that happens inside them. `rows` are
+    /// sorted outer first.
+    pub fn new(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Self {
+        let mut walk = Walk { out: Self::default(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN, until: Ns::MIN };
+        for &row in rows {
+            let start = c.ts[row as usize];
+            let end = start.saturating_add(c.dur.at(row as usize));
+            if end > start {
+                walk.advance(start);
+                walk.open.push(Open { end, row });
+                if is_marked(row) {
+                    walk.marked.push(Open { end, row });
+                }
             }
         }
+        walk.advance(Ns::MAX);
+        walk.finish()
     }
-    walk.advance(Ns::MAX);
-    // kept as long as the trace
-    walk.out.shrink_to_fit();
-    walk.out
+
+    fn cut(&mut self, start: Ns, row: u32, marked: Option<u32>) {
+        if let Some(marked) = marked {
+            self.marked.push(self.starts.len() as u32, u64::from(marked));
+        }
+        self.starts.push(start);
+        self.rows.push(row);
+    }
+
+    fn mark(&self, i: usize) -> Option<u32> {
+        self.marked.get(i as u32).map(|row| row as u32)
+    }
+
+    /// The piece that begins with a cut, unless nothing does.
+    fn at(&self, i: usize) -> Option<Piece> {
+        let (start, end) = (*self.starts.get(i)?, *self.starts.get(i + 1)?);
+        let row = Some(self.rows[i]).filter(|row| *row != NOTHING)?;
+        Some(Piece { span: Span::new(start, end), row, marked: self.mark(i) })
+    }
+
+    /// The pieces that end after `t`, in order.
+    pub fn from(&self, t: Ns) -> impl Iterator<Item = Piece> {
+        let first = self.starts.partition_point(|start| *start <= t).saturating_sub(1);
+        (first..self.starts.len()).filter_map(|i| self.at(i))
+    }
+
+    /// The pieces that start before `t`, the last one first.
+    pub fn before(&self, t: Ns) -> impl Iterator<Item = Piece> {
+        let end = self.starts.partition_point(|start| *start < t);
+        (0..end).rev().filter_map(|i| self.at(i))
+    }
 }
 
 struct Open {
@@ -112,12 +148,14 @@ struct Open {
 }
 
 struct Walk {
-    out: Vec<Piece>,
+    out: Pieces,
     /// In order of start; what has ended may linger below what is still open.
     open: Vec<Open>,
     /// The marked ones of them.
     marked: Vec<Open>,
     at: Ns,
+    /// Where the last piece ends.
+    until: Ns,
 }
 
 impl Walk {
@@ -131,23 +169,38 @@ impl Walk {
             let marked = self.marked.last();
             let stop = top.end.min(t).min(marked.map_or(Ns::MAX, |m| m.end));
             if stop > self.at {
-                let span = Span::new(self.at, stop);
-                let piece = Piece { span, row: top.row, marked: marked.map_or(UNMARKED, |m| m.row) };
-                match self.out.last_mut() {
-                    Some(last) if last.span.end == self.at && last.row == piece.row && last.marked == piece.marked => {
-                        last.span.end = stop;
-                    }
-                    _ => self.out.push(piece),
-                }
-                self.at = stop;
+                let (row, mark) = (top.row, marked.map(|m| m.row));
+                self.piece(row, mark);
+                (self.at, self.until) = (stop, stop);
             }
-            if top.end <= self.at {
+            if self.open.last().is_some_and(|top| top.end <= self.at) {
                 self.open.pop();
             } else if self.at >= t {
                 return;
             }
         }
         self.at = t;
+    }
+
+    /// A piece begins here, unless the last one goes on.
+    fn piece(&mut self, row: u32, marked: Option<u32>) {
+        let is_behind = self.until == self.at;
+        if is_behind && self.out.rows.last() == Some(&row) && self.out.mark(self.out.rows.len() - 1) == marked {
+            return;
+        }
+        if !is_behind && !self.out.starts.is_empty() {
+            self.out.cut(self.until, NOTHING, None);
+        }
+        self.out.cut(self.at, row, marked);
+    }
+
+    fn finish(mut self) -> Pieces {
+        if !self.out.starts.is_empty() {
+            self.out.cut(self.until, NOTHING, None);
+        }
+        self.out.starts.shrink_to_fit();
+        self.out.rows.shrink_to_fit();
+        self.out
     }
 }
 
@@ -170,8 +223,8 @@ mod tests {
     #[test]
     fn the_innermost_event_is_the_one_that_started_last() {
         let (c, rows) = columns(&[(0, 16), (4, 8), (23, 8)]);
-        let got: Vec<_> =
-            pieces(&rows, &c, |r| r == 0).iter().map(|p| (p.span.start, p.span.end, p.row, p.marked())).collect();
+        let pieces = Pieces::new(&rows, &c, |r| r == 0);
+        let got: Vec<_> = pieces.from(Ns::MIN).map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
         assert_eq!(got, [(0, 4, 0, Some(0)), (4, 12, 1, Some(0)), (12, 16, 0, Some(0)), (23, 31, 2, None)]);
         let mut at = Vec::new();
         innermost_at(&rows, &c, &[(0, 0), (12, 1), (13, 2), (20, 3)], |tag, row| at.push((tag, row)));
@@ -182,14 +235,18 @@ mod tests {
         #[test]
         fn pieces_match_a_look_at_every_instant(events in prop::collection::vec((0i64..40, 0i64..15), 0..10), mark in 0u32..10) {
             let (c, rows) = columns(&events);
-            let got = pieces(&rows, &c, |r| r == mark);
+            let pieces = Pieces::new(&rows, &c, |r| r == mark);
+            let got: Vec<Piece> = pieces.from(Ns::MIN).collect();
+            prop_assert!(got.is_sorted_by(|a, b| a.span.end <= b.span.start && (a.span.end, a.row, a.marked) != (b.span.start, b.row, b.marked)));
             for t in 0..60 {
-                let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur[**r as usize];
+                prop_assert!(pieces.from(t).eq(got.iter().filter(|p| p.span.end > t).copied()), "from {}", t);
+                prop_assert!(pieces.before(t).eq(got.iter().rev().filter(|p| p.span.start < t).copied()), "before {}", t);
+                let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur.at(**r as usize);
                 let want = rows.iter().rfind(open).copied();
                 let piece = got.iter().find(|p| p.span.holds(t));
                 prop_assert_eq!(piece.map(|p| p.row), want, "at {}", t);
                 if let Some(p) = piece {
-                    prop_assert_eq!(p.marked(), rows.iter().filter(open).find(|r| **r == mark).copied());
+                    prop_assert_eq!(p.marked, rows.iter().filter(open).find(|r| **r == mark).copied());
                 }
             }
         }

@@ -305,15 +305,16 @@ fn settle_times(columns: &mut Columns, meta: &mut Meta) {
     let span = start.zip(columns.window_end).filter(|(s, e)| e > s);
     let mut overflow = 0;
     let is_noise: Vec<bool> = columns.categories.iter().map(|c| c.class == Class::Noise).collect();
-    for ((ts, dur), cat) in columns.ts.iter().zip(columns.dur.iter_mut()).zip(&columns.cat) {
+    for (row, (ts, cat)) in columns.ts.iter().zip(&columns.cat).enumerate() {
+        let dur = columns.dur.at(row);
         // the profiler's own span is the window, and a little more
         let window = span.filter(|_| is_noise.get(usize::from(*cat)) != Some(&true));
-        if *dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
+        if dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
             // only what passes the end of the window is cut
             let end = span.map_or(*ts, |(_, e)| e);
-            let clipped = (end.saturating_sub(*ts)).clamp(0, *dur);
-            overflow += u64::from(clipped != *dur);
-            *dur = clipped;
+            let clipped = (end.saturating_sub(*ts)).clamp(0, dur);
+            overflow += u64::from(clipped != dur);
+            columns.dur.set(row, clipped);
         }
     }
     columns.health.add(Counter::DurOverflow, overflow, None, "");

@@ -134,7 +134,7 @@ impl<'a> Events<'a> {
     fn new(trace: &'a RankTrace) -> Self {
         let c = &trace.columns;
         let mut order: Vec<u32> = (0..c.len() as u32).collect();
-        order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r));
+        order.sort_unstable_by_key(|&r| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r));
         let mut position = vec![0u32; order.len()];
         for (i, &r) in order.iter().enumerate() {
             position[r as usize] = i as u32;
@@ -228,7 +228,7 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         }
         "name" => text(&|r| Some(c.name[r])),
         "ts_ns" => i64s(&|r| Some(c.ts[r])),
-        "dur_ns" => i64s(&|r| Some(c.dur[r])),
+        "dur_ns" => i64s(&|r| Some(c.dur.at(r))),
         "pid" => text(&|r| lane(r).map(|l| l.pid)),
         "tid" => text(&|r| lane(r).map(|l| l.tid)),
         "thread_name" => text(&|r| derived.thread_names.get(&c.lane[r]).copied()),

@@ -106,7 +106,7 @@ fn events(path: &str) -> (Vec<String>, Vec<i64>, Vec<i64>) {
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
     let c = loaded.columns;
     let names = c.name.iter().map(|n| c.strings.get(*n).to_string()).collect();
-    (names, c.ts, c.dur)
+    (names, c.ts, c.dur.iter().collect())
 }
 
 #[test]

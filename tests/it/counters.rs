@@ -3,7 +3,7 @@
 use crate::run::{Answer, Record, answer, device_windows, options, rank_trace};
 use crate::shared;
 use hta::analysis::api::Options;
-use hta::analysis::counters::load::{KernelLoad, kernels};
+use hta::analysis::counters::load::{kernels, loads};
 use hta::analysis::counters::series::{Counter, bucket_width, series};
 use hta::model::builder::{Format, TraceBuilder, us};
 use hta::units::Span;
@@ -198,14 +198,14 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
     }
     // its buckets of 100 ms from its own start; the last one takes what is left, here more than one width
     let trace = rank_trace(&file, 0);
-    let load = KernelLoad::new(&kernels(&trace, &trace.devices[0]));
     let buckets = reference["gpu_util_buckets"]["0"].as_array().expect("a list");
     let at = |i: usize| buckets[i][0].as_i64().expect("a time") * 1000;
+    let spans: Vec<Span> = (1..buckets.len()).map(|i| Span::new(at(i - 1), at(i))).collect();
+    let asked: Vec<&[Span]> = spans.iter().map(std::slice::from_ref).collect();
     let mut compared = 0;
-    for (i, bucket) in buckets.iter().enumerate().take(buckets.len() - 1) {
-        let span = Span::new(at(i), at(i + 1));
-        let want = bucket[1].as_f64().expect("a share");
-        assert!(near(load.in_parts(&[span]).utilization(span.len()), want), "bucket {i}: {want}");
+    for (i, load) in loads(&kernels(&trace, &trace.devices[0]), &asked).iter().enumerate() {
+        let want = buckets[i][1].as_f64().expect("a share");
+        assert!(near(load.utilization(spans[i].len()), want), "bucket {i}: {want}");
         compared += 1;
     }
     assert_eq!(compared, 10);

@@ -42,7 +42,7 @@ pub fn rows(trace: &RankTrace, names: &mut Interner) -> HtaRows {
             id,
             name: names.intern(trace.text(c.name[row])),
             ts: c.ts[row] - base,
-            dur: c.dur[row],
+            dur: c.dur.at(row),
             stream: number(stream, Arg::Stream),
             correlation: number(correlation, Arg::Correlation),
         })

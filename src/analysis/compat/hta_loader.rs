@@ -84,7 +84,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         if !usable.get(usize::from(c.cat[id])).copied().unwrap_or(false) {
             continue;
         }
-        let (raw, dur) = (c.ts[id] - base, c.dur[id]);
+        let (raw, dur) = (c.ts[id] - base, c.dur.at(id));
         let (ts, end) = if fractional {
             (-(-raw).div_euclid(1000), (raw + dur).div_euclid(1000))
         } else {

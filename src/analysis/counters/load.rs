@@ -15,7 +15,6 @@ use crate::model::args::Arg;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::timeline::{Work, edges};
 use crate::units::{Ns, Span};
-use std::sync::Arc;
 
 /// 1, in sums of blocks and occupancies.
 const ONE: i128 = 1 << 48;
@@ -90,15 +89,6 @@ fn share(part: i128, whole: i128) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// The kernels of one device over time.
-#[derive(Debug, Clone, Default)]
-pub struct KernelLoad {
-    /// Disjoint stretches in order.
-    segments: Vec<Span>,
-    /// Load of all segments before segment `i`; one more entry for the whole.
-    before: Vec<Load>,
-}
-
 /// What one kernel adds while it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
@@ -107,12 +97,6 @@ pub struct Kernel {
     pub blocks: Option<f64>,
     /// Estimated achieved occupancy, percent.
     pub occupancy: Option<f64>,
-}
-
-/// The load of each device of a rank; made once.
-pub fn loads(trace: &RankTrace) -> Arc<Vec<(Option<i64>, KernelLoad)>> {
-    let load = |trace: &RankTrace, w: &DeviceWork| (w.device, KernelLoad::new(&kernels(trace, w)));
-    trace.shared(|t: &RankTrace| t.devices.iter().filter(|w| w.is_gpu).map(|w| load(t, w)).collect::<Vec<_>>())
 }
 
 /// The kernels of a device with what their arguments say.
@@ -143,62 +127,47 @@ fn fixed(value: f64) -> i128 {
     (value.min(MOST) * ONE as f64).round() as i128
 }
 
-impl KernelLoad {
-    pub fn new(kernels: &[Kernel]) -> Self {
-        let adds = |i: u32| {
-            let k = &kernels[i as usize];
-            let flag = |x: Option<f64>| i128::from(x.is_some());
-            let value = |x: Option<f64>| x.map_or(0, fixed);
-            [1, value(k.blocks), flag(k.blocks), value(k.occupancy), flag(k.occupancy)]
-        };
-        let spans = kernels.iter().enumerate().map(|(i, k)| (k.span, i as u32));
-        let mut running = [0i128; 5];
-        let mut segments: Vec<Span> = Vec::new();
-        let mut before = vec![Load::default()];
-        let mut sum = Load::default();
-        let mut at = Ns::MIN;
-        for (t, i, step) in edges(spans) {
-            if t > at && running[0] > 0 {
-                let span = Span::new(at, t);
-                segments.push(span);
-                sum = sum.plus(load_of(span.len(), running));
-                before.push(sum);
-            }
-            for (r, a) in running.iter_mut().zip(adds(i)) {
-                *r += a * i128::from(step);
-            }
-            at = t;
+/// The load in each of some lists of disjoint parts of time: one sweep over the kernels, which keeps nothing but what is
+/// asked for.
+pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
+    let ends = |p: &Span| [p.start, p.end.max(p.start)];
+    let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
+    instants.sort_unstable();
+    instants.dedup();
+    let until = loads_until(kernels, &instants);
+    let at = |t: Ns| instants.binary_search(&t).ok().and_then(|i| until.get(i)).copied().unwrap_or_default();
+    let inside = |p: &Span| at(p.end.max(p.start)).minus(at(p.start));
+    asked.iter().map(|parts| parts.iter().map(inside).fold(Load::default(), Load::plus)).collect()
+}
+
+/// The load before each of some instants in order.
+fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<Load> {
+    let adds = |i: u32| {
+        let k = &kernels[i as usize];
+        let flag = |x: Option<f64>| i128::from(x.is_some());
+        let value = |x: Option<f64>| x.map_or(0, fixed);
+        [1, value(k.blocks), flag(k.blocks), value(k.occupancy), flag(k.occupancy)]
+    };
+    let spans = kernels.iter().enumerate().map(|(i, k)| (k.span, i as u32));
+    let mut running = [0i128; 5];
+    let mut out = Vec::with_capacity(instants.len());
+    let mut sum = Load::default();
+    let mut at = Ns::MIN;
+    for (t, i, step) in edges(spans) {
+        while let Some(instant) = instants.get(out.len()).filter(|instant| **instant < t) {
+            let since = if running[0] > 0 { instant.saturating_sub(at) } else { 0 };
+            out.push(sum.plus(load_of(since, running)));
         }
-        segments.shrink_to_fit();
-        before.shrink_to_fit();
-        Self { segments, before }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.segments.is_empty()
-    }
-
-    /// Everything.
-    pub fn whole(&self) -> Load {
-        self.before.last().copied().unwrap_or_default()
-    }
-
-    fn until(&self, t: Ns) -> Load {
-        let i = self.segments.partition_point(|s| s.end <= t);
-        let sum = self.before.get(i).copied().unwrap_or_default();
-        match (self.segments.get(i), self.before.get(i + 1)) {
-            (Some(span), Some(with)) if span.start < t => {
-                sum.plus(part_of(with.minus(sum), t.saturating_sub(span.start), span.len()))
-            }
-            _ => sum,
+        if running[0] > 0 {
+            sum = sum.plus(load_of(t - at, running));
         }
+        for (r, a) in running.iter_mut().zip(adds(i)) {
+            *r += a * i128::from(step);
+        }
+        at = t;
     }
-
-    /// The load inside disjoint `parts` of time.
-    pub fn in_parts(&self, parts: &[Span]) -> Load {
-        let inside = |p: &Span| self.until(p.end.max(p.start)).minus(self.until(p.start));
-        parts.iter().map(inside).fold(Load::default(), Load::plus)
-    }
+    out.resize(instants.len(), sum);
+    out
 }
 
 fn load_of(ns: Ns, [count, blocks, blocks_known, occupancy, occupancy_known]: [i128; 5]) -> Load {
@@ -213,16 +182,39 @@ fn load_of(ns: Ns, [count, blocks, blocks_known, occupancy, occupancy_known]: [i
     }
 }
 
-/// The load of the first `ns` of a segment of length `whole`: every sum is a multiple of the length.
-fn part_of(load: Load, ns: Ns, whole: Ns) -> Load {
-    let (ns, whole) = (i128::from(ns), i128::from(whole));
-    let cut = |v: i128| v / whole * ns;
-    Load {
-        kernel: ns as Ns,
-        kernel_sum: cut(load.kernel_sum),
-        blocks_known: cut(load.blocks_known),
-        occupancy_known: cut(load.occupancy_known),
-        sm: cut(load.sm),
-        occupancy: cut(load.occupancy),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kernels() -> impl Strategy<Value = Vec<Kernel>> {
+        let value = || prop::option::of((0u32..9).prop_map(|v| f64::from(v) / 4.0));
+        let kernel = (0i64..40, 0i64..12, value(), value());
+        let kernel =
+            kernel.prop_map(|(s, d, blocks, occupancy)| Kernel { span: Span::new(s, s + d), blocks, occupancy });
+        prop::collection::vec(kernel, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn loads_are_sums_over_every_nanosecond(kernels in kernels(), asked in prop::collection::vec((0i64..50, 0i64..20), 0..5)) {
+            let parts: Vec<Span> = asked.iter().map(|(s, d)| Span::new(*s, s + d)).collect();
+            let lists: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
+            for (part, load) in parts.iter().zip(loads(&kernels, &lists)) {
+                let mut want = Load::default();
+                for t in part.start..part.end {
+                    let now: Vec<&Kernel> = kernels.iter().filter(|k| k.span.holds(t)).collect();
+                    let values = |of: fn(&Kernel) -> Option<f64>| now.iter().filter_map(|k| of(k)).map(fixed).collect::<Vec<_>>();
+                    let (blocks, occupancy) = (values(|k| k.blocks), values(|k| k.occupancy));
+                    want.kernel += i64::from(!now.is_empty());
+                    want.kernel_sum += now.len() as i128;
+                    want.blocks_known += blocks.len() as i128;
+                    want.occupancy_known += occupancy.len() as i128;
+                    want.sm += blocks.iter().sum::<i128>().min(ONE);
+                    want.occupancy += occupancy.iter().sum::<i128>();
+                }
+                prop_assert_eq!(load, want);
+            }
+        }
     }
 }

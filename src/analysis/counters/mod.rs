@@ -11,8 +11,8 @@ use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::schema::{Batch, TableSpec, Text};
 use crate::table;
 use crate::units::Span;
-use load::loads;
-use series::{Counter, CounterSeries, Counters, series};
+use load::{Load, kernels, loads};
+use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
 
 table! {
     /// Counters over time; a value holds for dur_ns.
@@ -87,11 +87,22 @@ impl Analysis for CountersOf {
         }
         let bucket = Some(options.settings.ns(&BUCKET)).filter(|b| *b > 0);
         let mut means = CounterMeans::default();
+        let width = bucket_width(trace.capture, bucket);
+        let in_time: Vec<Span> = match options.wants(CounterValues::SPEC) {
+            true => buckets(trace.capture, width).collect(),
+            false => Vec::new(),
+        };
+        let mut of_kernels = Vec::new();
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
-            push_means(&mut means, trace, work, options);
+            let scopes = scopes(trace, work, options);
+            let asked = scopes.iter().map(|s| s.parts.as_slice()).chain(in_time.iter().map(std::slice::from_ref));
+            let mut means_then_buckets = loads(&kernels(trace, work), &asked.collect::<Vec<_>>());
+            let buckets = means_then_buckets.split_off(scopes.len());
+            push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));
+            of_kernels.push(DeviceLoad { device: work.device, buckets });
         }
         let rows = match options.wants(CounterValues::SPEC) {
-            true => vec![values(trace, &series(trace, &Counter::ALL, bucket))],
+            true => vec![values(trace, &series_of(trace, &Counter::ALL, width, &of_kernels))],
             false => Vec::new(),
         };
         let reason = trace.is_cpu_only().then_some("no GPU activity");
@@ -109,16 +120,31 @@ impl Analysis for CountersOf {
 /// Scope of the window from the first step's start to the last one's end.
 const STEPS: &str = "steps";
 
-fn push_means(table: &mut CounterMeans, trace: &RankTrace, work: &DeviceWork, options: &Options) {
-    let loads = loads(trace);
-    let Some((_, load)) = loads.iter().find(|(device, _)| *device == work.device) else { return };
+/// A window of the means.
+struct Scope {
+    name: &'static str,
+    step: Option<u32>,
+    label: Option<i64>,
+    parts: Vec<Span>,
+}
+
+fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<Scope> {
     let windows = trace.windows(work, &options.model);
     let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
     let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);
-    let whole = all.into_iter().map(|parts| (STEPS, None, None, parts));
-    let each = windows.iter().map(|w| (w.scope.name(), w.step, w.label, w.parts.clone()));
-    for (scope, step, step_label, parts) in whole.chain(each) {
-        let l = load.in_parts(&parts);
+    let whole = all.into_iter().map(|parts| Scope { name: STEPS, step: None, label: None, parts });
+    let each =
+        windows.iter().map(|w| Scope { name: w.scope.name(), step: w.step, label: w.label, parts: w.parts.clone() });
+    whole.chain(each).collect()
+}
+
+fn push_means<'a>(
+    table: &mut CounterMeans,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    of_scopes: impl Iterator<Item = (&'a Scope, Load)>,
+) {
+    for (&Scope { name: scope, step, label: step_label, ref parts }, l) in of_scopes {
         let dur_ns = parts.iter().map(|p| p.len()).sum();
         let is_partial = step.and_then(|i: u32| trace.steps.steps.get(i as usize)).map(|s| s.is_partial);
         table.push(CounterMeanRow {

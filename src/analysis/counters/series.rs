@@ -8,7 +8,7 @@
 //!
 //! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
 
-use super::load::{KernelLoad, loads};
+use super::load::{Load, kernels, loads};
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
 use crate::analysis::queue::lengths::queues;
@@ -83,13 +83,35 @@ pub struct Counters {
     pub bucket: Ns,
 }
 
+/// The load of one device.
+pub struct DeviceLoad {
+    pub device: Option<i64>,
+    /// Of each bucket of the capture.
+    pub buckets: Vec<Load>,
+}
+
 /// The asked counters of a rank. `bucket` is the width of a bucket, ns; `None`: a hundredth of the capture,
 /// rounded up.
 pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Counters {
     let width = bucket_width(trace.capture, bucket);
+    let mut of_kernels = Vec::new();
+    if asked.iter().any(|c| *c > Counter::MemoryBandwidth) {
+        let parts: Vec<Span> = buckets(trace.capture, width).collect();
+        let asked: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
+        of_kernels.extend(
+            trace
+                .devices
+                .iter()
+                .filter(|w| w.is_gpu)
+                .map(|work| DeviceLoad { device: work.device, buckets: loads(&kernels(trace, work), &asked) }),
+        );
+    }
+    series_of(trace, asked, width, &of_kernels)
+}
+
+/// The asked counters of a rank, from the load of each of its devices in buckets of a width.
+pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[DeviceLoad]) -> Counters {
     let mut out = Counters { bucket: width, ..Counters::default() };
-    let loads = asked.iter().any(|c| *c > Counter::MemoryBandwidth).then(|| loads(trace));
-    let loads = loads.as_ref().map_or(&[][..], |l| l.as_slice());
     for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
         let before = out.series.len();
         let reason = match counter {
@@ -103,7 +125,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
                 "no copies with a size and a length"
             }
             _ => {
-                bucketed(counter, trace.capture, width, loads, &mut out.series);
+                bucketed(counter, trace.capture, width, of_kernels, &mut out.series);
                 match counter {
                     Counter::SmEfficiency => "kernels have neither blocks per SM nor a grid and the number of SMs",
                     Counter::EstOccupancy => "kernels have no estimated occupancy",
@@ -164,37 +186,28 @@ fn without_repeats(mut points: Vec<(Ns, Option<f64>)>) -> Vec<(Ns, Option<f64>)>
     points
 }
 
-fn bucketed(
-    counter: Counter,
-    capture: Span,
-    width: Ns,
-    loads: &[(Option<i64>, KernelLoad)],
-    out: &mut Vec<CounterSeries>,
-) {
-    for (device, load) in loads {
-        let whole = load.whole();
-        let is_there = match counter {
-            Counter::SmEfficiency => whole.blocks_known > 0,
-            Counter::EstOccupancy => whole.occupancy_known > 0,
-            _ => !load.is_empty(),
-        };
+fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
+    for of in of_kernels {
+        // the buckets hold every kernel
+        let is_there = of.buckets.iter().any(|load| match counter {
+            Counter::SmEfficiency => load.blocks_known > 0,
+            Counter::EstOccupancy => load.occupancy_known > 0,
+            _ => load.kernel > 0,
+        });
         if !is_there {
             continue;
         }
-        let value = |b: Span| {
-            let inside = load.in_parts(&[b]);
-            match counter {
-                Counter::SmEfficiency => inside.sm_efficiency(b.len()),
-                Counter::EstOccupancy => inside.occupancy_pct(),
-                _ => inside.utilization(b.len()),
-            }
+        let value = |b: Span, load: &Load| match counter {
+            Counter::SmEfficiency => load.sm_efficiency(b.len()),
+            Counter::EstOccupancy => load.occupancy_pct(),
+            _ => load.utilization(b.len()),
         };
         out.push(CounterSeries {
             counter,
-            device: *device,
+            device: of.device,
             stream: None,
             direction: None,
-            points: buckets(capture, width).map(|b| (b.start, value(b))).collect(),
+            points: buckets(capture, width).zip(&of.buckets).map(|(b, load)| (b.start, value(b, load))).collect(),
             end: Some(capture.end),
         });
     }

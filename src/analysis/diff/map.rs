@@ -227,7 +227,7 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
             .entry((*class, c.name[row]))
             .or_insert_with(|| cells.key("host", class.name(), trace.text(c.name[row]), None));
         let step = trace.steps.at(c.ts[row]).filter(|s| keep.get(*s as usize) == Some(&true));
-        cells.add(key, step, c.dur[row], trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]));
+        cells.add(key, step, c.dur.at(row), trace.stacks.self_ns(row as u32).unwrap_or(c.dur.at(row)));
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> OpsByPlace<'a> {
     fn new(trace: &'a RankTrace) -> Self {
         let c = &trace.columns;
         let rows = (0..trace.classes.len()).filter(|&r| trace.classes[r] == Class::HostOp);
-        let mut ops: Vec<_> = rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur[r]), r as u32)).collect();
+        let mut ops: Vec<_> = rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur.at(r)), r as u32)).collect();
         ops.sort_unstable();
         Self { trace, ops }
     }

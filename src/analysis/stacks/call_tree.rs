@@ -53,7 +53,7 @@ pub fn table(calls: &Calls) -> Batch {
             depth,
             step: if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts_ns) },
             ts_ns,
-            dur_ns: trace.columns.dur[r],
+            dur_ns: trace.columns.dur.at(r),
             self_ns,
             gpu_ns: gpu.sum_ns,
             gpu_busy_ns: gpu.busy_ns,

@@ -27,7 +27,7 @@ pub fn operations(trace: &RankTrace) -> Vec<Op> {
             let kind = kinds.get(c.name[row].0 as usize).copied().flatten()?;
             let (pp, tp) = places.get(&c.lane[row]).copied()?;
             let dp = u32::try_from(c.lanes.get(c.lane[row] as usize)?.pid_num?).ok()?;
-            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur[row] })
+            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur.at(row) })
         })
         .collect()
 }

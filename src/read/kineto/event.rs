@@ -10,8 +10,9 @@ use super::recent::Recent;
 use super::text::{Texts, compact, decode};
 use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
 use crate::model::category::{Class, is_counter_range, is_launch_flow};
-use crate::model::events::{Columns, FlowEnd, LaneName, Mark, OPEN};
+use crate::model::events::{Columns, FlowEnd, LaneName, Mark};
 use crate::model::health::{Counter, Health};
+use crate::model::lengths::NO_LENGTH;
 use crate::model::strings::StrId;
 use crate::read::copy::copier::{Accepted, Copier};
 use crate::read::room::MemoryLimit;
@@ -397,7 +398,7 @@ impl EventReader {
             return;
         }
         let dur = match phase {
-            b'B' => OPEN,
+            b'B' => NO_LENGTH,
             _ if matches!(self.scratch.dur.bytes(buf), b"" | b"null") => {
                 self.columns.health.hit(Counter::DurMissing, at);
                 return;
@@ -743,7 +744,7 @@ mod tests {
             "pid": 0, "dur": 2.5, "ts": 10.125, "name": "k", "cat": "kernel", "ph": "X"}"#;
         let r = read(LoadOptions { rest_args: true, ..LoadOptions::default() }, text);
         let c = &r.columns;
-        assert_eq!((c.ts[0], c.dur[0]), (10_125, 2_500));
+        assert_eq!((c.ts[0], c.dur.at(0)), (10_125, 2_500));
         assert_eq!(c.args.int(Arg::Stream, 0), Some(7));
         assert_eq!(c.strings.get(c.args.text(Arg::Grid, 0).unwrap()), "[1,2,3]");
         assert_eq!(c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32)), r#"{"x":{"y":1}}"#);

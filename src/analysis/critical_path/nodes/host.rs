@@ -79,7 +79,7 @@ impl<'a> Host<'a> {
             return None;
         }
         let piece = self.piece_before(lane, t)?;
-        let (class, row) = self.class(piece, true);
+        let (class, row) = self.class(&piece, true);
         Some(Stretch { span: Span::new(piece.span.start.max(within.start), t), class, row: Some(row) })
     }
 
@@ -103,16 +103,15 @@ impl<'a> Host<'a> {
     pub fn silence(&self, lane: u32, span: Span) -> Vec<Stretch> {
         let untracked =
             |start, end| Stretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
-        let pieces = self.trace.thread(lane);
-        let n = pieces.partition_point(|p| p.span.start < span.end);
         let mut out = Vec::new();
         let mut at = span.end;
-        for piece in pieces[..n].iter().rev().take_while(|p| p.span.end > span.start) {
+        let pieces = self.trace.thread(lane).into_iter().flat_map(|p| p.before(span.end));
+        for piece in pieces.take_while(|p| p.span.end > span.start) {
             let part = piece.span.intersect(span);
             if part.end < at {
                 out.push(untracked(part.end, at));
             }
-            let (class, row) = self.class(piece, false);
+            let (class, row) = self.class(&piece, false);
             out.push(Stretch { span: part, class, row: Some(row) });
             at = part.start;
         }
@@ -124,10 +123,8 @@ impl<'a> Host<'a> {
 
     /// Whether any host event is open in the window.
     pub fn is_recorded(&self, window: Span) -> bool {
-        self.trace.threads().values().any(|pieces| {
-            let i = pieces.partition_point(|p| p.span.end <= window.start);
-            pieces.get(i).is_some_and(|p| p.span.start < window.end)
-        })
+        let mut threads = self.trace.threads().values();
+        threads.any(|pieces| pieces.from(window.start).next().is_some_and(|p| p.span.start < window.end))
     }
 
     fn last_end(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
@@ -141,14 +138,13 @@ impl<'a> Host<'a> {
     }
 
     /// The piece that starts last before `t`.
-    fn piece_before(&self, lane: u32, t: Ns) -> Option<&'a Piece> {
-        let pieces = self.trace.thread(lane);
-        pieces.get(pieces.partition_point(|p| p.span.start < t).checked_sub(1)?)
+    fn piece_before(&self, lane: u32, t: Ns) -> Option<Piece> {
+        self.trace.thread(lane)?.before(t).next()
     }
 
     /// Class and event of a piece.
     fn class(&self, piece: &Piece, works: bool) -> (PathClass, u32) {
-        if let Some(loader) = piece.marked() {
+        if let Some(loader) = piece.marked {
             return (PathClass::HostDataLoader, loader);
         }
         let class = match self.names.activity(self.trace, piece.row) {
