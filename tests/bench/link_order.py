@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Which functions `hta` runs, in the order in which they are linked: makes src/link_order.txt.
+
+    python3 tests/bench/link_order.py [TRACE...]
+
+The program is large (most of it answers SQL) and what one command runs lies scattered over it: a page that is touched
+brings its neighbours into memory, up to 64 KiB at once. Linked one behind the other, what `hta analyze` runs takes a third
+of that. src/build.rs hands the list to the linker where that is LLVM's; names that are not in the program are passed over,
+so a list that has grown old costs memory and nothing else. `--check` says how much of the program's names it still knows.
+
+Runs the program under callgrind on the samples in data/, and on the traces that are given. Needs cargo, valgrind.
+"""
+
+import argparse
+import bisect
+import collections
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ORDER = os.path.join(ROOT, "src", "link_order.txt")
+SAMPLES = os.path.join(ROOT, "data", "samples")
+
+# a section of one function: address, size, its name behind `.text.`
+SECTION = re.compile(r"^\s*([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+\s+\S.*:\(\.text\.(?:unlikely\.|hot\.)?(\S+)\)$")
+
+
+def build(work):
+    """The program and its functions: addresses in order, with size and name."""
+    link_map = os.path.join(work, "link.map")
+    argv = ["cargo", "rustc", "--release", "--bin", "hta", "--", "-C", f"link-arg=-Wl,-Map={link_map}"]
+    subprocess.run(argv, cwd=ROOT, check=True)
+    functions = []
+    with open(link_map, errors="replace") as lines:
+        for line in lines:
+            found = SECTION.match(line)
+            if found and int(found[2], 16):
+                functions.append((int(found[1], 16), int(found[2], 16), found[3]))
+    if not functions:
+        sys.exit(f"cannot find functions in {link_map}: is the linker LLVM's?")
+    folder = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    return os.path.join(folder, "release", "hta"), sorted(functions)
+
+
+def executed(profile, program):
+    """Addresses of the program that a callgrind profile has instructions of."""
+    objects, inside, address, found = {}, False, 0, set()
+    with open(profile) as lines:
+        for line in lines:
+            if line.startswith(("ob=", "cob=")):
+                number, _, name = line.split("=", 1)[1].strip().partition(" ")
+                if name:
+                    objects[number] = os.path.realpath(name)
+                if line.startswith("ob="):
+                    inside = objects[number] == program
+            elif line[0] in "+-*0":
+                # an address, or how far it is from the one before
+                word = line.split(None, 1)[0]
+                if word.startswith("0x"):
+                    address = int(word, 16)
+                elif word != "*":
+                    address += int(word)
+                if inside:
+                    found.add(address)
+    return found
+
+
+def commands(traces, work):
+    """What is run: the long commands on all samples, each way of reading, many ranks and one, one thread and two."""
+    out = os.path.join(work, "out")
+    parts = [os.path.join(work, "part")]
+    ranks = sorted(glob.glob(os.path.join(SAMPLES, "gpu_ddp8", "*")))
+    analyze = ["analyze", "-o", out, "--force", "--threads"]
+    for sample in sorted(f.name for f in os.scandir(SAMPLES) if f.is_dir()):
+        yield [*analyze, "1", os.path.join(SAMPLES, sample)]
+        yield [*analyze, "1", "--no-events", os.path.join(SAMPLES, sample)]
+    for trace in traces:
+        yield [*analyze, "1", trace]
+        yield [*analyze, "1", "--no-events", trace]
+    yield [*analyze, "2", *ranks]
+    yield [*analyze, "2", traces[0] if traces else ranks[0]]
+    yield ["analyze", "--partial", "-o", *parts, "--force", *ranks]
+    yield ["merge", *parts, "-o", out, "--force"]
+    yield ["stragglers", *ranks]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="*", help="traces of other kinds than the samples")
+    parser.add_argument("--check", action="store_true", help="count how much of the list is in the program, and end")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        program, functions = build(work)
+        program = os.path.realpath(program)
+        if args.check:
+            with open(ORDER) as names:
+                listed = names.read().split()
+            there = {name for _, _, name in functions}
+            known = sum(name in there for name in listed)
+            print(f"{known} of {len(listed)} functions of the list are in the program")
+            sys.exit(known < 0.9 * len(listed))
+        starts = [f[0] for f in functions]
+        runs = collections.Counter()
+        for i, command in enumerate(commands(args.trace, work)):
+            profile = os.path.join(work, f"profile{i}")
+            argv = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile}", program, *command]
+            ran = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            # 1: something in the input could not be used
+            if ran.returncode not in (0, 1):
+                sys.exit(f"hta {' '.join(command)} failed:\n{ran.stderr[-2000:]}")
+            at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile, program)}
+            runs.update(i for i in at if i >= 0)
+            print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
+    # what most runs need stands together; then as it lay before, so that a new list differs little from the old
+    order = sorted(runs, key=lambda i: (-runs[i], functions[i][2]))
+    with open(ORDER, "w") as out:
+        out.writelines(functions[i][2] + "\n" for i in order)
+    print(f"{len(order)} functions, {sum(functions[i][1] for i in order) / 1e6:.1f} MB: {ORDER}")
+
+
+if __name__ == "__main__":
+    main()
