@@ -8,7 +8,7 @@
 use super::across::Job;
 use super::annotated::{Annotated, Named, Side};
 use super::annotation_report;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
 use super::compat::hta_annotations;
 use super::settings::{Kind, Setting};
 use super::step_scopes::StepScopes;
@@ -98,7 +98,7 @@ impl Analysis for Annotations {
         &[MATCH]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta_annotations::map(trace),
             Some(Compat::TraceLens) => return Mapped::default(),

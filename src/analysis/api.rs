@@ -125,7 +125,13 @@ impl Partial {
     }
 }
 
-/// What `map` gives: rows that are written at once, and the partial.
+/// Takes rows of a table while the others are made.
+pub type Give<'a> = dyn FnMut(Batch) + 'a;
+
+/// Rows of a long table that are made before they are given.
+pub const PIECE_ROWS: usize = 16_384;
+
+/// What `map` leaves: rows that are written at once, and the partial.
 #[derive(Debug, Clone, Default)]
 pub struct Mapped {
     pub rows: Vec<Batch>,
@@ -220,8 +226,9 @@ pub trait Analysis: Sync {
     fn reads_event_args(&self, _options: &Options) -> bool {
         false
     }
-    /// One rank. Pure, so ranks run in parallel.
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped;
+    /// One rank. Pure, so ranks run in parallel. `give` takes the rows of a table that may be long, piece by piece, so that
+    /// it is never in memory as a whole; what is left is returned.
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped;
     /// Whether mapping takes longer, or more memory, than most others do: it is then started first.
     fn is_long(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! Temporal breakdown: what a device was doing at each instant.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Mapped, Options, Output, Partial, View};
 use super::compat::{hta, tracelens};
 use super::population::{Group, groups, plural, reasons, several_devices};
 use super::worst_first::{Together, WorstFirst};
@@ -65,7 +65,7 @@ impl Analysis for Breakdown {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta::temporal(trace),
             Some(Compat::TraceLens) => return tracelens::gpu_timeline(trace),

@@ -5,7 +5,7 @@
 //! that there are as many of both. Its times are made up and not used.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Compat, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Compat, Give, Mapped, Options, Output, Partial, View};
 use super::compat::hta_cupti;
 use super::population::reasons;
 use super::step_scopes::StepScopes;
@@ -101,7 +101,7 @@ impl Analysis for Cupti {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta_cupti::map(trace),
             Some(Compat::TraceLens) => return Mapped::default(),

@@ -3,14 +3,14 @@
 //! How a device's gaps are cut by the windows is in `idle_split`; a stream's gaps are not cut.
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, PIECE_ROWS, Partial};
 use super::compat::hta;
 use super::gaps::{Classifier, Gap, Rest, Sums};
 use super::host_activity::HostNames;
 use super::idle_split::{DeviceIdle, Split, use_name};
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::schema::{TableSpec, Text};
 use crate::model::window::Scope;
 use crate::table;
 use crate::units::{Ns, Span, percent};
@@ -103,7 +103,7 @@ impl Analysis for Idle {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta::idle(trace),
             Some(Compat::TraceLens) => return Mapped::default(),
@@ -115,10 +115,9 @@ impl Analysis for Idle {
             device(trace, work, options, &names, &mut tables);
         }
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
-        Mapped {
-            rows: vec![tables.all_gaps(trace)],
-            partial: Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason },
-        }
+        let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
+        tables.gaps.give(trace, give);
+        Mapped { rows: Vec::new(), partial }
     }
 
     fn is_long(&self) -> bool {
@@ -137,38 +136,69 @@ impl Analysis for Idle {
 struct Tables {
     idle: Idles,
     host: IdleHost,
-    gaps: Vec<(Option<i64>, Option<i64>, Gap, Ns)>,
+    gaps: Gaps,
 }
 
-impl Tables {
-    fn all_gaps(&self, trace: &RankTrace) -> Batch {
-        let mut table = IdleGaps::default();
-        // they came by device, stream and start
-        let by_length = |(i, (_, _, gap, _)): (usize, &(_, _, Gap, _))| (std::cmp::Reverse(gap.span.len()), i as u32);
-        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.gaps.iter().enumerate().map(by_length).collect();
+/// Gaps of devices and of their streams, by device, stream and start.
+#[derive(Default)]
+struct Gaps {
+    /// Device and, of a stream's gaps, stream.
+    of: Vec<(Option<i64>, Option<i64>)>,
+    all: Vec<GapOf>,
+}
+
+/// A gap with what its row says besides.
+struct GapOf {
+    gap: Gap,
+    /// What other streams do in the part that is not the host's, ns.
+    busy: Ns,
+    /// Index in `Gaps::of`.
+    of: u32,
+}
+
+impl Gaps {
+    /// Whose gaps follow.
+    fn next_of(&mut self, device: Option<i64>, stream: Option<i64>) {
+        self.of.push((device, stream));
+    }
+
+    fn push(&mut self, gap: Gap, busy: Ns) {
+        self.all.push(GapOf { gap, busy, of: self.of.len() as u32 - 1 });
+    }
+
+    /// The rows, longest first.
+    fn give(&self, trace: &RankTrace, give: &mut Give) {
+        let by_length = |(i, g): (usize, &GapOf)| (std::cmp::Reverse(g.gap.span.len()), i as u32);
+        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
         order.sort_unstable();
-        for (device, stream, gap, busy) in order.iter().map(|(_, i)| &self.gaps[*i as usize]) {
-            let mut s = Sums::default();
-            gap.add_to(&mut s, gap.span);
-            let next = gap.next.map(|i| &trace.activities[i as usize]);
-            table.push(IdleGapRow {
-                rank: trace.rank,
-                device: *device,
-                stream: *stream,
-                ts_ns: gap.span.start,
-                dur_ns: gap.span.len(),
-                host_wait_ns: s.host,
-                kernel_wait_ns: s.kernel,
-                other_ns: s.other,
-                unlinked_ns: s.unlinked,
-                other_stream_busy_ns: *busy,
-                step: trace.steps.at(gap.span.start),
-                next_event_id: next.map(|a| a.row),
-                next_name: next.map(|a| trace.text(a.name)),
-                launch_event_id: next.and_then(|a| a.launch),
-            });
+        for piece in order.chunks(PIECE_ROWS) {
+            let mut table = IdleGaps::default();
+            piece.iter().for_each(|(_, i)| self.row(&mut table, trace, &self.all[*i as usize]));
+            give(table.finish());
         }
-        table.finish()
+    }
+
+    fn row(&self, table: &mut IdleGaps, trace: &RankTrace, &GapOf { gap, busy, of }: &GapOf) {
+        let (device, stream) = self.of[of as usize];
+        let mut s = Sums::default();
+        gap.add_to(&mut s, gap.span);
+        let next = gap.next.map(|i| &trace.activities[i as usize]);
+        table.push(IdleGapRow {
+            rank: trace.rank,
+            device,
+            stream,
+            ts_ns: gap.span.start,
+            dur_ns: gap.span.len(),
+            host_wait_ns: s.host,
+            kernel_wait_ns: s.kernel,
+            other_ns: s.other,
+            unlinked_ns: s.unlinked,
+            other_stream_busy_ns: busy,
+            step: trace.steps.at(gap.span.start),
+            next_event_id: next.map(|a| a.row),
+            next_name: next.map(|a| trace.text(a.name)),
+            launch_event_id: next.and_then(|a| a.launch),
+        });
     }
 }
 
@@ -199,8 +229,11 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
             });
         }
     }
-    out.gaps.extend(idle.gaps.iter().map(|g| (work.device, None, *g, 0)));
-    streams(trace, work, options, &idle.busy, idle.default_thread, out);
+    // what the host did in them is needed no more
+    let DeviceIdle { busy, default_thread, gaps, .. } = idle;
+    out.gaps.next_of(work.device, None);
+    gaps.into_iter().for_each(|gap| out.gaps.push(gap, 0));
+    streams(trace, work, options, &busy, default_thread, out);
 }
 
 type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
@@ -250,6 +283,7 @@ fn streams(
         let classifier =
             Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };
         let mut sums = Sums::default();
+        out.gaps.next_of(work.device, Some(stream));
         for span in busy.gaps_in(window) {
             let gap = classifier.classify(span);
             gap.add_to(&mut sums, window);
@@ -260,7 +294,7 @@ fn streams(
             // this stream is idle in its gap: whatever is busy is another one
             let others = device_busy.len_in(held);
             sums.other_stream_busy += others;
-            out.gaps.push((work.device, Some(stream), gap, others));
+            out.gaps.push(gap, others);
         }
         let row = (Scope::Span, None, None, None, window.start, window.len());
         push_idle(&mut out.idle, trace.rank, work.device, Some(stream), row, sums);

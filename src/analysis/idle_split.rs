@@ -7,6 +7,8 @@
 use super::gaps::{Classifier, Gap, Sums, busiest_launcher};
 use super::host_activity::HostNames;
 use crate::model::interval::Union;
+use crate::model::lengths::Lengths;
+use crate::model::narrow::Narrow;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::strings::StrId;
 use crate::units::{Ns, Span};
@@ -23,18 +25,13 @@ pub struct DeviceIdle<'a> {
     pub default_thread: Option<u32>,
     /// In order of time.
     pub gaps: Vec<Gap>,
-    /// What the host did, gap by gap.
-    uses: Vec<Used>,
-    /// Where each gap's begin in `uses`; one more entry for the end.
+    /// What the host did, gap by gap: a gap's uses follow each other from its start to the end of the host's part.
+    lengths: Lengths,
+    /// The place of each use's key in `keys`.
+    used: Narrow,
+    /// Where each gap's begin; one more entry for the end.
     from: Vec<u32>,
     keys: Vec<UseKey<'a>>,
-}
-
-/// A stretch of host time; `key` is its place in `DeviceIdle::keys`.
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    span: Span,
-    key: u32,
 }
 
 /// Time and gaps of a key so far.
@@ -72,39 +69,43 @@ impl<'a> DeviceIdle<'a> {
         };
         let gaps: Vec<Gap> =
             busy.gaps_in(trace.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
-        let (mut uses, mut from, mut keys) = (Vec::new(), Vec::with_capacity(gaps.len() + 1), Vec::new());
+        let (mut lengths, mut used) = (Lengths::default(), Narrow::default());
+        let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
         let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();
         let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name[r as usize]);
         for g in &gaps {
-            from.push(uses.len() as u32);
+            from.push(used.len() as u32);
             names.each_use(trace, g.thread, Span::new(g.span.start, g.host_until), |u| {
                 let key = *known.entry((u.activity, name(u.row), name(u.caller))).or_insert_with(|| {
                     keys.push((u.activity, (trace.text(name(u.row)), trace.text(name(u.caller)))));
                     (keys.len() - 1) as u32
                 });
-                uses.push(Used { span: u.span, key });
+                lengths.push(u.span.len());
+                used.push(u64::from(key));
             });
         }
-        from.push(uses.len() as u32);
-        Self { busy, default_thread, gaps, uses, from, keys }
+        from.push(used.len() as u32);
+        Self { busy, default_thread, gaps, lengths, used, from, keys }
     }
 
     /// The idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split<'a> {
         let mut split = Split::default();
-        let mut sums: HashMap<u32, Sum> = HashMap::new();
+        let mut sums: HashMap<u64, Sum> = HashMap::new();
         let mut met = 0;
         for part in parts {
             let first = self.gaps.partition_point(|g| g.span.end <= part.start);
-            let ends = self.from.windows(2).map(|w| &self.uses[w[0] as usize..w[1] as usize]);
-            let gaps = self.gaps.iter().zip(ends).skip(first);
-            for (gap, used) in gaps.take_while(|(g, _)| g.span.start < part.end) {
+            let gaps = self.gaps.iter().zip(self.from.windows(2)).skip(first);
+            for (gap, uses) in gaps.take_while(|(g, _)| g.span.start < part.end) {
                 gap.add_to(&mut split.sums, *part);
                 met += 1;
-                for u in used {
-                    let time = u.span.intersect(*part).len();
+                let mut at = gap.span.start;
+                for u in uses[0] as usize..uses[1] as usize {
+                    let span = Span::new(at, at + self.lengths.at(u));
+                    at = span.end;
+                    let time = span.intersect(*part).len();
                     if time > 0 {
-                        let sum = sums.entry(u.key).or_default();
+                        let sum = sums.entry(self.used.get(u).unwrap_or(0)).or_default();
                         sum.time += time;
                         sum.gaps += u64::from(sum.last != met);
                         sum.last = met;

@@ -1,7 +1,7 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Mapped, Options, Output, Partial, View};
 use super::compat::hta;
 use super::population::reasons;
 use super::settings::{Kind, Setting};
@@ -109,7 +109,7 @@ impl Analysis for Kernels {
         &[BY]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta::kernels(trace),
             Some(Compat::TraceLens) => return Mapped::default(),

@@ -4,7 +4,7 @@
 //! ns. Surprising: a negative delay is normal, since a kernel may start before its call returns.
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
 use super::compat::hta_launches;
 use super::launch_calls::{LaunchCall, launch_calls};
 use super::launch_report;
@@ -153,7 +153,7 @@ impl Analysis for LaunchCalls {
         &[RUNTIME_OUTLIER, DELAY_OUTLIER]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         let limits =
             Limits { runtime: options.settings.ns(&RUNTIME_OUTLIER), delay: options.settings.ns(&DELAY_OUTLIER) };
         match options.compat {

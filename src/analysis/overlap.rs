@@ -1,7 +1,7 @@
 //! Overlap: how much of communication is hidden under compute.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Compat, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Compat, Give, Mapped, Options, Output, Partial, View};
 use super::breakdown::bar;
 use super::compat::hta;
 use super::population::{groups, reasons, several_devices};
@@ -76,7 +76,7 @@ impl Analysis for Overlap {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta::overlap(trace),
             Some(Compat::TraceLens) => return Mapped::default(),

@@ -9,7 +9,7 @@
 use super::across::exposed::{Piece, Run, What, divide};
 use super::across::{Job, Lane, Member, PartWindow};
 use super::api::{
-    AcrossOptions, Align, Analysis, Certainty, Finding, Mapped, Options, Output, Partial, View, WaitMethod,
+    AcrossOptions, Align, Analysis, Certainty, Finding, Give, Mapped, Options, Output, Partial, View, WaitMethod,
 };
 use super::breakdown::bar;
 use super::collectives::{Shown, warnings};
@@ -75,7 +75,7 @@ impl Analysis for Sync {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Mapped {
         Mapped::joined_later(trace)
     }
 

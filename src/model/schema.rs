@@ -23,6 +23,19 @@ pub struct ColumnSpec {
     pub doc: &'static str,
 }
 
+impl ColumnSpec {
+    fn arrow_type(&self) -> DataType {
+        match self.kind {
+            "u32" => DataType::UInt32,
+            "u64" => DataType::UInt64,
+            "f64" => DataType::Float64,
+            "bool" => DataType::Boolean,
+            "text" => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            _ => DataType::Int64,
+        }
+    }
+}
+
 /// One table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSpec {
@@ -35,30 +48,25 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// The Arrow schema, with units and meanings as metadata. Made once: a job has many batches of each table, and the
-    /// notes weigh more than the rows of most.
+    /// The Arrow schema. Made once: a job has many batches of each table.
     pub fn schema(&self) -> SchemaRef {
         type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;
         static MADE: OnceLock<Made> = OnceLock::new();
         // a name can stand for two tables (of two tools), never with the same columns
         let key = (self.name, self.columns.as_ptr() as usize);
         let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        SchemaRef::clone(made.entry(key).or_insert_with(|| self.new_schema()))
+        SchemaRef::clone(made.entry(key).or_insert_with(|| {
+            let field = |c: &ColumnSpec| Field::new(c.name, c.arrow_type(), c.nullable);
+            Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+        }))
     }
 
-    fn new_schema(&self) -> SchemaRef {
+    /// The same with units and meanings as metadata, which weigh more than the rows of most tables: for files.
+    pub fn noted_schema(&self) -> SchemaRef {
         let field = |c: &ColumnSpec| {
-            let ty = match c.kind {
-                "u32" => DataType::UInt32,
-                "u64" => DataType::UInt64,
-                "f64" => DataType::Float64,
-                "bool" => DataType::Boolean,
-                "text" => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-                _ => DataType::Int64,
-            };
             let notes = [("unit", c.unit), ("description", c.doc)];
             let notes = notes.into_iter().filter(|(_, v)| !v.is_empty());
-            Field::new(c.name, ty, c.nullable)
+            Field::new(c.name, c.arrow_type(), c.nullable)
                 .with_metadata(notes.map(|(k, v)| (k.to_string(), v.to_string())).collect::<HashMap<_, _>>())
         };
         let notes = HashMap::from([

@@ -123,11 +123,10 @@ impl Stacks {
         let mut by_id: HashMap<u64, u32> = HashMap::with_capacity(frames.len());
         by_id.extend(frames.iter().filter_map(|&r| Some((ids.get(r)?, r))));
         let mut parents = c.args.cursor(Arg::PythonParent);
+        frames.iter().for_each(|&row| self.self_ns.set(row as usize, c.dur.at(row as usize)));
         for &row in frames {
             let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);
             self.parent[row as usize] = parent.unwrap_or(NONE);
-            let own = self.self_ns(row).unwrap_or(0) + c.dur.at(row as usize);
-            self.self_ns.set(row as usize, own);
             if let Some(p) = parent.filter(|p| c.lane[*p as usize] == c.lane[row as usize]) {
                 self.take(p, c.dur.at(row as usize));
             }

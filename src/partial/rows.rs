@@ -73,7 +73,7 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
     let len = file.metadata().map_err(|e| Damage::new("a file", e))?.len();
     contained(|| {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
-        if metadata.schema().fields() != spec.schema().fields() {
+        if metadata.schema().fields() != spec.noted_schema().fields() {
             return Err(Damage::new(format!("the columns of `{table}`"), "others"));
         }
         sound(metadata.metadata(), len)?;

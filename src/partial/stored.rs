@@ -67,7 +67,7 @@ impl From<ArrowError> for Damage {
 }
 
 fn schema(spec: &TableSpec) -> SchemaRef {
-    let own = spec.schema();
+    let own = spec.noted_schema();
     let rank = Arc::new(Field::new(RANK, DataType::UInt32, false));
     let fields: Vec<_> = std::iter::once(rank).chain(own.fields().iter().cloned()).collect();
     Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()))

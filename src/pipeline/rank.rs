@@ -68,7 +68,9 @@ pub(super) fn one(
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
     order.reverse();
     order.extend(short);
-    let map = |(i, a): (usize, &&'static dyn Analysis)| (i, how.keeper.analysis(i, take(a.map(&trace, options))));
+    let map = |(i, a): (usize, &&'static dyn Analysis)| {
+        (i, how.keeper.analysis(i, take(a.map(&trace, options, &mut |rows| give(vec![rows])))))
+    };
     let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.spread {
         Spread::Inline => (inventory(), order.into_iter().map(map).collect()),
         // one after the other, as cores get free

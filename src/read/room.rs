@@ -59,7 +59,7 @@ impl Room for Alone {
 }
 
 /// A rank needs its columns this many times over, once its links, stacks and tables are made.
-const TIMES_COLUMNS: u64 = 4;
+const TIMES_COLUMNS: u64 = 5;
 
 /// And its texts: they stand in dictionaries of several tables at once, and in the report.
 const TIMES_TEXTS: u64 = 6;

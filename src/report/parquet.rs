@@ -7,8 +7,8 @@ use super::chunk::Encoder;
 use super::footer::Footer;
 use crate::model::appended::Appended;
 use crate::model::schema::{Batch, TableSpec};
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -65,10 +65,21 @@ impl<W: io::Write> RowGroups<W> {
         Ok(())
     }
 
+    /// Ends the file, with the schema of its rows.
+    ///
     /// # Errors
     /// When the file's end cannot be written.
-    pub fn finish(mut self) -> io::Result<()> {
-        let mut end = self.footer.finish(&self.schema);
+    pub fn finish(self) -> io::Result<()> {
+        let schema = SchemaRef::clone(&self.schema);
+        self.finish_noted(&schema)
+    }
+
+    /// Ends the file, with a schema that says more than that of the rows.
+    ///
+    /// # Errors
+    /// When the file's end cannot be written.
+    pub fn finish_noted(mut self, schema: &SchemaRef) -> io::Result<()> {
+        let mut end = self.footer.finish(schema);
         let length = u32::try_from(end.len()).map_err(io::Error::other)?;
         end.extend_from_slice(&length.to_le_bytes());
         end.extend_from_slice(MAGIC);
@@ -82,7 +93,8 @@ impl<W: io::Write> RowGroups<W> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_to<W: io::Write>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    write_rows(out, spec.schema(), batches.iter().map(|b| &b.rows))
+    let file = groups(out, spec.schema(), batches.iter().map(|b| &b.rows))?;
+    file.finish_noted(&spec.noted_schema())
 }
 
 /// The same of rows without a declaration; their columns are of the types that tables have.
@@ -94,12 +106,20 @@ pub fn write_rows<'a, W: io::Write>(
     schema: SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,
 ) -> io::Result<()> {
+    groups(out, schema, batches)?.finish()
+}
+
+fn groups<'a, W: io::Write>(
+    out: W,
+    schema: SchemaRef,
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+) -> io::Result<RowGroups<W>> {
     let mut file = RowGroups::new(out, schema)?;
     let mut encoder = Encoder::new()?;
     for rows in batches.into_iter().filter(|b| b.num_rows() > 0) {
         file.write(&mut encoder, |i| ArrayRef::clone(rows.column(i)))?;
     }
-    file.finish()
+    Ok(file)
 }
 
 /// Bytes of rows from which a row group is written, at first.
@@ -120,6 +140,7 @@ pub enum Groups {
 
 /// One table that grows rank by rank.
 struct Growing {
+    spec: &'static TableSpec,
     file: RowGroups<File>,
     /// Rows of the next row group. Each batch is all that a rank has for the table, so that no rank is divided.
     held: Held,
@@ -158,8 +179,7 @@ impl Held {
 
 impl Growing {
     fn push(&mut self, batch: &Batch, groups: Groups, encoder: &mut Encoder) -> io::Result<()> {
-        let of_column = |c: &ArrayRef| bytes_of_rows(c.data_type(), c.len());
-        let bytes = batch.rows.columns().iter().map(of_column).sum::<usize>();
+        let bytes = batch.rows.columns().iter().map(|c| weight(c)).sum::<usize>();
         let enough = match groups {
             Groups::ByRank => 0,
             Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
@@ -187,18 +207,30 @@ impl Growing {
 
     fn finish(mut self, encoder: &mut Encoder) -> io::Result<()> {
         self.flush(encoder)?;
-        self.file.finish()
+        self.file.finish_noted(&self.spec.noted_schema())
     }
 }
 
-/// What rows weigh in a row group. By type, not by what a buffer happens to hold, so that the same rows make the same
-/// groups wherever they come from.
-fn bytes_of_rows(kind: &DataType, rows: usize) -> usize {
-    match kind {
+/// What rows weigh in a row group. By type and by the texts that occur, not by what a buffer happens to hold, so that the
+/// same rows make the same groups wherever they come from.
+fn weight(column: &dyn Array) -> usize {
+    let rows = column.len();
+    match column.data_type() {
         DataType::Boolean => rows / 8,
-        DataType::Dictionary(_, _) | DataType::UInt32 => rows * 4,
+        DataType::UInt32 => rows * 4,
+        DataType::Dictionary(_, _) => rows * 4 + bytes_of_texts(column),
         _ => rows * 8,
     }
+}
+
+/// Length of all texts that occur, each counted once.
+fn bytes_of_texts(column: &dyn Array) -> usize {
+    let Some(column) = column.as_dictionary_opt::<Int32Type>() else { return 0 };
+    let Some(texts) = column.values().as_string_opt::<i32>() else { return 0 };
+    let mut seen = vec![false; texts.len()];
+    let new = |key: &usize| seen.get_mut(*key).is_some_and(|seen| !std::mem::replace(seen, true));
+    let occur = column.keys_iter().flatten().filter(new);
+    occur.map(|key| texts.value_length(key) as usize).sum()
 }
 
 /// A folder of tables that grow rank by rank. Several threads may write different tables at once.
@@ -247,7 +279,7 @@ impl Tables {
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table = Growing { file, held: Held::Nothing, held_bytes: 0, written_bytes: 0 };
+                let table = Growing { spec, file, held: Held::Nothing, held_bytes: 0, written_bytes: 0 };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }
@@ -337,7 +369,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             write_to(&mut file, Every::SPEC, &batches).unwrap();
             let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-            prop_assert_eq!(reader.schema(), &Every::SPEC.schema());
+            prop_assert_eq!(reader.schema(), &Every::SPEC.noted_schema());
             let metadata = Arc::clone(reader.metadata());
             prop_assert_eq!(metadata.num_row_groups(), batches.len());
             for (group, batch) in metadata.row_groups().iter().zip(&batches) {
@@ -347,9 +379,9 @@ mod tests {
                 prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
             }
             let read = reader.build().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
-            let schema = Every::SPEC.schema();
-            let (read, all) = (concat_batches(&schema, &read).unwrap(), batch(&lists.concat()));
-            prop_assert_eq!(read, all.rows);
+            let (schema, all) = (Every::SPEC.noted_schema(), batch(&lists.concat()));
+            let read = concat_batches(&schema, &read).unwrap();
+            prop_assert_eq!(read.columns(), all.rows.columns());
         }
     }
 

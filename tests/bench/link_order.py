@@ -70,21 +70,20 @@ def executed(profile, program):
 
 
 def commands(traces, work):
-    """What is run: the long commands on all samples, each way of reading, many ranks and one, one thread and two."""
-    out = os.path.join(work, "out")
-    parts = [os.path.join(work, "part")]
+    """What is run: the long commands on all samples, many ranks and one, one thread and two. Each is also run without its
+    later parts, so that what is needed while a rank is in memory counts most and comes first."""
+    out, part = os.path.join(work, "out"), os.path.join(work, "part")
     ranks = sorted(glob.glob(os.path.join(SAMPLES, "gpu_ddp8", "*")))
-    analyze = ["analyze", "-o", out, "--force", "--threads"]
-    for sample in sorted(f.name for f in os.scandir(SAMPLES) if f.is_dir()):
-        yield [*analyze, "1", os.path.join(SAMPLES, sample)]
-        yield [*analyze, "1", "--no-events", os.path.join(SAMPLES, sample)]
-    for trace in traces:
-        yield [*analyze, "1", trace]
-        yield [*analyze, "1", "--no-events", trace]
-    yield [*analyze, "2", *ranks]
-    yield [*analyze, "2", traces[0] if traces else ranks[0]]
-    yield ["analyze", "--partial", "-o", *parts, "--force", *ranks]
-    yield ["merge", *parts, "-o", out, "--force"]
+    samples = sorted(f.path for f in os.scandir(SAMPLES) if f.is_dir())
+    analyze = ["analyze", "--force", "--threads"]
+    for inputs in [*([s] for s in samples), *([t] for t in traces)]:
+        yield [*analyze, "1", "-o", part, "--partial", "--no-events", *inputs]
+        yield [*analyze, "1", "-o", out, "--no-html", "--no-events", *inputs]
+        yield [*analyze, "1", "-o", out, *inputs]
+    yield [*analyze, "2", "-o", out, *ranks]
+    yield [*analyze, "2", "-o", out, traces[0] if traces else ranks[0]]
+    yield [*analyze, "2", "-o", part, "--partial", *ranks]
+    yield ["merge", part, "-o", out, "--force"]
     yield ["stragglers", *ranks]
 
 
@@ -115,8 +114,8 @@ def main():
             at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile, program)}
             runs.update(i for i in at if i >= 0)
             print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
-    # what most runs need stands together; then as it lay before, so that a new list differs little from the old
-    order = sorted(runs, key=lambda i: (-runs[i], functions[i][2]))
+    # what most runs need stands together; by name, so that a new list differs little from the old one
+    order = sorted((i for i in runs if runs[i] > 1), key=lambda i: (-runs[i], functions[i][2]))
     with open(ORDER, "w") as out:
         out.writelines(functions[i][2] + "\n" for i in order)
     print(f"{len(order)} functions, {sum(functions[i][1] for i in order) / 1e6:.1f} MB: {ORDER}")

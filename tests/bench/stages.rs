@@ -11,12 +11,13 @@
 //! each carries what it needs, and their sum is more than a run takes. `map_all` is what a run takes.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use hta::analysis::api::{AcrossOptions, Options, Wanted};
+use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
 use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
 use hta::model::meta::RankSource;
 use hta::model::rank_trace::{ModelOptions, RankTrace};
 use hta::model::rules::{BUILTIN, Rules};
+use hta::model::schema::Batch;
 use hta::model::step::StepWindow;
 use hta::pipeline::RowSink;
 use hta::read::discover::discover;
@@ -30,6 +31,14 @@ use std::io::Read;
 use std::path::PathBuf;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
+
+/// All rows that an analysis leaves of a rank.
+fn mapped(analysis: &dyn Analysis, trace: &RankTrace, options: &Options) -> Vec<Batch> {
+    let mut rows = Vec::new();
+    let left = analysis.map(trace, options, &mut |batch| rows.push(batch));
+    rows.extend(left.rows);
+    rows
+}
 
 struct Source {
     input: Input,
@@ -117,7 +126,7 @@ fn stages(c: &mut Criterion) {
     group.bench_function("map_all", |b| {
         b.iter_batched(
             || source.link(source.load()),
-            |trace| ANALYSES.iter().for_each(|a| drop(black_box(a.map(&trace, &source.options)))),
+            |trace| ANALYSES.iter().for_each(|a| drop(black_box(mapped(*a, &trace, &source.options)))),
             BatchSize::PerIteration,
         );
     });
@@ -125,13 +134,13 @@ fn stages(c: &mut Criterion) {
         group.bench_function(format!("map/{}", analysis.stem()), |b| {
             b.iter_batched(
                 || source.link(source.load()),
-                |trace| black_box(analysis.map(&trace, &source.options)),
+                |trace| black_box(mapped(*analysis, &trace, &source.options)),
                 BatchSize::PerIteration,
             );
         });
     }
     let trace = source.link(source.load());
-    let rows: Vec<_> = ANALYSES.iter().map(|a| a.map(&trace, &source.options).rows).collect();
+    let rows: Vec<_> = ANALYSES.iter().map(|a| mapped(*a, &trace, &source.options)).collect();
     let place = tempfile::tempdir().expect("there is a place for temporary files");
     let folder = || Folder::create(&place.path().join("out"), Some(false), true).expect("the place can be written");
     group.bench_function("parquet_tables", |b| {

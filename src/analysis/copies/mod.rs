@@ -7,7 +7,7 @@ mod report;
 mod rules;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
 use super::compat::hta_bandwidth;
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
@@ -111,7 +111,7 @@ impl Analysis for MemoryCopiesOf {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, options),
             Some(Compat::TraceLens) => return Mapped::default(),

@@ -5,10 +5,10 @@ mod report;
 pub mod series;
 
 use super::across::Job;
-use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Mapped, Options, Output, PIECE_ROWS, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::schema::{TableSpec, Text};
 use crate::table;
 use crate::units::Span;
 use load::{Load, kernels, loads};
@@ -81,7 +81,7 @@ impl Analysis for CountersOf {
         &[BUCKET]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
         if options.compat.is_some() {
             return Mapped::default();
         }
@@ -101,12 +101,11 @@ impl Analysis for CountersOf {
             push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));
             of_kernels.push(DeviceLoad { device: work.device, buckets });
         }
-        let rows = match options.wants(CounterValues::SPEC) {
-            true => vec![values(trace, &series_of(trace, &Counter::ALL, width, &of_kernels))],
-            false => Vec::new(),
-        };
+        if options.wants(CounterValues::SPEC) {
+            values(trace, &series_of(trace, &Counter::ALL, width, &of_kernels), give);
+        }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![means.finish()], reason } }
+        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![means.finish()], reason } }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -166,8 +165,9 @@ fn push_means<'a>(
     }
 }
 
-fn values(trace: &RankTrace, counters: &Counters) -> Batch {
+fn values(trace: &RankTrace, counters: &Counters, give: &mut Give) {
     let mut table = CounterValues::default();
+    let mut rows = 0;
     for s in &counters.series {
         for i in 0..s.points.len() {
             let (ts_ns, value) = s.points[i];
@@ -182,9 +182,13 @@ fn values(trace: &RankTrace, counters: &Counters) -> Batch {
                 value,
                 unit: s.counter.unit(),
             });
+            rows += 1;
+            if rows % PIECE_ROWS == 0 {
+                give(std::mem::take(&mut table).finish());
+            }
         }
     }
-    table.finish()
+    give(table.finish());
 }
 
 /// When the value of a point ends.

@@ -15,7 +15,7 @@ pub use walk::{Paths, path};
 pub use window::{PathWindow, choose};
 
 use super::across::Job;
-use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::TableSpec;
@@ -72,7 +72,7 @@ impl Analysis for CriticalPath {
         true
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
         if options.compat.is_some() {
             return Mapped::default();
         }
@@ -93,8 +93,10 @@ impl Analysis for CriticalPath {
         tables::sort(&mut classes);
         tables::push(&mut summary, &Head::new(trace.rank, &window), &classes);
         partial.tables.extend([summary.finish(), tables::communication(trace, &path)]);
-        let rows = options.wants(CriticalPathTable::SPEC).then(|| tables::rows(trace, &window, &path));
-        Mapped { rows: rows.into_iter().collect(), partial }
+        if options.wants(CriticalPathTable::SPEC) {
+            tables::rows(trace, &window, &path, give);
+        }
+        Mapped { rows: Vec::new(), partial }
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

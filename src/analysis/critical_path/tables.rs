@@ -2,6 +2,7 @@
 
 use super::segment::{PathClass, Place, Segment};
 use super::window::PathWindow;
+use crate::analysis::api::{Give, PIECE_ROWS};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
 use crate::model::strings::StrId;
@@ -71,9 +72,15 @@ table! {
 }
 
 /// The rows of the path.
-pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment]) -> Batch {
+pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut Give) {
+    for (piece, first) in path.chunks(PIECE_ROWS).zip((0..).step_by(PIECE_ROWS)) {
+        give(piece_rows(trace, window, piece, first));
+    }
+}
+
+fn piece_rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], first: u32) -> Batch {
     let mut table = CriticalPathTable::default();
-    for (seq, s) in path.iter().enumerate() {
+    for (seq, s) in (first..).zip(path) {
         let activity = match s.place {
             Place::Stream(i) => trace.activities.get(i as usize),
             _ => None,
@@ -88,7 +95,7 @@ pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment]) -> Batch {
             scope: window.scope,
             step: window.step,
             step_label: window.label,
-            seq: seq as u32,
+            seq,
             ts_ns: s.span.start,
             dur_ns: s.span.len(),
             class: s.class.name(),

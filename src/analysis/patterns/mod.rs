@@ -9,7 +9,7 @@ mod stream;
 mod tables;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
 use super::compat::hta_sequences;
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
@@ -98,7 +98,7 @@ impl Analysis for Patterns {
         &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta_sequences::sequences(trace, options),
             Some(Compat::TraceLens) => return Mapped::default(),

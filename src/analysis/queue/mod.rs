@@ -4,7 +4,7 @@ pub mod lengths;
 mod report;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
 use super::compat::hta_queue;
 use super::settings::{Kind, Setting};
 use crate::model::interval::Union;
@@ -118,7 +118,7 @@ impl Analysis for QueueLength {
         &[MAX_QUEUE]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         match options.compat {
             Some(Compat::Hta) => return hta_queue::queue(trace, options),
             Some(Compat::TraceLens) => return Mapped::default(),

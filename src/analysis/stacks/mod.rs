@@ -18,7 +18,7 @@ mod python;
 mod views;
 
 use super::across::Job;
-use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
@@ -108,7 +108,7 @@ impl Analysis for Stacks {
         options.settings.has(&BY, "shape")
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         if options.compat.is_some() {
             return Mapped::default();
         }

@@ -13,7 +13,7 @@ mod tables;
 mod words;
 
 use super::across::Job;
-use super::api::{Analysis, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::Step;
@@ -41,7 +41,7 @@ impl Analysis for StepTimes {
         &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
         if options.compat.is_some() {
             return Mapped::default();
         }
