@@ -24,7 +24,49 @@ fn kept(value: u64) -> u64 {
     value.wrapping_add(1)
 }
 
-/// Does the same with the vector, whatever the width; `$t` is the type of its elements.
+/// A type of so many bytes.
+trait Width: Copy {
+    fn fitting(kept: u64) -> Option<Self>;
+    fn kept(self) -> u64;
+}
+
+macro_rules! width {
+    ($($ty:ty),+) => {$(
+        impl Width for $ty {
+            #[inline]
+            fn fitting(kept: u64) -> Option<Self> {
+                let short = kept as $ty;
+                (short as u64 == kept).then_some(short)
+            }
+
+            #[inline]
+            fn kept(self) -> u64 {
+                self as u64
+            }
+        }
+    )+};
+}
+
+width!(u8, u16, u32, u64);
+
+#[inline]
+fn push<T: Width>(values: &mut Vec<T>, kept: u64) -> bool {
+    T::fitting(kept).map(|v| values.push(v)).is_some()
+}
+
+#[inline]
+fn set<T: Width>(values: &mut [T], i: usize, kept: u64) -> bool {
+    T::fitting(kept).map(|v| values[i] = v).is_some()
+}
+
+fn wider<A: Width, B: Width>(from: &[A]) -> Vec<B> {
+    // room to go on: it was about to grow
+    let mut to = Vec::with_capacity(from.len() + from.len() / 2 + 8);
+    to.extend(from.iter().filter_map(|v| B::fitting(v.kept())));
+    to
+}
+
+/// Does the same with the vector, whatever the width of its elements.
 macro_rules! each {
     ($me:expr, $v:ident => $do:expr) => {
         match $me {
@@ -51,38 +93,20 @@ impl Narrow {
     }
 
     pub fn get(&self, i: usize) -> Option<u64> {
-        let kept = each!(self, v => u64::from(*v.get(i)?));
+        let kept = each!(self, v => v.get(i)?.kept());
         Some(kept.wrapping_sub(1))
     }
 
     #[inline]
     pub fn push(&mut self, value: u64) {
         let kept = kept(value);
-        loop {
-            match self {
-                Narrow::One(v) => {
-                    if let Ok(k) = kept.try_into() {
-                        return v.push(k);
-                    }
-                }
-                Narrow::Two(v) => {
-                    if let Ok(k) = kept.try_into() {
-                        return v.push(k);
-                    }
-                }
-                Narrow::Four(v) => {
-                    if let Ok(k) = kept.try_into() {
-                        return v.push(k);
-                    }
-                }
-                Narrow::Eight(v) => return v.push(kept),
-            }
+        while !each!(self, v => push(v, kept)) {
             self.widen();
         }
     }
 
     pub fn pop(&mut self) -> Option<u64> {
-        let kept = each!(self, v => u64::from(v.pop()?));
+        let kept = each!(self, v => v.pop()?.kept());
         Some(kept.wrapping_sub(1))
     }
 
@@ -98,23 +122,13 @@ impl Narrow {
     #[inline]
     pub fn set(&mut self, i: usize, value: u64) {
         let kept = kept(value);
-        loop {
-            let is_set = each!(self, v => kept.try_into().map(|k| v[i] = k).is_ok());
-            if is_set {
-                return;
-            }
+        while !each!(self, v => set(v, i, kept)) {
             self.widen();
         }
     }
 
     #[cold]
     fn widen(&mut self) {
-        fn wider<A: Copy, B: From<A>>(from: &[A]) -> Vec<B> {
-            // room to go on: it was about to grow
-            let mut to = Vec::with_capacity(from.len() + from.len() / 2 + 8);
-            to.extend(from.iter().map(|&v| B::from(v)));
-            to
-        }
         *self = match self {
             Narrow::One(v) => Narrow::Two(wider(v)),
             Narrow::Two(v) => Narrow::Four(wider(v)),

@@ -69,6 +69,17 @@ def executed(profile, program):
     return found
 
 
+def ranked(given, folder):
+    """Links to the files with a rank in each name, which a partial asks for."""
+    os.mkdir(folder)
+    files = sorted(glob.glob(os.path.join(given, "*"))) if os.path.isdir(given) else [given]
+    links = []
+    for file in (f for f in files if ".json" in f):
+        links.append(os.path.join(folder, f"rank_{len(links)}.json" + (".gz" if file.endswith(".gz") else "")))
+        os.symlink(os.path.abspath(file), links[-1])
+    return links
+
+
 def commands(traces, work):
     """What is run: the long commands on all samples, many ranks and one, one thread and two. Each is also run without its
     later parts, so that what is needed while a rank is in memory counts most and comes first."""
@@ -76,10 +87,10 @@ def commands(traces, work):
     ranks = sorted(glob.glob(os.path.join(SAMPLES, "gpu_ddp8", "*")))
     samples = sorted(f.path for f in os.scandir(SAMPLES) if f.is_dir())
     analyze = ["analyze", "--force", "--threads"]
-    for inputs in [*([s] for s in samples), *([t] for t in traces)]:
-        yield [*analyze, "1", "-o", part, "--partial", "--no-events", *inputs]
-        yield [*analyze, "1", "-o", out, "--no-html", "--no-events", *inputs]
-        yield [*analyze, "1", "-o", out, *inputs]
+    for i, given in enumerate([*samples, *traces]):
+        yield [*analyze, "1", "-o", part, "--partial", "--no-events", *ranked(given, os.path.join(work, f"ranks{i}"))]
+        yield [*analyze, "1", "-o", out, "--no-html", "--no-events", given]
+        yield [*analyze, "1", "-o", out, given]
     yield [*analyze, "2", "-o", out, *ranks]
     yield [*analyze, "2", "-o", out, traces[0] if traces else ranks[0]]
     yield [*analyze, "2", "-o", part, "--partial", *ranks]
