@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const ROWS: usize = 1 << 16;
 
 /// Memory of all that is kept, bytes.
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 2 << 20;
 
 /// The tables of a folder that are small so far.
 #[derive(Debug, Default)]
