@@ -142,7 +142,7 @@ pub enum Groups {
 struct Growing {
     spec: &'static TableSpec,
     file: RowGroups<File>,
-    /// Rows of the next row group. Each batch is all that a rank has for the table, so that no rank is divided.
+    /// Rows of the next row group. A batch is all that a rank has for the table, or a long piece of it; none is divided.
     held: Held,
     held_bytes: usize,
     written_bytes: usize,
@@ -251,7 +251,7 @@ impl Tables {
         Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups, encoders: Mutex::default() })
     }
 
-    /// Appends rows. A rank is never divided between row groups.
+    /// Appends rows. A batch is never divided between row groups.
     ///
     /// # Errors
     /// When they cannot be written.
