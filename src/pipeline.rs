@@ -305,7 +305,10 @@ fn attempt(
     let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
     let keeper = Keeper::new(tasks.len(), request.analyses.len());
     let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
-        let how = How { extent, ranks: tasks.len(), spread, count: &count, room, keeper: &keeper };
+        // of the last ranks, one may be at work when the others are done: their threads help
+        let is_last = threads > 1 && i + threads >= tasks.len();
+        let mapping = if is_last { Spread::AllCores } else { spread };
+        let how = How { extent, ranks: tasks.len(), spread, mapping, count: &count, room, keeper: &keeper };
         one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
     });
     progress.finish();

@@ -29,7 +29,10 @@ pub(super) enum Failure {
 pub(super) struct How<'a> {
     pub extent: Extent,
     pub ranks: usize,
+    /// Of reading.
     pub spread: Spread,
+    /// Of the analyses.
+    pub mapping: Spread,
     pub count: &'a ByteCount,
     pub room: &'a dyn Room,
     pub keeper: &'a Keeper,
@@ -71,7 +74,7 @@ pub(super) fn one(
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
         (i, how.keeper.analysis(i, take(a.map(&trace, options, &mut |rows| give(vec![rows])))))
     };
-    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.spread {
+    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.mapping {
         Spread::Inline => (inventory(), order.into_iter().map(map).collect()),
         // one after the other, as cores get free
         Spread::AllCores => rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect()),
