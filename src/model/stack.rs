@@ -7,9 +7,9 @@
 use super::args::Arg;
 use super::category::Class;
 use super::events::Columns;
-use super::lengths::Lengths;
+use super::lengths::{Lengths, NO_LENGTH};
 use super::narrow::Narrow;
-use crate::units::{Ns, Span};
+use crate::units::Ns;
 use hashbrown::HashMap;
 
 /// An overhang below this is cut, a longer one makes a sibling, ns.
@@ -47,7 +47,7 @@ impl Stacks {
 
     /// Duration without the children's, ns. `None`: the event is outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
-        self.self_ns.get(row as usize)
+        ((row as usize) < self.self_ns.len()).then(|| self.self_ns.at(row as usize)).filter(|t| *t != NO_LENGTH)
     }
 
     /// Whether no event is in a tree.
@@ -83,7 +83,8 @@ impl Stacks {
         let mut open: Vec<(u32, Ns)> = Vec::new();
         for row in rows {
             let r = row as usize;
-            let Span { start, mut end } = c.span(r);
+            let start = c.ts[r];
+            let mut end = start.saturating_add(c.dur.at(r));
             while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start)) {
                 open.pop();
             }
