@@ -104,7 +104,7 @@ impl Annotated {
         // the launches inside a range are neighbours: ranges of one name are joined before they are counted
         let mut inside: BTreeMap<StrId, Vec<Span>> = BTreeMap::new();
         for &row in rows {
-            let (start, end) = (c.ts[row as usize], c.ts[row as usize].saturating_add(c.dur.at(row as usize)));
+            let Span { start, end } = c.span(row as usize);
             let from = queries.partition_point(|q| q.0 < start);
             let until = queries.partition_point(|q| q.0 <= end);
             inside.entry(c.name[row as usize]).or_default().push(Span::new(from as i64, until as i64));

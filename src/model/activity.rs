@@ -78,7 +78,7 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
         }
         out.push(Activity {
             row: id,
-            span: Span::new(c.ts[row], c.ts[row].saturating_add(c.dur.at(row))),
+            span: c.span(row),
             name: c.name[row],
             class: *class,
             work: Work::Compute,
@@ -184,7 +184,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
     let mut matcher = rules.matcher(&c.strings);
     let collective = c.args.column(Arg::CollectiveName);
     for a in all.iter_mut() {
-        let has_arg = !collective.is_empty() && collective.get(a.row).is_some();
+        let has_arg = collective.get(a.row).is_some();
         a.rule = matcher.find(a.class, a.name, has_arg, a.op.map(|o| c.name[o as usize]));
         a.work = rules.work(a.rule);
     }

@@ -9,7 +9,7 @@ use super::category::{Class, classify};
 use super::health::{Counter, Health};
 use super::lengths::{Lengths, NO_LENGTH};
 use super::strings::{Interner, StrId};
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -103,6 +103,13 @@ impl Columns {
 
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
+    }
+
+    /// Span of a row, which must be there.
+    #[inline]
+    pub fn span(&self, row: usize) -> Span {
+        let start = self.ts[row];
+        Span::new(start, start.saturating_add(self.dur.at(row)))
     }
 
     /// Memory of all that is in them, bytes; not what is set aside to grow.

@@ -52,6 +52,11 @@ impl Lengths {
         }
     }
 
+    /// The length of a row; `None`: it has none, or is not there.
+    pub fn get(&self, row: usize) -> Option<Ns> {
+        (row < self.len()).then(|| self.at(row)).filter(|ns| *ns != NO_LENGTH)
+    }
+
     fn shortened(&mut self, row: usize, ns: Ns) -> u32 {
         match u32::try_from(ns) {
             Ok(short) if short < ASIDE => short,

@@ -176,8 +176,7 @@ impl RankTrace {
 
     /// Span of an event.
     pub fn span(&self, row: u32) -> Span {
-        let (ts, dur) = (self.columns.ts[row as usize], self.columns.dur.at(row as usize));
-        Span::new(ts, ts.saturating_add(dur))
+        self.columns.span(row as usize)
     }
 
     /// Each host thread's time cut by its innermost open event; the mark is a data loader's `__next__`.
@@ -279,7 +278,7 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
         if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
             continue;
         }
-        let (start, end) = (c.ts[row], c.ts[row].saturating_add(c.dur.at(row)));
+        let Span { start, end } = c.span(row);
         span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
     }
     if let Some((start, end)) = c.unloaded {
@@ -317,7 +316,7 @@ fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
         .collect();
     let work = (0..c.len()).filter_map(|row| {
         let (as_op, as_other) = communicates.get(c.name[row].0 as usize).copied().unwrap_or_default();
-        let span = Span::new(c.ts[row], c.ts[row].saturating_add(c.dur.at(row)));
+        let span = c.span(row);
         match classes[row] {
             Class::HostOp if as_op => Some((span, Work::Communication)),
             Class::HostOp | Class::Runtime => Some((span, Work::Compute)),

@@ -35,8 +35,6 @@ struct Bits {
     words: Vec<u64>,
     /// Ones in all words before.
     before: Vec<u32>,
-    ones: u32,
-    last: u32,
 }
 
 /// Rows for one that has a value, above which they are kept as bits.
@@ -48,9 +46,17 @@ const FEW: usize = 64;
 impl Bits {
     fn words_until(&mut self, word: usize) {
         if self.words.len() <= word {
+            let last = self.before.last().zip(self.words.last());
+            let ones = last.map_or(0, |(before, word)| before + word.count_ones());
             self.words.resize(word + 1, 0);
-            self.before.resize(word + 1, self.ones);
+            self.before.resize(word + 1, ones);
         }
+    }
+
+    /// The last row: no word behind its own is there.
+    fn last(&self) -> Option<u32> {
+        let word = self.words.last()?;
+        Some(self.words.len() as u32 * 64 - 1 - word.leading_zeros())
     }
 
     /// Marks a row behind all others.
@@ -59,8 +65,6 @@ impl Bits {
         let word = (row / 64) as usize;
         self.words_until(word);
         self.words[word] |= 1 << (row % 64);
-        self.ones += 1;
-        self.last = row;
     }
 
     /// Position of a row's value.
@@ -91,12 +95,8 @@ impl Bits {
                 if part != 0 {
                     self.words_until(at);
                     self.words[at] |= part;
-                    self.ones += part.count_ones();
                 }
             }
-        }
-        if other.ones > 0 {
-            self.last = base + other.last;
         }
     }
 }
@@ -123,7 +123,7 @@ impl Sparse {
     fn last_row(&self) -> Option<u32> {
         match &self.rows {
             Rows::Few(rows) => rows.last().copied(),
-            Rows::Many(bits) => (bits.ones > 0).then_some(bits.last),
+            Rows::Many(bits) => bits.last(),
         }
     }
 

@@ -7,9 +7,9 @@
 use super::args::Arg;
 use super::category::Class;
 use super::events::Columns;
-use super::lengths::{Lengths, NO_LENGTH};
+use super::lengths::Lengths;
 use super::narrow::Narrow;
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 
 /// An overhang below this is cut, a longer one makes a sibling, ns.
@@ -47,7 +47,7 @@ impl Stacks {
 
     /// Duration without the children's, ns. `None`: the event is outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
-        ((row as usize) < self.self_ns.len()).then(|| self.self_ns.at(row as usize)).filter(|t| *t != NO_LENGTH)
+        self.self_ns.get(row as usize)
     }
 
     /// Whether no event is in a tree.
@@ -83,8 +83,7 @@ impl Stacks {
         let mut open: Vec<(u32, Ns)> = Vec::new();
         for row in rows {
             let r = row as usize;
-            let start = c.ts[r];
-            let mut end = start.saturating_add(c.dur.at(r));
+            let Span { start, mut end } = c.span(r);
             while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start)) {
                 open.pop();
             }

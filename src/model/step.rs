@@ -121,7 +121,7 @@ fn build(c: &Columns, mut rows: Vec<u32>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for row in rows {
         let r = row as usize;
-        let mut host = Span::new(c.ts[r], c.ts[r].saturating_add(c.dur.at(r)));
+        let mut host = c.span(r);
         if let Some(last) = steps.last() {
             // steps are disjoint; microsecond times may overlap by one
             host.start = host.start.max(last.host.end);
@@ -160,7 +160,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
         super::thread::sort_outer_first(&mut rows, c);
         let mut open_until = Ns::MIN;
         for row in rows {
-            let (start, end) = (c.ts[row as usize], c.ts[row as usize].saturating_add(c.dur.at(row as usize)));
+            let Span { start, end } = c.span(row as usize);
             if start >= open_until {
                 let name = c.strings.get(c.name[row as usize]);
                 if !is_no_step(name) {

@@ -46,7 +46,7 @@ pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
 /// For each query `(t, tag)` in ascending order of `t`: the innermost of `rows` whose closed span
 /// `[start, end]` holds `t`. `rows` are sorted outer first.
 pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found: impl FnMut(u32, Option<u32>)) {
-    let end = |r: u32| c.ts[r as usize].saturating_add(c.dur.at(r as usize));
+    let end = |r: u32| c.span(r as usize).end;
     let mut open: Vec<u32> = Vec::new();
     let mut next = 0;
     for &(t, tag) in queries {
@@ -96,8 +96,7 @@ impl Pieces {
     pub fn new(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Self {
         let mut walk = Walk { out: Self::default(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN, until: Ns::MIN };
         for &row in rows {
-            let start = c.ts[row as usize];
-            let end = start.saturating_add(c.dur.at(row as usize));
+            let Span { start, end } = c.span(row as usize);
             if end > start {
                 walk.advance(start);
                 walk.open.push(Open { end, row });

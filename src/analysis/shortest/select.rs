@@ -28,7 +28,7 @@ pub fn worker(trace: &RankTrace) -> Worker {
     let cat = |row: usize| category.get(usize::from(c.cat[row])).map_or("", String::as_str);
     let collective: Vec<bool> = c.strings.iter().map(|(_, t)| is_collective(t)).collect();
     let is_collective = |row: usize| collective.get(c.name[row].0 as usize) == Some(&true);
-    let range = |row: usize| (c.ts[row], c.ts[row].saturating_add(c.dur.at(row)));
+    let range = |row: usize| (c.ts[row], c.span(row).end);
     let operators: Vec<usize> = (0..c.len()).filter(|&r| OPERATORS.contains(&cat(r))).collect();
     // one operator per id: the last by time
     let mut by_id: BTreeMap<Option<u64>, usize> = BTreeMap::new();
@@ -88,7 +88,7 @@ fn union(ranges: Vec<Range>) -> Vec<Range> {
 
 fn steps<'a>(trace: &RankTrace, operators: &[usize], cat: &impl Fn(usize) -> &'a str) -> Vec<(String, i64, i64)> {
     let c = &trace.columns;
-    let end = |r: usize| c.ts[r].saturating_add(c.dur.at(r));
+    let end = |r: usize| c.span(r).end;
     let mut steps: Vec<(String, i64, i64)> = operators
         .iter()
         .filter_map(|&r| {

@@ -176,7 +176,7 @@ impl Fold<'_> {
         }
         for rows in threads.values_mut() {
             sort_outer_first(rows, &trace.columns);
-            let end = |r: u32| trace.columns.ts[r as usize].saturating_add(trace.columns.dur.at(r as usize));
+            let end = |r: u32| trace.span(r).end;
             innermost(
                 rows,
                 |r| (trace.columns.ts[r as usize], end(r)),
