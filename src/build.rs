@@ -14,8 +14,6 @@ use std::env::var;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ORDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/link_order.txt");
-
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/link_order.txt");
@@ -24,10 +22,21 @@ fn main() {
     if target("OS") == "linux" && target("ENV") == "gnu" && !is_static {
         println!("cargo:rustc-link-arg-bins=-no-pie");
         println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
-        let order = [format!("-Wl,--symbol-ordering-file={ORDER}"), "-Wl,--no-warn-symbol-ordering".to_string()];
-        if links_with(&order) {
-            order.iter().for_each(|arg| println!("cargo:rustc-link-arg-bins={arg}"));
-        }
+        link_in_order();
+    }
+}
+
+/// Hands the list to the linker, where it takes one. A copy of it, beside what is built: cargo keeps these arguments, and a
+/// clone elsewhere that builds into the same folder may be gone, or hold another list, when the program is linked again.
+fn link_in_order() {
+    let Some(order) = var("OUT_DIR").ok().map(|out| Path::new(&out).join("link_order.txt")) else { return };
+    if let Err(e) = std::fs::copy("src/link_order.txt", &order) {
+        println!("cargo:warning=src/link_order.txt: {e}");
+        return;
+    }
+    let args = [format!("-Wl,--symbol-ordering-file={}", order.display()), "-Wl,--no-warn-symbol-ordering".to_string()];
+    if links_with(&args) {
+        args.iter().for_each(|arg| println!("cargo:rustc-link-arg-bins={arg}"));
     }
 }
 
