@@ -21,7 +21,7 @@ fn main() {
     let is_static = target("FEATURE").split(',').any(|f| f == "crt-static");
     if target("OS") == "linux" && target("ENV") == "gnu" && !is_static {
         println!("cargo:rustc-link-arg-bins=-no-pie");
-        println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,relro,-z,now,--strip-all");
         link_in_order();
     }
 }
