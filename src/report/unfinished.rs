@@ -48,9 +48,12 @@ fn remove_while_written(path: &Path) {
 struct Entry(PathBuf);
 
 impl Entry {
-    fn new(path: &Path) -> Self {
-        open().insert(path.to_path_buf());
-        Self(path.to_path_buf())
+    /// Makes something and notes where: nobody who interrupts comes in between, to whom it would not be known yet.
+    fn make<T>(make: impl FnOnce() -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
+        let mut open = open();
+        let (path, made) = make()?;
+        open.insert(path.clone());
+        Ok((Self(path), made))
     }
 }
 
@@ -80,20 +83,23 @@ impl UnfinishedFolder {
     pub fn create(target: &Path, ours: &[&str]) -> io::Result<Self> {
         sweep_folders(target, ours);
         let own = format!("{WORK}{}", std::process::id());
-        let mut path = beside(target, &own);
         fs::create_dir_all(parent(target))?;
-        let mut more = 0;
-        while let Err(e) = fs::create_dir(&path) {
-            // of another run in this process, or of one that had our id
-            if e.kind() != io::ErrorKind::AlreadyExists || more == 1000 {
-                return Err(e);
+        let (entry, ()) = Entry::make(|| {
+            let mut path = beside(target, &own);
+            let mut more = 0;
+            while let Err(e) = fs::create_dir(&path) {
+                // of another run in this process, or of one that had our id
+                if e.kind() != io::ErrorKind::AlreadyExists || more == 1000 {
+                    return Err(e);
+                }
+                more += 1;
+                path = beside(target, &format!("{own}.{more}"));
             }
-            more += 1;
-            path = beside(target, &format!("{own}.{more}"));
-        }
-        let entry = Some(Entry::new(&path));
+            Ok((path, ()))
+        })?;
+        let path = entry.0.clone();
         let lock = File::open(&path).ok().filter(lock);
-        Ok(Self { path, entry, _lock: lock })
+        Ok(Self { path, entry: Some(entry), _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -158,9 +164,8 @@ impl UnfinishedFile {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(folder)?;
+        let (entry, file) = Entry::make(|| builder.tempfile_in(folder).map(|file| (file.path().to_path_buf(), file)))?;
         lock(file.as_file());
-        let entry = Entry::new(file.path());
         Ok(Self { file, _entry: entry })
     }
 
