@@ -37,11 +37,11 @@ use std::io;
 
 /// Takes what is too large to keep.
 pub trait RowSink: Sync {
-    /// Rows of one rank; called in order of rank, for each as often as it has rows to give.
+    /// Rows of a table, of one rank; called in order of rank, for each as often as it has rows to give.
     ///
     /// # Errors
     /// When they cannot be written.
-    fn rows(&self, batches: Vec<Batch>) -> io::Result<()>;
+    fn rows(&self, rows: Batch) -> io::Result<()>;
 
     /// A rank's whole trace, in any order.
     ///

@@ -153,7 +153,7 @@ fn queries(trace: &RankTrace) -> (Queries, Queries) {
     let c = &trace.columns;
     let (mut launched, mut unlinked) = (Queries::new(), Queries::new());
     for (i, a) in trace.activities.iter().enumerate() {
-        match a.launch {
+        match a.launch() {
             Some(l) => launched.entry(c.lane[l as usize]).or_default().push((c.ts[l as usize], i as u32)),
             None => unlinked.entry(c.lane[a.row as usize]).or_default().push((a.span.start, i as u32)),
         }

@@ -8,7 +8,7 @@
 use super::across::Job;
 use super::annotated::{Annotated, Named, Side};
 use super::annotation_report;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_annotations;
 use super::settings::{Kind, Setting};
 use super::step_scopes::StepScopes;
@@ -98,10 +98,10 @@ impl Analysis for Annotations {
         &[MATCH]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta_annotations::map(trace),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let wanted = options.settings.regex(&MATCH);
@@ -113,7 +113,7 @@ impl Analysis for Annotations {
         };
         let table =
             if reason.is_some() { UserAnnotations::default().finish() } else { table(trace, options, &annotated) };
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table], reason } }
+        Partial { rank: trace.rank, tables: vec![table], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -235,7 +235,7 @@ impl Devices {
 fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
     let mut of_lane = BTreeMap::new();
     for a in &trace.activities {
-        of_lane.insert(trace.columns.lane[a.row as usize], a.device);
+        of_lane.insert(trace.columns.lane[a.row as usize], a.device());
     }
     of_lane
 }
@@ -269,8 +269,8 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
         for &i in activities {
             let a = &trace.activities[i as usize];
             let own = if annotated.own[i as usize] == key { a.span.len() } else { 0 };
-            let Some(d) = devices.place(a.device) else { continue };
-            add(d, a.step, key, &|m| {
+            let Some(d) = devices.place(a.device()) else { continue };
+            add(d, a.step(), key, &|m| {
                 m.activities.push(i);
                 m.own_ns += own;
             });
@@ -291,7 +291,7 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
         };
         for &i in work.activities.iter().filter(|&&i| annotated.own[i as usize].is_none()) {
             let a = &trace.activities[i as usize];
-            add(a.step, i, a.span.len());
+            add(a.step(), i, a.span.len());
         }
     }
     places

@@ -119,32 +119,20 @@ pub struct Partial {
 }
 
 impl Partial {
+    /// For an analysis that reads the joined ranks: nothing of its own, and why it will have no rows of this rank.
+    pub fn joined_later(trace: &RankTrace) -> Self {
+        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
+        Self { rank: trace.rank, tables: Vec::new(), reason }
+    }
+
     /// The rank's rows of a table.
     pub fn table(&self, spec: &TableSpec) -> Option<&Batch> {
         self.tables.iter().find(|b| b.spec.name == spec.name)
     }
 }
 
-/// Takes rows of a table while the others are made.
+/// Takes rows of tables that are not kept: a whole table or, of a long one, piece by piece while the others are made.
 pub type Give<'a> = dyn FnMut(Batch) + 'a;
-
-/// Rows of a long table that are made before they are given.
-pub const PIECE_ROWS: usize = 16_384;
-
-/// What `map` leaves: rows that are written at once, and the partial.
-#[derive(Debug, Clone, Default)]
-pub struct Mapped {
-    pub rows: Vec<Batch>,
-    pub partial: Partial,
-}
-
-impl Mapped {
-    /// For an analysis that reads the joined ranks: nothing of its own, and why it will have no rows of this rank.
-    pub fn joined_later(trace: &RankTrace) -> Self {
-        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
-        Self { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: Vec::new(), reason } }
-    }
-}
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -226,9 +214,9 @@ pub trait Analysis: Sync {
     fn reads_event_args(&self, _options: &Options) -> bool {
         false
     }
-    /// One rank. Pure, so ranks run in parallel. `give` takes the rows of a table that may be long, piece by piece, so that
-    /// it is never in memory as a whole; what is left is returned.
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped;
+    /// One rank. Pure, so ranks run in parallel. What is returned is kept until all ranks are joined, so it is bounded;
+    /// tables with a row for every kernel, launch or gap go to `give`.
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial;
     /// Whether mapping takes longer, or more memory, than most others do: it is then started first.
     fn is_long(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! Temporal breakdown: what a device was doing at each instant.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
 use super::compat::{hta, tracelens};
 use super::population::{Group, groups, plural, reasons, several_devices};
 use super::worst_first::{Together, WorstFirst};
@@ -65,7 +65,7 @@ impl Analysis for Breakdown {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta::temporal(trace),
             Some(Compat::TraceLens) => return tracelens::gpu_timeline(trace),
@@ -106,7 +106,7 @@ impl Analysis for Breakdown {
             }
         }
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason } }
+        Partial { rank: trace.rank, tables: vec![table.finish()], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

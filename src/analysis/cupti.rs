@@ -5,13 +5,13 @@
 //! that there are as many of both. Its times are made up and not used.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Compat, Give, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
 use super::compat::hta_cupti;
 use super::population::reasons;
 use super::step_scopes::StepScopes;
 use crate::model::category::{Class, is_counter_range};
 use crate::model::rank_trace::{RankTrace, is_launch_call};
-use crate::model::schema::{TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::strings::StrId;
 use crate::table;
 use crate::units::fmt_count;
@@ -101,19 +101,16 @@ impl Analysis for Cupti {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta_cupti::map(trace),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let rank = trace.rank;
         let ranges = in_order_of_time(trace, |row| is_range(trace, row));
         if ranges.is_empty() {
-            return Mapped {
-                rows: Vec::new(),
-                partial: Partial { rank, tables: Vec::new(), reason: Some("no counter ranges recorded") },
-            };
+            return Partial { rank, tables: Vec::new(), reason: Some("no counter ranges recorded") };
         }
         let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
         let launches = in_order_of_time(trace, |row| {
@@ -128,10 +125,10 @@ impl Analysis for Cupti {
             is_paired,
         });
         let pairs: &[u32] = if is_paired { &launches } else { &[] };
-        let mut mapped = paired(trace, options, &ranges, pairs);
-        mapped.partial.tables.push(pairing.finish());
-        mapped.partial.reason = (!is_paired).then_some("counter ranges and launch calls differ in number");
-        mapped
+        let mut partial = paired(trace, options, &ranges, pairs, give);
+        partial.tables.push(pairing.finish());
+        partial.reason = (!is_paired).then_some("counter ranges and launch calls differ in number");
+        partial
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -163,7 +160,7 @@ fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32>
 }
 
 /// Rows of the ranges with their launches.
-fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]) -> Mapped {
+fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut Give) -> Partial {
     let scopes = StepScopes::new(trace, &options.model);
     let (mut counters, mut table) = (Counters::default(), Ranges::default());
     let mut by_op: BTreeMap<Option<&str>, (u64, Option<u64>)> = BTreeMap::new();
@@ -193,6 +190,9 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
                 counter,
                 value,
             });
+            if options.wants(Counters::SPEC) {
+                counters.give_piece(give);
+            }
         }
         table.push(RangeRow {
             rank: trace.rank,
@@ -215,14 +215,13 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
     for (op, (range_count, flop_count)) in order {
         operators.push(OperatorRow { rank: trace.rank, op, range_count, flop_count });
     }
-    let mut rows = Vec::new();
     if options.wants(Counters::SPEC) {
-        rows.push(counters.finish());
+        give(counters.finish());
     }
     if options.wants(Ranges::SPEC) {
-        rows.push(table.finish());
+        give(table.finish());
     }
-    Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![operators.finish()], reason: None } }
+    Partial { rank: trace.rank, tables: vec![operators.finish()], reason: None }
 }
 
 /// Bare words that some metrics have for a value and JSON has not.

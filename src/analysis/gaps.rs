@@ -82,7 +82,7 @@ impl Classifier<'_> {
         let from = self.activities.partition_point(|i| start(i) < span.end);
         let tied = self.activities.get(from).map(start);
         // ties: the earliest launch, then the event
-        let launched = |i: &u32| t.activities[*i as usize].launch.map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
+        let launched = |i: &u32| t.activities[*i as usize].launch().map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
         let next = self.activities[from..]
             .iter()
             .take_while(|i| Some(start(i)) == tied)
@@ -90,7 +90,7 @@ impl Classifier<'_> {
             .copied();
         let gap = |host_until, rest, thread| Gap { span, host_until, rest, next, thread };
         let Some(i) = next else { return gap(span.end, Rest::Other, self.default_thread) };
-        let Some(launch) = t.activities[i as usize].launch else { return gap(span.start, Rest::Unlinked, None) };
+        let Some(launch) = t.activities[i as usize].launch() else { return gap(span.start, Rest::Unlinked, None) };
         let host_until = t.span(launch).end.clamp(span.start, span.end);
         let soon = span.end - host_until < self.kernel_wait_max;
         let rest = if soon { Rest::KernelWait } else { Rest::Other };
@@ -102,7 +102,7 @@ impl Classifier<'_> {
 pub fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
     let mut launches: BTreeMap<u32, u64> = BTreeMap::new();
     for &i in &work.activities {
-        if let Some(l) = trace.activities[i as usize].launch {
+        if let Some(l) = trace.activities[i as usize].launch() {
             *launches.entry(trace.columns.lane[l as usize]).or_default() += 1;
         }
     }

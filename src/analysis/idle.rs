@@ -3,14 +3,14 @@
 //! How a device's gaps are cut by the windows is in `idle_split`; a stream's gaps are not cut.
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, PIECE_ROWS, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta;
 use super::gaps::{Classifier, Gap, Rest, Sums};
 use super::host_activity::HostNames;
 use super::idle_split::{DeviceIdle, Split, use_name};
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::window::Scope;
 use crate::table;
 use crate::units::{Ns, Span, percent};
@@ -103,10 +103,10 @@ impl Analysis for Idle {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta::idle(trace),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let mut tables = Tables::default();
@@ -117,7 +117,7 @@ impl Analysis for Idle {
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
         let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
         tables.gaps.give(trace, give);
-        Mapped { rows: Vec::new(), partial }
+        partial
     }
 
     fn is_long(&self) -> bool {
@@ -171,11 +171,12 @@ impl Gaps {
         let by_length = |(i, g): (usize, &GapOf)| (std::cmp::Reverse(g.gap.span.len()), i as u32);
         let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
         order.sort_unstable();
-        for piece in order.chunks(PIECE_ROWS) {
-            let mut table = IdleGaps::default();
-            piece.iter().for_each(|(_, i)| self.row(&mut table, trace, &self.all[*i as usize]));
-            give(table.finish());
+        let mut table = IdleGaps::default();
+        for (_, i) in order {
+            self.row(&mut table, trace, &self.all[i as usize]);
+            table.give_piece(give);
         }
+        give(table.finish());
     }
 
     fn row(&self, table: &mut IdleGaps, trace: &RankTrace, &GapOf { gap, busy, of }: &GapOf) {
@@ -197,7 +198,7 @@ impl Gaps {
             step: trace.steps.at(gap.span.start),
             next_event_id: next.map(|a| a.row),
             next_name: next.map(|a| trace.text(a.name)),
-            launch_event_id: next.and_then(|a| a.launch),
+            launch_event_id: next.and_then(|a| a.launch()),
         });
     }
 }
@@ -272,7 +273,7 @@ fn streams(
 ) {
     let mut by_stream: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for &i in &work.activities {
-        if let Some(stream) = trace.activities[i as usize].stream {
+        if let Some(stream) = trace.activities[i as usize].stream() {
             by_stream.entry(stream).or_default().push(i);
         }
     }

@@ -1,13 +1,13 @@
 //! The tables that every run leaves, whatever analyses it ran: ranks, health, kernels. Steps are the analysis `steps`.
 
 use super::across::Clock;
-use super::api::{Mapped, Partial};
+use super::api::{Give, Partial};
 use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::health::Counter;
 use crate::model::rank_trace::{ModelOptions, RankTrace};
 use crate::model::rules::copy_kind;
-use crate::model::schema::{Batch, Cell, TableSpec, Text};
+use crate::model::schema::{Batch, Cell, Table, TableSpec, Text};
 use crate::model::timeline::Work;
 use crate::table;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
@@ -103,9 +103,10 @@ table! {
 /// Every table of this module.
 pub const TABLES: &[&TableSpec] = &[Ranks::SPEC, HealthTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
-pub fn map(trace: &RankTrace, options: &ModelOptions) -> Mapped {
+pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut Give) -> Partial {
+    kernels(trace, options, give);
     let tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
-    Mapped { rows: vec![kernels(trace, options)], partial: Partial { rank: trace.rank, tables, reason: None } }
+    Partial { rank: trace.rank, tables, reason: None }
 }
 
 fn rank(trace: &RankTrace) -> Batch {
@@ -114,7 +115,7 @@ fn rank(trace: &RankTrace) -> Batch {
     let devices: Vec<i64> = trace.devices.iter().filter_map(|d| d.device).collect();
     let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
     let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
-    let unlinked = || trace.activities.iter().filter(|a| a.launch.is_none());
+    let unlinked = || trace.activities.iter().filter(|a| a.launch().is_none());
     let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
     table.push(RankRow {
         rank: trace.rank,
@@ -232,11 +233,12 @@ fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
     table.finish()
 }
 
-fn kernels(trace: &RankTrace, options: &ModelOptions) -> Batch {
+fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
     let mut table = KernelsTable::default();
     let args = &trace.columns.args;
+    let correlation = args.column(Arg::Correlation);
     for a in &trace.activities {
-        let launch = a.launch.map(|l| trace.span(l));
+        let launch = a.launch().map(|l| trace.span(l));
         let sub_kind = match a.work {
             Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
             Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
@@ -246,25 +248,26 @@ fn kernels(trace: &RankTrace, options: &ModelOptions) -> Batch {
         table.push(KernelRow {
             rank: trace.rank,
             event_id: a.row,
-            device: a.device,
-            stream: a.stream,
+            device: a.device(),
+            stream: a.stream(),
             kind: a.work.name(),
             sub_kind,
             class_reason: options.rules.reason(a.rule),
             name: trace.text(a.name),
             ts_ns: a.span.start,
             dur_ns: a.span.len(),
-            correlation: a.correlation,
-            launch_event_id: a.launch,
+            correlation: correlation.get(a.row),
+            launch_event_id: a.launch(),
             launch_ts_ns: launch.map(|l| l.start),
             launch_dur_ns: launch.map(|l| l.len()),
-            op_event_id: a.op,
-            op: a.op.map(|o| trace.name(o)),
-            step: a.step,
+            op_event_id: a.op(),
+            op: a.op().map(|o| trace.name(o)),
+            step: a.step(),
             grid: args.text(Arg::Grid, a.row).map(|g| trace.text(g)),
             block: args.text(Arg::Block, a.row).map(|g| trace.text(g)),
             size_bytes: if is_copy { args.int(Arg::Bytes, a.row) } else { None },
         });
+        table.give_piece(give);
     }
-    table.finish()
+    give(table.finish());
 }

@@ -1,7 +1,7 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
 use super::compat::hta;
 use super::population::reasons;
 use super::settings::{Kind, Setting};
@@ -109,21 +109,14 @@ impl Analysis for Kernels {
         &[BY]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta::kernels(trace),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        Mapped {
-            rows: Vec::new(),
-            partial: Partial {
-                rank: trace.rank,
-                tables: vec![classes(trace, options), by_name(trace, options)],
-                reason,
-            },
-        }
+        Partial { rank: trace.rank, tables: vec![classes(trace, options), by_name(trace, options)], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -278,14 +271,14 @@ fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
         name: a.name,
         rule: a.rule,
         kind,
-        op: match (keys.op, a.launch, a.op) {
+        op: match (keys.op, a.launch(), a.op()) {
             (false, _, _) | (true, Some(_), None) => None,
             (true, None, _) => Some(Owner::Unlinked),
             (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name[o as usize])),
         },
         grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
         block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
-        stream: keys.stream.then_some(a.stream).flatten(),
+        stream: keys.stream.then_some(a.stream()).flatten(),
     }
 }
 
@@ -297,7 +290,7 @@ fn by_name(trace: &RankTrace, options: &Options) -> Batch {
         scopes.insert((Scope::Span, None), work.activities.clone());
         if !trace.steps.steps.is_empty() {
             for &i in &work.activities {
-                let step = trace.activities[i as usize].step;
+                let step = trace.activities[i as usize].step();
                 let scope = if step.is_some() { Scope::Step } else { Scope::Outside };
                 scopes.entry((scope, step)).or_default().push(i);
             }
@@ -346,7 +339,7 @@ fn push_names(
         cumulated += s.sum;
         let name = trace.text(k.name);
         let streams: std::collections::BTreeSet<_> =
-            members.iter().map(|&i| trace.activities[i as usize].stream).collect();
+            members.iter().map(|&i| trace.activities[i as usize].stream()).collect();
         table.push(KernelsByNameRow {
             rank: trace.rank,
             device,

@@ -93,10 +93,10 @@ fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[(Opti
         .take_while(|&&i| Some(trace.activities[i as usize].span.start) == start)
         .min_by_key(|&&i| {
             let a = &trace.activities[i as usize];
-            (a.device, a.stream, trace.text(a.name), i)
+            (a.device(), a.stream(), trace.text(a.name), i)
         })
         .copied();
-    let device = first.map(|i| trace.activities[i as usize].device);
+    let device = first.map(|i| trace.activities[i as usize].device());
     let of_device = device.and_then(|d| busy.iter().find(|b| b.0 == d));
     let gpu_ns = of().map(|a| a.span.len()).sum();
     LaunchCall {

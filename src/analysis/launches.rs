@@ -4,7 +4,7 @@
 //! ns. Surprising: a negative delay is normal, since a kernel may start before its call returns.
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_launches;
 use super::launch_calls::{LaunchCall, launch_calls};
 use super::launch_report;
@@ -12,7 +12,7 @@ use super::settings::{Kind, Setting};
 use super::step_scopes::StepScopes;
 use super::summary::Summary;
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::schema::{Batch, Table, TableSpec, Text};
 use crate::model::strings::StrId;
 use crate::model::timeline::Work;
 use crate::model::window::Window;
@@ -153,20 +153,22 @@ impl Analysis for LaunchCalls {
         &[RUNTIME_OUTLIER, DELAY_OUTLIER]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         let limits =
             Limits { runtime: options.settings.ns(&RUNTIME_OUTLIER), delay: options.settings.ns(&DELAY_OUTLIER) };
         match options.compat {
-            Some(Compat::Hta) => return hta_launches::map(trace, options, limits.runtime, limits.delay),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::Hta) => return hta_launches::map(trace, options, give, limits.runtime, limits.delay),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let scopes = StepScopes::new(trace, &options.model);
         let calls = launch_calls(trace);
         let reason = calls.is_empty().then_some("no launches recorded");
-        let rows = if options.wants(Launches::SPEC) { vec![rows(trace, &scopes, &calls)] } else { Vec::new() };
+        if options.wants(Launches::SPEC) {
+            rows(trace, &scopes, &calls, give);
+        }
         let tables = vec![stats(trace, &scopes, &calls, limits), unlinked(trace, &scopes)];
-        Mapped { rows, partial: Partial { rank: trace.rank, tables, reason } }
+        Partial { rank: trace.rank, tables, reason }
     }
 
     fn is_long(&self) -> bool {
@@ -189,7 +191,7 @@ struct Limits {
     delay: Ns,
 }
 
-fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall]) -> Batch {
+fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut Give) {
     let c = &trace.columns;
     let mut table = Launches::default();
     for call in calls {
@@ -197,8 +199,8 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall]) -> Batch {
         let tid = c.lanes.get(c.lane[call.row as usize] as usize).map_or("", |l| trace.text(l.tid));
         table.push(LaunchRow {
             rank: trace.rank,
-            device: first.and_then(|a| a.device),
-            stream: first.and_then(|a| a.stream),
+            device: first.and_then(|a| a.device()),
+            stream: first.and_then(|a| a.stream()),
             event_id: call.row,
             api: trace.text(call.api),
             tid,
@@ -213,12 +215,13 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall]) -> Batch {
             delay_ns: call.delay_ns(),
             is_short: call.is_short(),
             idle_ns: call.idle_ns,
-            op_event_id: first.and_then(|a| a.op),
-            op: first.and_then(|a| a.op).map(|o| trace.name(o)),
+            op_event_id: first.and_then(|a| a.op()),
+            op: first.and_then(|a| a.op()).map(|o| trace.name(o)),
             name: first.map(|a| trace.text(a.name)),
         });
+        table.give_piece(give);
     }
-    table.finish()
+    give(table.finish());
 }
 
 fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: Limits) -> Batch {
@@ -313,10 +316,10 @@ fn unlinked(trace: &RankTrace, scopes: &StepScopes) -> Batch {
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let mut shares = vec![[Share::default(); 3]; scopes.windows().len()];
         for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
-            for window in scopes.of(a.step) {
+            for window in scopes.of(a.step()) {
                 let share = &mut shares[window][a.work as usize];
                 share.ns += a.span.len();
-                if a.launch.is_none() {
+                if a.launch().is_none() {
                     share.unlinked_count += 1;
                     share.unlinked_ns += a.span.len();
                 }

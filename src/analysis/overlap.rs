@@ -1,13 +1,13 @@
 //! Overlap: how much of communication is hidden under compute.
 
 use super::across::Job;
-use super::api::{Align, Analysis, Compat, Give, Mapped, Options, Output, Partial, View};
+use super::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
 use super::breakdown::bar;
 use super::compat::hta;
 use super::population::{groups, reasons, several_devices};
 use super::worst_first::{Together, WorstFirst};
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::timeline::Work;
 use crate::table;
 use crate::units::{fmt_ns, fmt_pct, ratio};
@@ -76,10 +76,10 @@ impl Analysis for Overlap {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta::overlap(trace),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let mut table = Overlaps::default();
@@ -110,10 +110,8 @@ impl Analysis for Overlap {
             }
         }
         let reason = (!found).then_some("no communication");
-        Mapped {
-            rows: vec![kernels(trace)],
-            partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason },
-        }
+        kernels(trace, give);
+        Partial { rank: trace.rank, tables: vec![table.finish()], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -159,7 +157,7 @@ impl Analysis for Overlap {
     }
 }
 
-fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
+fn kernels(trace: &RankTrace, give: &mut Give) {
     let mut rows = Vec::new();
     for work in &trace.devices {
         let compute = work.timeline.when(Work::Compute);
@@ -179,10 +177,10 @@ fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
         let group = call.and_then(|c| calls.groups.get(c.group as usize)).and_then(|g| g.name.as_deref());
         table.push(OverlapKernelRow {
             rank: trace.rank,
-            device: a.device,
-            stream: a.stream,
+            device: a.device(),
+            stream: a.stream(),
             event_id: a.row,
-            step: a.step,
+            step: a.step(),
             name: trace.text(a.name),
             kind: calls.kind_of(a.row).name(),
             process_group: group,
@@ -192,6 +190,7 @@ fn kernels(trace: &RankTrace) -> crate::model::schema::Batch {
             covered_ns: covered,
             exposed_ns: exposed,
         });
+        table.give_piece(give);
     }
-    table.finish()
+    give(table.finish());
 }

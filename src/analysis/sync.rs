@@ -9,7 +9,7 @@
 use super::across::exposed::{Piece, Run, What, divide};
 use super::across::{Job, Lane, Member, PartWindow};
 use super::api::{
-    AcrossOptions, Align, Analysis, Certainty, Finding, Give, Mapped, Options, Output, Partial, View, WaitMethod,
+    AcrossOptions, Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View, WaitMethod,
 };
 use super::breakdown::bar;
 use super::collectives::{Shown, warnings};
@@ -75,8 +75,8 @@ impl Analysis for Sync {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Mapped {
-        Mapped::joined_later(trace)
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

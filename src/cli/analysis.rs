@@ -75,9 +75,10 @@ impl Keep {
 }
 
 impl RowSink for Keep {
-    fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
-        let mut rows = self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?;
-        rows.extend(batches.into_iter().filter(|b| self.wants(b)));
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        if self.wants(&rows) {
+            self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?.push(rows);
+        }
         Ok(())
     }
 

@@ -49,7 +49,7 @@ pub fn command() -> Command {
 struct NoRows;
 
 impl RowSink for NoRows {
-    fn rows(&self, _: Vec<Batch>) -> io::Result<()> {
+    fn rows(&self, _: Batch) -> io::Result<()> {
         Ok(())
     }
 

@@ -26,17 +26,70 @@ pub struct Activity {
     pub work: Work,
     /// Index of the kernel rule that gave the class.
     pub rule: u16,
+    // a rank holds all its activities as long as it is analysed: what may be missing takes no more room than what is there
+    device: i64,
+    stream: i64,
+    launch: u32,
+    op: u32,
+    step: u32,
+}
+
+/// Stands for a device or a stream that is not recorded.
+const NO_PLACE: i64 = i64::MIN;
+
+/// Stands for a row, or an index, that there is not.
+const NO_ROW: u32 = u32::MAX;
+
+impl Activity {
+    /// An event of a device, before it is linked.
+    pub fn new(row: u32, span: Span, name: StrId, class: Class) -> Self {
+        Self {
+            row,
+            span,
+            name,
+            class,
+            work: Work::Compute,
+            rule: 0,
+            device: NO_PLACE,
+            stream: NO_PLACE,
+            launch: NO_ROW,
+            op: NO_ROW,
+            step: NO_ROW,
+        }
+    }
+
     /// `None` where the back end records no device (MTIA).
-    pub device: Option<i64>,
+    pub fn device(&self) -> Option<i64> {
+        Some(self.device).filter(|d| *d != NO_PLACE)
+    }
+
     /// `None` where the back end records no stream (XPU).
-    pub stream: Option<i64>,
-    pub correlation: Option<u64>,
+    pub fn stream(&self) -> Option<i64> {
+        Some(self.stream).filter(|s| *s != NO_PLACE)
+    }
+
     /// Row of the launch call; `None` when it was not recorded.
-    pub launch: Option<u32>,
+    pub fn launch(&self) -> Option<u32> {
+        Some(self.launch).filter(|row| *row != NO_ROW)
+    }
+
     /// Row of the innermost operator around the launch.
-    pub op: Option<u32>,
+    pub fn op(&self) -> Option<u32> {
+        Some(self.op).filter(|row| *row != NO_ROW)
+    }
+
     /// Index of the step of the launch (unlinked: of its own start).
-    pub step: Option<u32>,
+    pub fn step(&self) -> Option<u32> {
+        Some(self.step).filter(|step| *step != NO_ROW)
+    }
+
+    pub(super) fn set_launch(&mut self, row: Option<u32>) {
+        self.launch = row.unwrap_or(NO_ROW);
+    }
+
+    pub(super) fn set_step(&mut self, step: Option<u32>) {
+        self.step = step.unwrap_or(NO_ROW);
+    }
 }
 
 /// An hour, ns: a device event that much before the median is a clock error.
@@ -68,7 +121,6 @@ pub fn classified(
 
 fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let (mut device, mut stream) = (c.args.cursor(Arg::Device), c.args.cursor(Arg::Stream));
-    let mut correlation = c.args.cursor(Arg::Correlation);
     let mut out = Vec::with_capacity(classes.iter().filter(|k| k.is_gpu()).count());
     for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = row as u32;
@@ -77,18 +129,9 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
             continue;
         }
         out.push(Activity {
-            row: id,
-            span: c.span(row),
-            name: c.name[row],
-            class: *class,
-            work: Work::Compute,
-            rule: 0,
-            device: device.get(id).map(|v| v as i64),
-            stream: stream.get(id).map(|v| v as i64),
-            correlation: correlation.get(id),
-            launch: None,
-            op: None,
-            step: None,
+            device: device.get(id).map_or(NO_PLACE, |v| v as i64),
+            stream: stream.get(id).map_or(NO_PLACE, |v| v as i64),
+            ..Activity::new(id, c.span(row), c.name[row], *class)
         });
     }
     out
@@ -103,6 +146,7 @@ fn drop_far_outliers(all: &mut Vec<Activity>, health: &mut Health) {
 
 /// Drops exact copies: start, length, correlation, device, stream, name and graph node.
 fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
+    let correlation = c.args.column(Arg::Correlation);
     let mut seen = HashSet::new();
     let mut start = Ns::MIN;
     let mut dropped = 0;
@@ -123,7 +167,7 @@ fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
             seen.clear();
         }
         let node = c.args.uint(Arg::GraphNodeId, a.row);
-        let new = seen.insert((a.span.end, a.correlation, a.device, a.stream, a.name, node));
+        let new = seen.insert((a.span.end, correlation.get(a.row), a.device, a.stream, a.name, node));
         dropped += u64::from(!new);
         new
     });
@@ -141,12 +185,13 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
     calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
+    let recorded = c.args.column(Arg::Correlation);
     let mut odd: BTreeMap<u64, Counter> = BTreeMap::new();
     for a in all.iter_mut() {
-        let Some(id) = a.correlation else { continue };
+        let Some(id) = recorded.get(a.row) else { continue };
         let from = calls.partition_point(|k| k.0 < id);
         let same = &calls[from..from + calls[from..].iter().take_while(|k| k.0 == id).count()];
-        a.launch = match same {
+        a.set_launch(match same {
             [] => None,
             [one] => Some(one.1),
             [first, rest @ ..] if rest.iter().all(|r| pid(r.1) == pid(first.1)) => {
@@ -157,7 +202,7 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
                 odd.insert(id, Counter::AmbiguousCorrelation);
                 None
             }
-        };
+        });
     }
     for (id, counter) in odd {
         health.add(counter, 1, None, &format!("correlation {id}"));
@@ -168,7 +213,7 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
 fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
-        if let Some(call) = a.launch {
+        if let Some(call) = a.launch() {
             queries.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
         }
     }
@@ -176,7 +221,7 @@ fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<
         let Some(mut asked) = queries.remove(lane) else { continue };
         let ops: Vec<u32> = rows.iter().copied().filter(|&r| classes[r as usize] == Class::HostOp).collect();
         asked.sort();
-        innermost_at(&ops, c, &asked, |i, op| all[i as usize].op = op);
+        innermost_at(&ops, c, &asked, |i, op| all[i as usize].op = op.unwrap_or(NO_ROW));
     }
 }
 
@@ -185,7 +230,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
     let collective = c.args.column(Arg::CollectiveName);
     for a in all.iter_mut() {
         let has_arg = collective.get(a.row).is_some();
-        a.rule = matcher.find(a.class, a.name, has_arg, a.op.map(|o| c.name[o as usize]));
+        a.rule = matcher.find(a.class, a.name, has_arg, a.op().map(|o| c.name[o as usize]));
         a.work = rules.work(a.rule);
     }
 }
@@ -193,16 +238,17 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
 /// Counters about activities that are kept as they are.
 fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     let (mut unlinked, mut early, mut no_args) = (0, 0, 0);
-    let mut last_end: BTreeMap<(Option<i64>, Option<i64>), (Ns, Span)> = BTreeMap::new();
+    let mut last_end: BTreeMap<(i64, i64), (Ns, Span)> = BTreeMap::new();
     let (mut overlaps, mut suspects) = (0, 0);
     let mut external = (0, 0);
+    let correlation = c.args.column(Arg::Correlation);
     for a in all {
-        unlinked += u64::from(a.launch.is_none());
-        early += u64::from(a.launch.is_some_and(|l| a.span.start < c.ts[l as usize]));
+        unlinked += u64::from(a.launch().is_none());
+        early += u64::from(a.launch().is_some_and(|l| a.span.start < c.ts[l as usize]));
         no_args += u64::from(a.work == Work::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);
-            external.1 += u64::from(id != 0 && Some(id) == a.correlation);
+            external.1 += u64::from(id != 0 && Some(id) == correlation.get(a.row));
         }
         if a.span.is_empty() {
             continue;

@@ -157,6 +157,10 @@ impl Texts {
             return if text.is_empty() { 0 } else { self.find_or_add("") };
         };
         let key = self.ends.len() as i32;
+        // as it grows it doubles, but not for one long text
+        if text.len() > self.bytes.len() {
+            self.bytes.reserve_exact(text.len());
+        }
         self.bytes.push_str(text);
         self.ends.push(end);
         let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
@@ -182,6 +186,15 @@ impl Texts {
     /// Makes room for more rows.
     pub fn reserve(&mut self, rows: usize) {
         self.keys.reserve_exact(rows);
+    }
+
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Length of all texts that occur, each counted once, bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The column, in no more memory than it takes: most tables of a rank have a few rows.

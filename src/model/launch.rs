@@ -25,7 +25,7 @@ impl Launches {
     /// `all` are in order of (start, row).
     pub fn new(all: &[Activity]) -> Self {
         let mut linked: Vec<(u32, u32)> =
-            all.iter().enumerate().filter_map(|(i, a)| Some((a.launch?, i as u32))).collect();
+            all.iter().enumerate().filter_map(|(i, a)| Some((a.launch()?, i as u32))).collect();
         linked.sort();
         let mut calls: Vec<Call> = Vec::new();
         for (i, (row, _)) in linked.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Launches {
         Self {
             calls,
             activities: linked.into_iter().map(|l| l.1).collect(),
-            unlinked: (0..all.len() as u32).filter(|&i| all[i as usize].launch.is_none()).collect(),
+            unlinked: (0..all.len() as u32).filter(|&i| all[i as usize].launch().is_none()).collect(),
         }
     }
 
@@ -72,7 +72,6 @@ mod tests {
     use super::*;
     use crate::model::category::Class;
     use crate::model::strings::StrId;
-    use crate::model::timeline::Work;
     use crate::units::Span;
 
     #[test]
@@ -81,19 +80,11 @@ mod tests {
         let all: Vec<Activity> = launches
             .iter()
             .enumerate()
-            .map(|(i, launch)| Activity {
-                row: 10 + i as u32,
-                span: Span::new(i as i64, i as i64 + 1),
-                name: StrId::EMPTY,
-                class: Class::Kernel,
-                work: Work::Compute,
-                rule: 0,
-                device: None,
-                stream: None,
-                correlation: None,
-                launch: *launch,
-                op: None,
-                step: None,
+            .map(|(i, launch)| {
+                let span = Span::new(i as i64, i as i64 + 1);
+                let mut a = Activity::new(10 + i as u32, span, StrId::EMPTY, Class::Kernel);
+                a.set_launch(*launch);
+                a
             })
             .collect();
         let l = Launches::new(&all);

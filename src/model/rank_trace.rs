@@ -123,7 +123,7 @@ impl RankTrace {
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         let launched: Option<Vec<Activity>> =
-            options.linked_only.then(|| all.iter().filter(|a| a.launch.is_some()).copied().collect());
+            options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
         let ((), devices) = rayon::join(
             || count_events(&columns, &classes, &meta, &all, &mut health),
             || match all.is_empty() {
@@ -290,7 +290,7 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
 fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
     let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
-        by_device.entry(a.device).or_default().push(i as u32);
+        by_device.entry(a.device()).or_default().push(i as u32);
     }
     let build = |(device, activities): (Option<i64>, Vec<u32>)| {
         let of = || activities.iter().map(|&i| &all[i as usize]);
@@ -398,7 +398,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
         health.note(Counter::NoCommunicationFound, "");
     }
     let mut launching = vec![false; c.len()];
-    all.iter().filter_map(|a| a.launch).for_each(|l| launching[l as usize] = true);
+    all.iter().filter_map(|a| a.launch()).for_each(|l| launching[l as usize] = true);
     let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
     let idle_launches = (0..c.len()).filter(|&r| {
         let mut is_launch = || match known.get_mut(c.name[r].0 as usize) {

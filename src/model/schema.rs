@@ -86,6 +86,12 @@ pub trait Cell {
     const KIND: &'static str;
     const NULLABLE: bool = false;
     fn push(builder: &mut Self::Builder, value: Self::In<'_>);
+    /// Rows so far.
+    fn rows(builder: &Self::Builder) -> usize;
+    /// Memory of the texts that occur so far, bytes.
+    fn text_bytes(_: &Self::Builder) -> usize {
+        0
+    }
     fn finish(builder: Self::Builder) -> ArrayRef;
 }
 
@@ -99,6 +105,7 @@ macro_rules! number_cell {
             type Builder = Vec<$ty>;
             const KIND: &'static str = $kind;
             fn push(builder: &mut Vec<$ty>, value: $ty) { builder.push(value); }
+            fn rows(builder: &Vec<$ty>) -> usize { builder.len() }
             fn finish(mut builder: Vec<$ty>) -> ArrayRef {
                 builder.shrink_to_fit();
                 Arc::new(<$arrow>::from(builder))
@@ -110,6 +117,7 @@ macro_rules! number_cell {
             const KIND: &'static str = $kind;
             const NULLABLE: bool = true;
             fn push(builder: &mut Nullable<$ty>, value: Option<$ty>) { builder.push(value); }
+            fn rows(builder: &Nullable<$ty>) -> usize { builder.values.len() }
             fn finish(mut builder: Nullable<$ty>) -> ArrayRef {
                 builder.values.shrink_to_fit();
                 Arc::new(<$arrow>::new(builder.values.into(), builder.valid.finish()))
@@ -133,6 +141,12 @@ impl Cell for Text {
     fn push(builder: &mut Texts, value: &str) {
         builder.push(Some(value));
     }
+    fn rows(builder: &Texts) -> usize {
+        builder.rows()
+    }
+    fn text_bytes(builder: &Texts) -> usize {
+        builder.text_bytes()
+    }
     fn finish(builder: Texts) -> ArrayRef {
         builder.finish()
     }
@@ -146,8 +160,35 @@ impl Cell for Option<Text> {
     fn push(builder: &mut Texts, value: Option<&str>) {
         builder.push(value);
     }
+    fn rows(builder: &Texts) -> usize {
+        builder.rows()
+    }
+    fn text_bytes(builder: &Texts) -> usize {
+        builder.text_bytes()
+    }
     fn finish(builder: Texts) -> ArrayRef {
         builder.finish()
+    }
+}
+
+/// Cells (rows times columns) that make a piece of a long table, and the texts that do, bytes: a megabyte or less.
+const PIECE_CELLS: usize = 1 << 17;
+const PIECE_TEXT: usize = 256 << 10;
+
+/// A builder of a declared table that may get long.
+pub trait Table: Default {
+    /// Cells so far.
+    fn cells(&self) -> usize;
+    /// Memory of the texts that occur so far, bytes.
+    fn text_bytes(&self) -> usize;
+    /// The rows so far as one batch.
+    fn batch(self) -> Batch;
+
+    /// Hands the rows so far on if they make a piece, so that no more of a long table is ever in memory.
+    fn give_piece(&mut self, give: &mut dyn FnMut(Batch)) {
+        if self.cells() >= PIECE_CELLS || self.text_bytes() >= PIECE_TEXT {
+            give(std::mem::take(self).batch());
+        }
     }
 }
 
@@ -291,6 +332,21 @@ macro_rules! table {
                 $crate::model::schema::assemble(Self::SPEC, vec![
                     $(<$ty as $crate::model::schema::Cell>::finish(self.$col),)+
                 ])
+            }
+        }
+
+        impl $crate::model::schema::Table for $name {
+            fn cells(&self) -> usize {
+                let rows = [$(<$ty as $crate::model::schema::Cell>::rows(&self.$col),)+];
+                rows[0] * rows.len()
+            }
+
+            fn text_bytes(&self) -> usize {
+                0 $(+ <$ty as $crate::model::schema::Cell>::text_bytes(&self.$col))+
+            }
+
+            fn batch(self) -> $crate::model::schema::Batch {
+                self.finish()
             }
         }
     };

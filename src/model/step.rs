@@ -206,21 +206,21 @@ pub fn finish(
     capture: Span,
 ) {
     for a in all.iter_mut() {
-        a.step = steps.at(a.launch.map_or(a.span.start, |l| c.ts[l as usize]));
+        a.set_step(steps.at(a.launch().map_or(a.span.start, |l| c.ts[l as usize])));
     }
     if steps.steps.is_empty() && !capture.is_empty() {
         // the last resort: the whole capture is one step
         let (host, window) = (capture, capture);
         steps.steps.push(Step { index: 0, label: None, name: StrId::EMPTY, host, window, is_partial: false });
         steps.rule = StepRule::Capture;
-        all.iter_mut().for_each(|a| a.step = Some(0));
+        all.iter_mut().for_each(|a| a.set_step(Some(0)));
         return;
     }
     // a trace without any launch record is counted by starts
-    let has_launches = all.iter().any(|a| a.launch.is_some());
+    let has_launches = all.iter().any(|a| a.launch().is_some());
     let mut launched: Vec<u64> = vec![0; steps.steps.len()];
     for a in all.iter() {
-        if let Some(s) = a.step.filter(|_| a.launch.is_some() || !has_launches) {
+        if let Some(s) = a.step().filter(|_| a.launch().is_some() || !has_launches) {
             launched[s as usize] += 1;
         }
     }
@@ -253,10 +253,10 @@ pub fn finish(
 /// inside it. The activities know their steps.
 pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
     // a trace without any launch record is counted by starts
-    let has_launches = all.iter().any(|a| a.launch.is_some());
+    let has_launches = all.iter().any(|a| a.launch().is_some());
     let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.len()];
-    for a in all.iter().filter(|a| a.launch.is_some() || !has_launches) {
-        if let Some(last) = a.step.and_then(|s| last_end.get_mut(s as usize)) {
+    for a in all.iter().filter(|a| a.launch().is_some() || !has_launches) {
+        if let Some(last) = a.step().and_then(|s| last_end.get_mut(s as usize)) {
             *last = a.span.end.max(*last);
         }
     }

@@ -107,7 +107,7 @@ fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Res
     groups.sort_unstable();
     let write = |rows: RecordBatch| {
         let path = format!("the table `{}`", spec.name);
-        sink.rows(vec![Batch { spec, rows }]).map_err(|source| PartialError::Write { path, source })
+        sink.rows(Batch { spec, rows }).map_err(|source| PartialError::Write { path, source })
     };
     if groups.is_empty() {
         return write(RecordBatch::new_empty(spec.schema()));

@@ -222,7 +222,7 @@ mod tests {
     struct Nowhere;
 
     impl RowSink for Nowhere {
-        fn rows(&self, _: Vec<Batch>) -> io::Result<()> {
+        fn rows(&self, _: Batch) -> io::Result<()> {
             Ok(())
         }
 

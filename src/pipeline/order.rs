@@ -32,10 +32,7 @@ impl<'a> InOrder<'a> {
     }
 
     /// Rows of the rank at a position.
-    pub(super) fn take(&self, index: usize, rows: Vec<Batch>) {
-        if rows.is_empty() {
-            return;
-        }
+    pub(super) fn take(&self, index: usize, rows: Batch) {
         // a thread that panicked while holding the lock has ended the run anyway
         let Ok(mut turn) = self.state.lock() else { return };
         if turn.next == index {
@@ -43,8 +40,8 @@ impl<'a> InOrder<'a> {
             drop(turn);
             self.give(rows);
         } else {
-            self.waiting_bytes.fetch_add(bytes(&rows), Ordering::Relaxed);
-            turn.waiting.entry(index).or_default().extend(rows);
+            self.waiting_bytes.fetch_add(rows.held_bytes(), Ordering::Relaxed);
+            turn.waiting.entry(index).or_default().push(rows);
         }
     }
 
@@ -62,7 +59,7 @@ impl<'a> InOrder<'a> {
             while let Some(rows) = turn.waiting.remove(&(now + 1)) {
                 drop(turn);
                 let freed = bytes(&rows);
-                self.give(rows);
+                rows.into_iter().for_each(|rows| self.give(rows));
                 self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
                 let Ok(again) = self.state.lock() else { return };
                 turn = again;
@@ -71,7 +68,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    fn give(&self, rows: Vec<Batch>) {
+    fn give(&self, rows: Batch) {
         if self.state.lock().is_ok_and(|turn| turn.error.is_some()) {
             return;
         }

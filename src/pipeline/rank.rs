@@ -2,7 +2,7 @@
 
 use super::{Done, Extent, Request, RowSink, Task};
 use crate::analysis::across::Part;
-use crate::analysis::api::{Analysis, Mapped};
+use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
 use crate::analysis::kept::{Keeper, Kept};
 use crate::error::ReadError;
@@ -44,7 +44,7 @@ pub(super) fn one(
     task: &Task,
     how: &How,
     sink: &dyn RowSink,
-    give: &(dyn Fn(Vec<Batch>) + Sync),
+    give: &(dyn Fn(Batch) + Sync),
 ) -> Result<Done, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
@@ -62,17 +62,13 @@ pub(super) fn one(
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     sink.trace(&trace).map_err(Failure::Write)?;
-    let take = |mapped: Mapped| {
-        give(mapped.rows);
-        mapped.partial
-    };
-    let inventory = || how.keeper.inventory(take(inventory::map(&trace, &options.model)));
+    let inventory = || how.keeper.inventory(inventory::map(&trace, &options.model, &mut |rows| give(rows)));
     // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
     order.reverse();
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
-        (i, how.keeper.analysis(i, take(a.map(&trace, options, &mut |rows| give(vec![rows])))))
+        (i, how.keeper.analysis(i, a.map(&trace, options, &mut |rows| give(rows))))
     };
     let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.mapping {
         Spread::Inline => (inventory(), order.into_iter().map(map).collect()),

@@ -158,8 +158,8 @@ impl Table {
 }
 
 impl RowSink for Live {
-    fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
-        self.keep(&batches);
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        self.keep(&[rows]);
         Ok(())
     }
 

@@ -217,7 +217,8 @@ impl Encoder {
             }
             self.keys.push(*own);
         });
-        let mut bytes = Vec::new();
+        let length: usize = order.iter().map(|i| 4 + words.value_length(*i) as usize).sum();
+        let mut bytes = Vec::with_capacity(length);
         let (mut min, mut max) = (None::<&str>, None::<&str>);
         for word in order.iter().map(|i| words.value(*i)) {
             bytes.extend_from_slice(&(word.len() as u32).to_le_bytes());

@@ -235,10 +235,10 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
         "parent" => u32s(&|r| trace.stacks.parent(r)),
         "depth" => u32s(&|r| trace.stacks.depth(r)),
         "self_ns" => i64s(&|r| trace.stacks.self_ns(r as u32)),
-        "launch_event_id" => u32s(&|r| activity(r).and_then(|a| a.launch)),
-        "op_event_id" => u32s(&|r| activity(r).and_then(|a| a.op)),
+        "launch_event_id" => u32s(&|r| activity(r).and_then(|a| a.launch())),
+        "op_event_id" => u32s(&|r| activity(r).and_then(|a| a.op())),
         _ => u32s(&|r| match activity(r) {
-            Some(a) => a.step,
+            Some(a) => a.step(),
             None => trace.steps.at(c.ts[r as usize]),
         }),
     }

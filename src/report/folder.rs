@@ -153,8 +153,8 @@ impl Folder {
 }
 
 impl RowSink for Folder {
-    fn rows(&self, batches: Vec<Batch>) -> io::Result<()> {
-        batches.iter().try_for_each(|b| self.append(b))
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        self.append(&rows)
     }
 
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {
@@ -170,7 +170,7 @@ impl RowSink for Folder {
     fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
         let tables = std::mem::take(&mut output.tables);
         self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
-        self.rows(tables)?;
+        tables.iter().try_for_each(|b| self.append(b))?;
         let compat = [Compat::Hta, Compat::TraceLens].map(|c| analysis.compat_tables(c));
         let tables = self.tables()?;
         tables.end(analysis.tables())?;

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Rows that are kept of a table.
-const ROWS: usize = 1 << 16;
+const ROWS: usize = 1 << 15;
 
-/// Memory of all that is kept, bytes.
+/// Memory of all that is kept, bytes, and of one table (texts can be long: names of a sequence of kernels).
 const BYTES: usize = 2 << 20;
+const TABLE_BYTES: usize = 384 << 10;
 
 /// The tables of a folder that are small so far.
 #[derive(Debug, Default)]
@@ -42,13 +43,13 @@ impl Small {
             return;
         }
         let mut all = self.lock();
-        let room = BYTES.saturating_sub(all.bytes);
+        let left = BYTES.saturating_sub(all.bytes);
         let slot = all.by_name.entry(batch.spec.name).or_insert_with(|| Some(Table::default()));
         let Some(table) = slot.as_mut().filter(|_| !batch.is_empty()) else { return };
         // without looking at rows of which there are too many
         let rows = table.rows + batch.rows.num_rows();
         let bytes = if rows <= ROWS { batch.rows.get_array_memory_size() } else { usize::MAX };
-        if bytes > room {
+        if bytes > left || table.bytes.saturating_add(bytes) > TABLE_BYTES {
             let freed = table.bytes;
             *slot = None;
             all.bytes -= freed;

@@ -466,7 +466,7 @@ proptest! {
             return Ok(());
         }
         let inside = gpu[pick % gpu.len()].span;
-        let device = trace.activities.iter().find(|a| Some(a.row) == gpu[pick % gpu.len()].event).and_then(|a| a.device);
+        let device = trace.activities.iter().find(|a| Some(a.row) == gpu[pick % gpu.len()].event).and_then(|a| a.device());
         let mut more = waiting(&plan, &waits, ORIGIN).device_index(device.unwrap_or(0));
         more.unlinked().kernel("another", 99, inside.start - ORIGIN + 1..inside.end - ORIGIN - 1);
         let after = path(&traced(&more), trace.capture);

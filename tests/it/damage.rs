@@ -157,10 +157,10 @@ fn steps_come_from_the_host_with_the_numbers_they_have() {
 
 #[test]
 fn links_follow_the_correlation_and_nothing_else() {
-    let call = |t: &RankTrace, event: u32| t.activities.iter().find(|a| a.row == event - 1).and_then(|a| a.launch);
+    let call = |t: &RankTrace, event: u32| t.activities.iter().find(|a| a.row == event - 1).and_then(|a| a.launch());
     let op = |t: &RankTrace, event: u32| {
         let a = t.activities.iter().find(|a| a.row == event - 1);
-        a.and_then(|a| a.op).map_or("none".to_string(), |o| t.name(o).to_string())
+        a.and_then(|a| a.op()).map_or("none".to_string(), |o| t.name(o).to_string())
     };
     let t = trace("d26_external_id.json");
     assert_eq!([3, 6, 9].map(|e| op(&t, e)), ["aten::mm", "aten::relu", "aten::add"]);
@@ -169,7 +169,7 @@ fn links_follow_the_correlation_and_nothing_else() {
     let t = trace("link_two_processes.json");
     assert!(call(&t, 3).is_none() && call(&t, 6).is_some());
     let t = trace("numeric_strings.json");
-    assert!(t.activities.iter().all(|a| a.launch.is_some()));
+    assert!(t.activities.iter().all(|a| a.launch().is_some()));
     let t = trace("event_without_args.json");
     assert_eq!(op(&t, 6), "aten::relu");
 }

@@ -24,7 +24,7 @@ fn folder() -> TempDir {
 /// Why each analysis has no rows, by stem.
 fn reasons(path: &Path) -> BTreeMap<&'static str, Option<&'static str>> {
     let trace = rank_trace(path, 0);
-    ANALYSES.iter().map(|a| (a.stem(), a.map(&trace, &options(), &mut |_| ()).partial.reason)).collect()
+    ANALYSES.iter().map(|a| (a.stem(), a.map(&trace, &options(), &mut |_| ()).reason)).collect()
 }
 
 fn rows(answer: &Answer, tables: &[&str]) -> Vec<usize> {

@@ -407,14 +407,14 @@ pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origi
     }
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for a in longest.values() {
-        if let Some(l) = a.launch {
+        if let Some(l) = a.launch() {
             queries.entry(trace.columns.lane[l as usize]).or_default().push((trace.columns.ts[l as usize], a.row));
         }
     }
     let frames = frames_at(trace, queries);
     let mut out = BTreeMap::new();
     for (name, a) in longest {
-        let op = a.op.map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
+        let op = a.op().map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
         let frame = frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(trace.name(*f)));
         out.insert(names.intern(trace.text(name)), Origin { op, frame });
     }

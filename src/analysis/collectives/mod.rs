@@ -1,7 +1,7 @@
 //! Collectives of the job: every call with its wait and transfer, bandwidth, and how much was matched.
 
 use super::across::Job;
-use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Options, Output, Partial};
 use crate::model::collective::Kind;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
@@ -42,8 +42,8 @@ impl Analysis for CollectivesOf {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Mapped {
-        Mapped::joined_later(trace)
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

@@ -8,7 +8,7 @@
 
 use super::hta_loader::{Kind, Row, load};
 use super::{concatenated, rounded_percent, view};
-use crate::analysis::api::{Mapped, Output, Partial};
+use crate::analysis::api::{Output, Partial};
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
@@ -103,12 +103,12 @@ fn length(groups: &[(i64, i64)]) -> i64 {
     groups.iter().map(|(a, b)| b - a).sum()
 }
 
-fn mapped(trace: &RankTrace, table: Batch, empty: bool) -> Mapped {
+fn mapped(trace: &RankTrace, table: Batch, empty: bool) -> Partial {
     let reason = empty.then_some("no GPU row");
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table], reason } }
+    Partial { rank: trace.rank, tables: vec![table], reason }
 }
 
-pub fn temporal(trace: &RankTrace) -> Mapped {
+pub fn temporal(trace: &RankTrace) -> Partial {
     let rows = load(trace);
     let mut table = Temporal::default();
     if let (Some(first), Some(last)) = (rows.iter().map(|r| r.ts).min(), rows.iter().map(Row::end).max()) {
@@ -131,7 +131,7 @@ pub fn temporal(trace: &RankTrace) -> Mapped {
     mapped(trace, table.finish(), rows.is_empty())
 }
 
-pub fn overlap(trace: &RankTrace) -> Mapped {
+pub fn overlap(trace: &RankTrace) -> Partial {
     let rows = load(trace);
     let union = |kind: Kind| {
         let spans = rows.iter().filter(|r| r.kind == kind).map(|r| crate::units::Span::new(r.ts, r.end()));
@@ -144,7 +144,7 @@ pub fn overlap(trace: &RankTrace) -> Mapped {
     mapped(trace, table.finish(), rows.is_empty())
 }
 
-pub fn kernels(trace: &RankTrace) -> Mapped {
+pub fn kernels(trace: &RankTrace) -> Partial {
     let rows = load(trace);
     let mut edges: Vec<(i64, i64)> = Vec::new();
     for (bit, (kind, _)) in TYPES.iter().enumerate() {
@@ -168,7 +168,7 @@ pub fn kernels(trace: &RankTrace) -> Mapped {
         types.push(TypeSumRow { set: set as u32, sum });
     }
     let mut out = mapped(trace, types.finish(), rows.is_empty());
-    out.partial.tables.push(names(trace, &rows));
+    out.tables.push(names(trace, &rows));
     out
 }
 
@@ -232,7 +232,7 @@ pub fn reduce_kernels(partials: &[Partial]) -> Output {
 /// Gaps shorter than this are kernel waits there, us.
 const KERNEL_WAIT_BELOW: i64 = 30;
 
-pub fn idle(trace: &RankTrace) -> Mapped {
+pub fn idle(trace: &RankTrace) -> Partial {
     let rows: Vec<Row> = load(trace)
         .into_iter()
         .filter(|r| {

@@ -3,7 +3,7 @@
 //! which there comes after a thousand names, is not made.
 
 use super::hta_loader::{Loaded, load_all};
-use crate::analysis::api::{Mapped, Partial};
+use crate::analysis::api::Partial;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
 use crate::table;
@@ -35,11 +35,11 @@ table! {
     }
 }
 
-pub fn map(trace: &RankTrace) -> Mapped {
+pub fn map(trace: &RankTrace) -> Partial {
     let rows = load_all(trace);
     let tables = vec![on_gpu(trace, &rows), on_cpu(trace, &rows)];
     let reason = tables.iter().all(Batch::is_empty).then_some("no annotations");
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables, reason } }
+    Partial { rank: trace.rank, tables, reason }
 }
 
 /// Lengths of one name.

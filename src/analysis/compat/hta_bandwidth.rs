@@ -7,7 +7,7 @@
 
 use super::hta_loader::{Kind, load_all};
 use super::hta_statistics::Describe;
-use crate::analysis::api::{Mapped, Options, Partial};
+use crate::analysis::api::{Give, Options, Partial};
 use crate::model::args::Arg;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
@@ -52,7 +52,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-pub fn bandwidth(trace: &RankTrace, options: &Options) -> Mapped {
+pub fn bandwidth(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
     let rows = load_all(trace);
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let recorded = trace.columns.args.column(Arg::Bandwidth);
@@ -96,8 +96,10 @@ pub fn bandwidth(trace: &RankTrace, options: &Options) -> Mapped {
     }
     let summary: Batch = summary.finish();
     let reason = summary.is_empty().then_some("no copy with a recorded bandwidth");
-    let rows = if options.wants(BandwidthSeries::SPEC) { vec![series.finish()] } else { Vec::new() };
-    Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![summary], reason } }
+    if options.wants(BandwidthSeries::SPEC) {
+        give(series.finish());
+    }
+    Partial { rank: trace.rank, tables: vec![summary], reason }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! up times, ids that ranges do not have) are left out.
 
 use super::hta_loader::{Loaded, load_all};
-use crate::analysis::api::{Mapped, Partial};
+use crate::analysis::api::Partial;
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Text;
@@ -33,7 +33,7 @@ table! {
     }
 }
 
-pub fn map(trace: &RankTrace) -> Mapped {
+pub fn map(trace: &RankTrace) -> Partial {
     let c = &trace.columns;
     let rows = load_all(trace);
     let in_time = |keep: &dyn Fn(u32) -> bool| {
@@ -58,7 +58,7 @@ pub fn map(trace: &RankTrace) -> Mapped {
         (a, b) if a != b => Some("counter ranges and launch calls differ in number"),
         _ => None,
     };
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason } }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason }
 }
 
 fn push(table: &mut Counters, trace: &RankTrace, range: u32, launch: u32) {

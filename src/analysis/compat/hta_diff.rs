@@ -7,7 +7,7 @@
 
 use super::hta_loader::{Loaded, all_rows};
 use super::view;
-use crate::analysis::api::{Mapped, Output, Partial};
+use crate::analysis::api::{Output, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
 use crate::model::strings::StrId;
@@ -56,7 +56,7 @@ fn step_number(name: &str) -> Option<i64> {
     rest.get(..digits)?.parse().ok()
 }
 
-pub fn map(trace: &RankTrace) -> Mapped {
+pub fn map(trace: &RankTrace) -> Partial {
     let rows = all_rows(trace);
     let numbers: BTreeMap<StrId, i64> = {
         let names: BTreeSet<StrId> = rows.iter().map(|r| r.name).collect();
@@ -68,7 +68,7 @@ pub fn map(trace: &RankTrace) -> Mapped {
     let Some(lowest) = steps.iter().map(|s| s.2).min() else {
         let reason = Some("no `ProfilerStep#n`: HTA cannot compare");
         let tables = vec![Ops::default().finish()];
-        return Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables, reason } };
+        return Partial { rank: trace.rank, tables, reason };
     };
     // of several steps that hold an instant the last in the file decides
     let is_lowest = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| s.2 == lowest);
@@ -89,7 +89,7 @@ pub fn map(trace: &RankTrace) -> Mapped {
     for ((is_gpu, name), (count, sum)) in sums {
         table.push(OpRow { rank: trace.rank, is_gpu, name, count, sum });
     }
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason: None } }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason: None }
 }
 
 /// A name as HTA shortens it: without what stands in angle and round brackets, the last word of the rest.

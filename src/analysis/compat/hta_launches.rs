@@ -4,7 +4,7 @@
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
 use super::hta_loader::{Row, load_all};
-use crate::analysis::api::{Mapped, Options, Partial};
+use crate::analysis::api::{Give, Options, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::table;
 use crate::units::Ns;
@@ -40,7 +40,7 @@ const NAMES: [&str; 5] = [
     "runFunction - job_prep_and_submit_for_execution",
 ];
 
-pub fn map(trace: &RankTrace, options: &Options, runtime_outlier: Ns, delay_outlier: Ns) -> Mapped {
+pub fn map(trace: &RankTrace, options: &Options, give: &mut Give, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
     let rows = load_all(trace);
     let wanted = NAMES.map(|n| trace.columns.strings.lookup(n.as_bytes()));
     let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name[id as usize]));
@@ -80,6 +80,8 @@ pub fn map(trace: &RankTrace, options: &Options, runtime_outlier: Ns, delay_outl
         launch_delay_outliers,
     });
     let reason = (launches == 0).then_some("no launch that HTA knows");
-    let rows = if options.wants(LaunchStats::SPEC) { vec![table.finish()] } else { Vec::new() };
-    Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![outliers.finish()], reason } }
+    if options.wants(LaunchStats::SPEC) {
+        give(table.finish());
+    }
+    Partial { rank: trace.rank, tables: vec![outliers.finish()], reason }
 }

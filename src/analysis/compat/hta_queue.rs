@@ -6,7 +6,7 @@
 
 use super::hta_loader::load_all;
 use super::hta_statistics::Describe;
-use crate::analysis::api::{Mapped, Options, Partial};
+use crate::analysis::api::{Give, Options, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
 use crate::table;
@@ -64,7 +64,7 @@ struct Point {
     row: u32,
 }
 
-pub fn queue(trace: &RankTrace, options: &Options) -> Mapped {
+pub fn queue(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
     let rows = load_all(trace);
     let named: HashSet<u32> =
         trace.columns.strings.iter().filter(|(_, t)| LAUNCHES.contains(t)).map(|(id, _)| id.0).collect();
@@ -126,6 +126,8 @@ pub fn queue(trace: &RankTrace, options: &Options) -> Mapped {
     }
     let summary: Batch = summary.finish();
     let reason = summary.is_empty().then_some("no launch that HTA knows");
-    let rows = if options.wants(QueueSeries::SPEC) { vec![series.finish()] } else { Vec::new() };
-    Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![summary], reason } }
+    if options.wants(QueueSeries::SPEC) {
+        give(series.finish());
+    }
+    Partial { rank: trace.rank, tables: vec![summary], reason }
 }

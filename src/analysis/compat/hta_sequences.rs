@@ -11,7 +11,7 @@
 //! ```
 
 use super::hta_loader::{Loaded, load_all};
-use crate::analysis::api::{Mapped, Options, Partial};
+use crate::analysis::api::{Options, Partial};
 use crate::analysis::patterns::{MIN_LENGTH, OP};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Text;
@@ -33,7 +33,7 @@ table! {
 /// Without `--op`, the first of these that is in the trace.
 const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
-pub fn sequences(trace: &RankTrace, options: &Options) -> Mapped {
+pub fn sequences(trace: &RankTrace, options: &Options) -> Partial {
     let names = || trace.columns.strings.iter().map(|(_, t)| t);
     let operator = match options.settings.text(&OP) {
         Some(text) => Some(text),
@@ -60,7 +60,7 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Mapped {
             });
         }
     }
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason } }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason }
 }
 
 /// A row on a stack, or a kernel below its launch.

@@ -4,7 +4,7 @@
 //! share theirs with a `*GraphLaunch` call; in a file without CPU operators, all. Its classes: copies (not
 //! sets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is compute.
 
-use crate::analysis::api::{Mapped, Partial};
+use crate::analysis::api::Partial;
 use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
@@ -38,7 +38,7 @@ fn work_of(class: Class, name: &str) -> Work {
     }
 }
 
-pub fn gpu_timeline(trace: &RankTrace) -> Mapped {
+pub fn gpu_timeline(trace: &RankTrace) -> Partial {
     let c = &trace.columns;
     let mut launched: HashSet<u64> = c.launch_flows.iter().copied().collect();
     let mut correlation = c.args.cursor(Arg::Correlation);
@@ -86,5 +86,5 @@ pub fn gpu_timeline(trace: &RankTrace) -> Mapped {
         }
     }
     let reason = window.is_none().then_some("no GPU activity with a launch");
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![table.finish()], reason } }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason }
 }

@@ -7,11 +7,11 @@ mod report;
 mod rules;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_bandwidth;
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::step::Step;
 use crate::model::timeline::Work;
 use crate::model::window::Scope;
@@ -111,10 +111,10 @@ impl Analysis for MemoryCopiesOf {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
-            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, options),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, options, give),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let (mut table, mut series, mut found) =
@@ -126,7 +126,7 @@ impl Analysis for MemoryCopiesOf {
             any |= !all.is_empty();
             push_copies(&mut table, trace, work, options, &all);
             if options.wants(MemoryBandwidth::SPEC) {
-                push_bandwidth(&mut series, trace, work, &all);
+                push_bandwidth(&mut series, trace, work, &all, give);
             }
             rules::push(&mut found, trace, work, options, &all, &syncs);
         }
@@ -135,8 +135,10 @@ impl Analysis for MemoryCopiesOf {
             (false, false) => Some("no copies or sets"),
             (false, true) => None,
         };
-        let rows = if options.wants(MemoryBandwidth::SPEC) { vec![series.finish()] } else { Vec::new() };
-        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![table.finish(), found.finish()], reason } }
+        if options.wants(MemoryBandwidth::SPEC) {
+            give(series.finish());
+        }
+        Partial { rank: trace.rank, tables: vec![table.finish(), found.finish()], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -161,7 +163,7 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
     let kernels = kernels_run(work);
     for w in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
         let of_window = |c: &&Copy| {
-            let step = trace.activities[c.activity as usize].step;
+            let step = trace.activities[c.activity as usize].step();
             match w.scope {
                 Scope::Step => step == w.step,
                 Scope::Outside => step.is_none(),
@@ -227,7 +229,7 @@ fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: K
     });
 }
 
-fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceWork, all: &[Copy]) {
+fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceWork, all: &[Copy], give: &mut Give) {
     let directions: BTreeSet<&'static str> = all.iter().map(|c| c.direction).collect();
     for direction in directions {
         for b in bandwidth(all.iter().filter(|c| c.direction == direction)) {
@@ -240,6 +242,7 @@ fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceW
                 copy_count: b.sized + b.unsized_,
                 unsized_count: b.unsized_,
             });
+            table.give_piece(give);
         }
     }
 }

@@ -5,10 +5,10 @@ mod report;
 pub mod series;
 
 use super::across::Job;
-use super::api::{Analysis, Give, Mapped, Options, Output, PIECE_ROWS, Partial};
+use super::api::{Analysis, Give, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::table;
 use crate::units::Span;
 use load::{Load, kernels, loads};
@@ -81,9 +81,9 @@ impl Analysis for CountersOf {
         &[BUCKET]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         if options.compat.is_some() {
-            return Mapped::default();
+            return Partial::default();
         }
         let bucket = Some(options.settings.ns(&BUCKET)).filter(|b| *b > 0);
         let mut means = CounterMeans::default();
@@ -105,7 +105,7 @@ impl Analysis for CountersOf {
             values(trace, &series_of(trace, &Counter::ALL, width, &of_kernels), give);
         }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables: vec![means.finish()], reason } }
+        Partial { rank: trace.rank, tables: vec![means.finish()], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -167,7 +167,6 @@ fn push_means<'a>(
 
 fn values(trace: &RankTrace, counters: &Counters, give: &mut Give) {
     let mut table = CounterValues::default();
-    let mut rows = 0;
     for s in &counters.series {
         for i in 0..s.points.len() {
             let (ts_ns, value) = s.points[i];
@@ -182,10 +181,7 @@ fn values(trace: &RankTrace, counters: &Counters, give: &mut Give) {
                 value,
                 unit: s.counter.unit(),
             });
-            rows += 1;
-            if rows % PIECE_ROWS == 0 {
-                give(std::mem::take(&mut table).finish());
-            }
+            table.give_piece(give);
         }
     }
     give(table.finish());

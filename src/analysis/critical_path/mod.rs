@@ -15,7 +15,7 @@ pub use walk::{Paths, path};
 pub use window::{PathWindow, choose};
 
 use super::across::Job;
-use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::TableSpec;
@@ -72,9 +72,9 @@ impl Analysis for CriticalPath {
         true
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         if options.compat.is_some() {
-            return Mapped::default();
+            return Partial::default();
         }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         let mut summary = CriticalSummary::default();
@@ -83,7 +83,7 @@ impl Analysis for CriticalPath {
             other => {
                 partial.reason = Some(other.err().unwrap_or("the window is empty"));
                 partial.tables.push(summary.finish());
-                return Mapped { rows: Vec::new(), partial };
+                return partial;
             }
         };
         let path = path(trace, window.span);
@@ -96,7 +96,7 @@ impl Analysis for CriticalPath {
         if options.wants(CriticalPathTable::SPEC) {
             tables::rows(trace, &window, &path, give);
         }
-        Mapped { rows: Vec::new(), partial }
+        partial
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

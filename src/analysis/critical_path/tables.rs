@@ -2,9 +2,9 @@
 
 use super::segment::{PathClass, Place, Segment};
 use super::window::PathWindow;
-use crate::analysis::api::{Give, PIECE_ROWS};
+use crate::analysis::api::Give;
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
+use crate::model::schema::{Batch, Table, Text};
 use crate::model::strings::StrId;
 use crate::table;
 use crate::units::{Ns, fmt_ns, percent};
@@ -73,14 +73,8 @@ table! {
 
 /// The rows of the path.
 pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut Give) {
-    for (piece, first) in path.chunks(PIECE_ROWS).zip((0..).step_by(PIECE_ROWS)) {
-        give(piece_rows(trace, window, piece, first));
-    }
-}
-
-fn piece_rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], first: u32) -> Batch {
     let mut table = CriticalPathTable::default();
-    for (seq, s) in (first..).zip(path) {
+    for (seq, s) in (0..).zip(path) {
         let activity = match s.place {
             Place::Stream(i) => trace.activities.get(i as usize),
             _ => None,
@@ -91,7 +85,7 @@ fn piece_rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], first: u
         };
         table.push(CriticalPathRow {
             rank: trace.rank,
-            device: activity.and_then(|a| a.device),
+            device: activity.and_then(|a| a.device()),
             scope: window.scope,
             step: window.step,
             step_label: window.label,
@@ -103,12 +97,13 @@ fn piece_rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], first: u
             inferred: s.is_inferred(),
             event_id: s.event,
             name: s.event.map(|row| trace.name(row)),
-            stream: activity.and_then(|a| a.stream),
+            stream: activity.and_then(|a| a.stream()),
             thread,
             source_event_id: s.source,
         });
+        table.give_piece(give);
     }
-    table.finish()
+    give(table.finish());
 }
 
 /// The time of one class.

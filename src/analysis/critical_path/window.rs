@@ -105,6 +105,6 @@ fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
 
 fn last_launched_end(trace: &RankTrace, host: Span) -> Ns {
     let launched =
-        trace.activities.iter().filter(|a| a.launch.is_some_and(|l| host.holds(trace.columns.ts[l as usize])));
+        trace.activities.iter().filter(|a| a.launch().is_some_and(|l| host.holds(trace.columns.ts[l as usize])));
     launched.map(|a| a.span.end).max().unwrap_or(host.end)
 }

@@ -3,7 +3,7 @@
 //! Bounded by names and steps, never by events. Step null is the whole capture, for sets without steps.
 
 use super::BY;
-use crate::analysis::api::{Mapped, Options, Partial};
+use crate::analysis::api::{Options, Partial};
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
@@ -72,7 +72,7 @@ const UNLINKED: &str = "[unlinked]";
 const NO_OPERATOR: &str = "[no operator]";
 const NO_MODULE: &str = "[no module]";
 
-pub fn map(trace: &RankTrace, options: &Options) -> Mapped {
+pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let has_steps = trace.steps.rule != StepRule::Capture;
     let chosen = |s: &Step| has_steps && options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
     let modules = match options.settings.text(&BY) {
@@ -93,7 +93,7 @@ pub fn map(trace: &RankTrace, options: &Options) -> Mapped {
     host(trace, has_steps, &keep, &mut cells);
     let (keys, cells) = cells.finish();
     let tables = vec![ranks.finish(), steps(trace, chosen), keys, cells];
-    Mapped { rows: Vec::new(), partial: Partial { rank: trace.rank, tables, reason: None } }
+    Partial { rank: trace.rank, tables, reason: None }
 }
 
 fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {
@@ -200,8 +200,8 @@ fn gpu(trace: &RankTrace, options: &Options, modules: &Modules, keep: &[bool], c
     let mut known: HashMap<(Work, StrId, Option<StrId>), u32> = HashMap::new();
     for (i, a) in trace.activities.iter().enumerate() {
         let owner = match by {
-            "op" | "module" if a.launch.is_none() => Some(UNLINKED),
-            "op" => Some(a.op.map_or(NO_OPERATOR, |op| trace.name(op))),
+            "op" | "module" if a.launch().is_none() => Some(UNLINKED),
+            "op" => Some(a.op().map_or(NO_OPERATOR, |op| trace.name(op))),
             "module" => Some(of_launch.get(i).copied().flatten().map_or(NO_MODULE, |m| modules.path(m))),
             _ => None,
         };
@@ -209,7 +209,7 @@ fn gpu(trace: &RankTrace, options: &Options, modules: &Modules, keep: &[bool], c
         let key = *known
             .entry((a.work, a.name, owner))
             .or_insert_with(|| cells.key("gpu", a.work.name(), trace.text(a.name), owner.map(|o| owners.get(o))));
-        let step = a.step.filter(|s| keep.get(*s as usize) == Some(&true));
+        let step = a.step().filter(|s| keep.get(*s as usize) == Some(&true));
         cells.add(key, step, a.span.len(), a.span.len());
     }
 }
@@ -293,7 +293,7 @@ impl Modules {
         let mut found = vec![None; trace.activities.len()];
         let mut asked: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
         for (i, a) in trace.activities.iter().enumerate() {
-            if let Some(call) = a.launch {
+            if let Some(call) = a.launch() {
                 asked.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
             }
         }

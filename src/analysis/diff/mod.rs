@@ -27,7 +27,7 @@ pub use report::compare;
 pub use set::Set;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_diff;
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
@@ -164,10 +164,10 @@ impl Analysis for Diff {
         &[BY, SHORT_NAMES]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => hta_diff::map(trace),
-            Some(Compat::TraceLens) => Mapped::default(),
+            Some(Compat::TraceLens) => Partial::default(),
             None => map::map(trace, options),
         }
     }

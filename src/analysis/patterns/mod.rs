@@ -9,7 +9,7 @@ mod stream;
 mod tables;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_sequences;
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
@@ -98,25 +98,22 @@ impl Analysis for Patterns {
         &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta_sequences::sequences(trace, options),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
-        let repeats = tables::repeats(trace, options);
-        let sequences = operators::sequences(trace, options);
+        let repeats = tables::repeats(trace, options, give);
+        let sequences = operators::sequences(trace, options, give);
         let reason = if trace.is_cpu_only() {
             Some("no GPU activity")
-        } else if repeats.rows.is_empty() && sequences.rows.is_empty() {
+        } else if repeats.rows + sequences.rows == 0 {
             Some("nothing repeats, and no launch lies under the operators asked for")
         } else {
             None
         };
-        Mapped {
-            rows: vec![repeats.rows, sequences.rows],
-            partial: Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason },
-        }
+        Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

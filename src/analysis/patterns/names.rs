@@ -6,10 +6,12 @@ use crate::analysis::kernels::clip;
 const SHOWN: usize = 4096;
 
 /// Names joined by `|`. Of more than [`SHOWN`], those in the middle are counted: `...(1430 more)`.
-pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
     let n = names.len();
     let hidden = if n > SHOWN { SHOWN / 2..n - SHOWN / 2 } else { 0..0 };
-    let mut out = String::new();
+    // half a megabyte is not rare, so what it takes is asked first; the count of what is hidden is shorter than this
+    let shown = names.clone().enumerate().filter(|(i, _)| !hidden.contains(i));
+    let mut out = String::with_capacity(shown.map(|(_, name)| name.len() + 1).sum::<usize>() + 32);
     for (i, name) in names.enumerate() {
         if hidden.contains(&i) && i > hidden.start {
             continue;

@@ -10,9 +10,9 @@
 use super::names::{Asked, brief, joined};
 use super::tables::{Made, OperatorSequenceRow, OperatorSequences};
 use super::{MIN_LENGTH, OP, OP_GLOB};
-use crate::analysis::api::Options;
+use crate::analysis::api::{Give, Options};
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Text;
+use crate::model::schema::{Table, Text};
 use crate::model::strings::StrId;
 use crate::table;
 use crate::units::Ns;
@@ -46,7 +46,7 @@ struct Group {
     first: Option<(Ns, u32)>,
 }
 
-pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
+pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
     let s = &options.settings;
     let asked = match (s.text(&OP), s.text(&OP_GLOB)) {
         (Some(name), _) => Asked::Exact(name),
@@ -66,9 +66,9 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
         g.count += 1;
         g.op_ns += span.len();
         g.gpu_ns += of().map(|a| a.span.len()).sum::<Ns>();
-        let latency = of().next().and_then(|a| Some(a.span.start - trace.span(a.launch?).start));
+        let latency = of().next().and_then(|a| Some(a.span.start - trace.span(a.launch()?).start));
         g.latency_ns += latency.unwrap_or(0).max(0);
-        for step in of().filter_map(|a| a.step) {
+        for step in of().filter_map(|a| a.step()) {
             if g.steps.last() != Some(&step) {
                 g.steps.push(step);
             }
@@ -117,9 +117,11 @@ pub fn sequences(trace: &RankTrace, options: &Options) -> Made {
                 first_ts_ns,
                 event_id,
             });
+            table.give_piece(give);
         }
     }
-    Made { rows: table.finish(), top: top.finish() }
+    give(table.finish());
+    Made { rows: total, top: top.finish() }
 }
 
 /// The outermost operators asked for that launched something, with the activities launched below them,
@@ -135,7 +137,7 @@ fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     let mut path: Vec<u32> = Vec::new();
     let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (i, a) in trace.activities.iter().enumerate() {
-        let mut at = a.op;
+        let mut at = a.op();
         let mut outermost = None;
         while let Some(row) = at {
             if let Some(&answer) = known.get(&row) {
@@ -165,8 +167,8 @@ fn by_content(trace: &RankTrace, own: &mut [u32]) {
     let of = |i: &u32| &trace.activities[*i as usize];
     for together in own.chunk_by_mut(|a, b| of(a).span.start == of(b).span.start) {
         if together.len() > 1 {
-            let call = |i: &u32| of(i).launch.map(|row| trace.span(row).start);
-            together.sort_by_key(|i| (call(i), of(i).device, of(i).stream, trace.text(of(i).name)));
+            let call = |i: &u32| of(i).launch().map(|row| trace.span(row).start);
+            together.sort_by_key(|i| (call(i), of(i).device(), of(i).stream(), trace.text(of(i).name)));
         }
     }
 }

@@ -59,7 +59,7 @@ pub fn streams<'t>(trace: &'t RankTrace, work: &DeviceWork, by_shape: bool) -> V
     let mut by_stream: BTreeMap<Option<i64>, Vec<&Activity>> = BTreeMap::new();
     for &i in &work.activities {
         let a = &trace.activities[i as usize];
-        by_stream.entry(a.stream).or_default().push(a);
+        by_stream.entry(a.stream()).or_default().push(a);
     }
     let one = |(stream, activities)| Stream::new(trace, work.device, stream, activities, by_shape);
     by_stream.into_iter().map(one).collect()
@@ -86,7 +86,7 @@ impl<'t> Stream<'t> {
             end = end.max(a.span.end);
             end
         });
-        let differs = |x: &usize| activities[*x].step != activities[*x - 1].step;
+        let differs = |x: &usize| activities[*x].step() != activities[*x - 1].step();
         Self {
             device,
             stream,
@@ -123,7 +123,7 @@ impl<'t> Stream<'t> {
         let unlinked = between(&c.unlinked);
         if c.again[at.end] > c.again[at.start + 1] {
             // a call whose activities are not in a row: counted one by one
-            let mut calls: Vec<u32> = self.activities[at.clone()].iter().filter_map(|a| a.launch).collect();
+            let mut calls: Vec<u32> = self.activities[at.clone()].iter().filter_map(|a| a.launch()).collect();
             calls.sort_unstable();
             calls.dedup();
             let cpu_ns = calls.iter().map(|&r| trace.span(r).len()).sum();
@@ -131,7 +131,7 @@ impl<'t> Stream<'t> {
         }
         let mut found = Launched { calls: between(&c.new), cpu_ns: c.new_ns[at.end] - c.new_ns[at.start], unlinked };
         // the first activity's call may have begun before the stretch
-        if let Some(call) = self.activities[at.start].launch.filter(|_| c.new[at.start + 1] == c.new[at.start]) {
+        if let Some(call) = self.activities[at.start].launch().filter(|_| c.new[at.start + 1] == c.new[at.start]) {
             found.calls += 1;
             found.cpu_ns += trace.span(call).len();
         }
@@ -143,7 +143,7 @@ impl<'t> Stream<'t> {
         let from = self.step_changes.partition_point(|&x| x as usize <= at.start);
         let until = self.step_changes.partition_point(|&x| (x as usize) < at.end);
         let changes = self.step_changes[from..until].iter().map(|&x| x as usize);
-        std::iter::once(at.start).chain(changes).filter_map(|x| self.activities[x].step)
+        std::iter::once(at.start).chain(changes).filter_map(|x| self.activities[x].step())
     }
 }
 
@@ -155,7 +155,7 @@ impl Calls {
         let mut before = None;
         for a in activities {
             c.push(sums);
-            match a.launch {
+            match a.launch() {
                 None => sums.3 += 1,
                 Some(call) if before == Some(call) => {}
                 Some(call) => {
@@ -164,7 +164,7 @@ impl Calls {
                     sums.2 += u32::from(!seen.insert(call));
                 }
             }
-            before = a.launch;
+            before = a.launch();
         }
         c.push(sums);
         c

@@ -4,11 +4,11 @@ use super::names::{brief, joined};
 use super::repeat::{self, Least};
 use super::stream::{Launched, Stream, streams};
 use super::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
-use crate::analysis::api::Options;
+use crate::analysis::api::{Give, Options};
 use crate::model::args::Arg;
 use crate::model::interval::Union;
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
+use crate::model::schema::{Batch, Table, Text};
 use crate::table;
 use crate::units::{Ns, Span, percent};
 use std::cmp::Reverse;
@@ -81,9 +81,10 @@ table! {
     }
 }
 
-/// A table's rows and what the report needs of them.
+/// What is left of a table whose rows are given.
 pub struct Made {
-    pub rows: Batch,
+    pub rows: usize,
+    /// What the report needs of them.
     pub top: Batch,
 }
 
@@ -119,7 +120,7 @@ impl Measured {
     }
 }
 
-pub fn repeats(trace: &RankTrace, options: &Options) -> Made {
+pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
     let by_shape = options.settings.has(&BY, "shape");
     let asked = |setting| u32::try_from(options.settings.count(setting)).unwrap_or(u32::MAX);
     let least = Least { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
@@ -149,7 +150,7 @@ pub fn repeats(trace: &RankTrace, options: &Options) -> Made {
         (Reverse(key), m.length(), start, m.stream)
     });
     let parents = parents(&rows, &found);
-    write(trace, options, by_shape, &all, &rows, &parents)
+    write(trace, options, by_shape, &all, &rows, &parents, give)
 }
 
 fn measure(
@@ -187,7 +188,7 @@ fn measure(
         m.launched.cpu_ns += l.cpu_ns;
         m.launched.unlinked += l.unlinked;
         let of_graph = |row: u32| is_graph.get(trace.columns.name[row as usize].0 as usize) == Some(&true);
-        let first = stream.activities[occurrence.start].launch;
+        let first = stream.activities[occurrence.start].launch();
         m.graphs += u64::from(l.calls == 1 && l.unlinked == 0 && first.is_some_and(of_graph));
         for step in stream.steps(&occurrence) {
             if steps.last() != Some(&step) {
@@ -225,6 +226,7 @@ fn write(
     all: &[Stream],
     rows: &[Measured],
     parents: &[Option<u32>],
+    give: &mut Give,
 ) -> Made {
     let shown = shown(options.top, rows, parents);
     let step_ns = mean_step(trace);
@@ -300,8 +302,11 @@ fn write(
             event_id: first.row,
             parent: *parent,
         });
+        drop(names);
+        table.give_piece(give);
     }
-    Made { rows: table.finish(), top: top.finish() }
+    give(table.finish());
+    Made { rows: rows.len(), top: top.finish() }
 }
 
 /// A pattern of which this share of occurrences lies in a graph needs no other, percent.

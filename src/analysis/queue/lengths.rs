@@ -61,7 +61,7 @@ fn find(trace: &RankTrace) -> Vec<Queue> {
         let enter = trace.columns.ts[row as usize];
         for &i in activities {
             let a = &trace.activities[i as usize];
-            let lane = lanes.entry((a.device, a.stream)).or_default();
+            let lane = lanes.entry((a.device(), a.stream())).or_default();
             let leave = a.span.start.max(enter);
             lane.activities.push((enter, leave));
             // a call's activities come in order of start: the first of a stream decides

@@ -4,12 +4,12 @@ pub mod lengths;
 mod report;
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_queue;
 use super::settings::{Kind, Setting};
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::window::{Scope, Window};
 use crate::table;
 use crate::units::{Ns, Span};
@@ -118,10 +118,10 @@ impl Analysis for QueueLength {
         &[MAX_QUEUE]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
-            Some(Compat::Hta) => return hta_queue::queue(trace, options),
-            Some(Compat::TraceLens) => return Mapped::default(),
+            Some(Compat::Hta) => return hta_queue::queue(trace, options, give),
+            Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }
         let full = options.settings.count(&MAX_QUEUE);
@@ -138,13 +138,15 @@ impl Analysis for QueueLength {
                 windows.iter().for_each(|w| push_device(&mut devices, trace, work, &own, w, full));
             }
         }
-        let rows = if options.wants(QueueLengths::SPEC) { vec![series(trace, &queues)] } else { Vec::new() };
+        if options.wants(QueueLengths::SPEC) {
+            series(trace, &queues, give);
+        }
         let reason = match (trace.is_cpu_only(), queues.is_empty()) {
             (true, _) => Some("no GPU activity"),
             (false, true) => Some("no launches recorded"),
             (false, false) => None,
         };
-        Mapped { rows, partial: Partial { rank: trace.rank, tables: vec![stats.finish(), devices.finish()], reason } }
+        Partial { rank: trace.rank, tables: vec![stats.finish(), devices.finish()], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -269,7 +271,7 @@ fn push_device(
     table.push(row);
 }
 
-fn series(trace: &RankTrace, queues: &[Queue]) -> Batch {
+fn series(trace: &RankTrace, queues: &[Queue], give: &mut Give) {
     let mut table = QueueLengths::default();
     for q in queues {
         for c in &q.changes {
@@ -281,7 +283,8 @@ fn series(trace: &RankTrace, queues: &[Queue]) -> Batch {
                 queue_length: c.length,
                 pending_activities: c.pending,
             });
+            table.give_piece(give);
         }
     }
-    table.finish()
+    give(table.finish());
 }

@@ -3,8 +3,9 @@
 use super::calls::Calls;
 use super::forest::{Below, Forest};
 use super::python::{around, callers_first};
+use crate::analysis::api::Give;
 use crate::model::category::Class;
-use crate::model::schema::{Batch, Text};
+use crate::model::schema::{Table, Text};
 use crate::model::step::StepRule;
 use crate::table;
 
@@ -27,8 +28,8 @@ table! {
     }
 }
 
-/// The table.
-pub fn table(calls: &Calls) -> Batch {
+/// The rows, by event.
+pub fn rows(calls: &Calls, give: &mut Give) {
     let trace = calls.trace;
     let annotations: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Annotation).collect();
@@ -59,8 +60,9 @@ pub fn table(calls: &Calls) -> Batch {
             gpu_busy_ns: gpu.busy_ns,
             activity_count: gpu.count,
         });
+        table.give_piece(give);
     }
-    table.finish()
+    give(table.finish());
 }
 
 /// One of the other trees; a launch belongs to the event that is open on its thread when it starts.

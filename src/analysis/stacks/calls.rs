@@ -115,7 +115,7 @@ fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Optio
     // outer before inner: what is inside a call goes where the call goes
     sort_outer_first(&mut rows, c);
     for row in rows {
-        let op = trace.launches().of(row).first().and_then(|&i| trace.activities[i as usize].op);
+        let op = trace.launches().of(row).first().and_then(|&i| trace.activities[i as usize].op());
         let above = |r: u32| moved.get(&r).copied().unwrap_or(trace.stacks.parent(r));
         let mut at = above(row);
         while let Some(p) = at.filter(|&p| trace.classes[p as usize] != Class::HostOp) {

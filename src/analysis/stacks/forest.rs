@@ -318,23 +318,11 @@ mod tests {
     use crate::model::category::Class;
     use crate::model::interval::Union;
     use crate::model::strings::StrId;
-    use crate::model::timeline::Work;
     use proptest::prelude::*;
 
     fn activities(spans: &[(Ns, Ns)]) -> Vec<Activity> {
-        let one = |(i, s): (usize, &(Ns, Ns))| Activity {
-            row: i as u32,
-            span: Span::new(s.0, s.0 + s.1),
-            name: StrId::EMPTY,
-            class: Class::Kernel,
-            work: Work::Compute,
-            rule: 0,
-            device: None,
-            stream: None,
-            correlation: None,
-            launch: None,
-            op: None,
-            step: None,
+        let one = |(i, s): (usize, &(Ns, Ns))| {
+            Activity::new(i as u32, Span::new(s.0, s.0 + s.1), StrId::EMPTY, Class::Kernel)
         };
         let mut all: Vec<Activity> = spans.iter().enumerate().map(one).collect();
         all.sort_by_key(|a| a.span.start);

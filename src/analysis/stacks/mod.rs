@@ -18,7 +18,7 @@ mod python;
 mod views;
 
 use super::across::Job;
-use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
@@ -108,14 +108,14 @@ impl Analysis for Stacks {
         options.settings.has(&BY, "shape")
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         if options.compat.is_some() {
-            return Mapped::default();
+            return Partial::default();
         }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         if trace.stacks.is_empty() {
             partial.reason = Some("no host events");
-            return Mapped { rows: Vec::new(), partial };
+            return partial;
         }
         let calls = Calls::new(trace);
         let in_modules = InModules::new(&calls);
@@ -132,8 +132,10 @@ impl Analysis for Stacks {
         if let Some(weight) = weight(options) {
             partial.tables.push(folded::fold(&calls, weight));
         }
-        let rows = if options.wants_per_event(CallTree::SPEC) { vec![call_tree::table(&calls)] } else { Vec::new() };
-        Mapped { rows, partial }
+        if options.wants_per_event(CallTree::SPEC) {
+            call_tree::rows(&calls, give);
+        }
+        partial
     }
 
     fn is_long(&self) -> bool {

@@ -104,7 +104,7 @@ pub fn table(
         };
         // without marks the capture is the one step
         let at = |ts| if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts) };
-        groups.fill(|p| when(at(calls.start(p))), |i| when(trace.activities[i as usize].step));
+        groups.fill(|p| when(at(calls.start(p))), |i| when(trace.activities[i as usize].step()));
     }
     groups.write(paths, options)
 }

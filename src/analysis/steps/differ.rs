@@ -103,7 +103,7 @@ fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTre
     };
     if work.is_gpu {
         for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
-            add(a.step, a.work, a.name, a.span.len());
+            add(a.step(), a.work, a.name, a.span.len());
         }
         return out;
     }

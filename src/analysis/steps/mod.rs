@@ -13,7 +13,7 @@ mod tables;
 mod words;
 
 use super::across::Job;
-use super::api::{Analysis, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Give, Options, Output, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::Step;
@@ -41,9 +41,9 @@ impl Analysis for StepTimes {
         &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         if options.compat.is_some() {
-            return Mapped::default();
+            return Partial::default();
         }
         let chosen: Vec<&Step> = trace
             .steps
@@ -59,12 +59,11 @@ impl Analysis for StepTimes {
             Some(median) => differences(trace, options, median, &slow),
             None => Differences::default(),
         };
-        let mut rows = Vec::new();
         if options.wants(SlowStepHost::SPEC) {
-            rows.push(host.finish());
+            give(host.finish());
         }
         if options.wants(SlowStepWork::SPEC) {
-            rows.push(work.finish());
+            give(work.finish());
         }
         let tables = vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
         let reason = match (trace.steps.steps.is_empty(), chosen.is_empty()) {
@@ -72,7 +71,7 @@ impl Analysis for StepTimes {
             (false, true) => Some("none of the steps asked for"),
             (false, false) => None,
         };
-        Mapped { rows, partial: Partial { rank: trace.rank, tables, reason } }
+        Partial { rank: trace.rank, tables, reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -95,11 +94,11 @@ struct Work {
 fn work(trace: &RankTrace) -> Vec<Work> {
     let mut out = vec![Work::default(); trace.steps.steps.len()];
     // a trace without any launch record is counted by starts
-    let has_launches = trace.activities.iter().any(|a| a.launch.is_some());
+    let has_launches = trace.activities.iter().any(|a| a.launch().is_some());
     for a in &trace.activities {
-        let Some(of) = a.step.and_then(|s| out.get_mut(s as usize)) else { continue };
+        let Some(of) = a.step().and_then(|s| out.get_mut(s as usize)) else { continue };
         of.activities += 1;
-        if a.launch.is_some() || !has_launches {
+        if a.launch().is_some() || !has_launches {
             of.launched += 1;
             of.last_end = of.last_end.max(Some(a.span.end));
         }

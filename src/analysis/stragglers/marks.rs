@@ -6,7 +6,7 @@
 use super::{explain, judge, report};
 use crate::analysis::across::Job;
 use crate::analysis::across::delay::Chain;
-use crate::analysis::api::{Analysis, Give, Mapped, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{TableSpec, Text};
 use crate::table;
@@ -47,8 +47,8 @@ impl Analysis for WhereLate {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Mapped {
-        Mapped::joined_later(trace)
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
     }
 
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {

@@ -12,7 +12,7 @@ pub use marks::{LateMarks, WhereLate};
 pub use why::{Explained, explain};
 
 use super::across::Job;
-use super::api::{Analysis, Compat, Give, Mapped, Options, Output, Partial};
+use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::TableSpec;
 
@@ -46,8 +46,8 @@ impl Analysis for Stragglers {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Mapped {
-        Mapped::joined_later(trace)
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

@@ -11,7 +11,7 @@ pub use published::Op;
 use super::across::Job;
 use super::across::cause::Cause;
 use super::across::delay::StepKey;
-use super::api::{Align, Analysis, Certainty, Finding, Give, Mapped, Options, Output, Partial, ReplayMethod, View};
+use super::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, ReplayMethod, View};
 use super::population::reasons as missing;
 use super::stragglers::{Explained, Judged, explain, judge};
 use crate::model::rank_trace::RankTrace;
@@ -63,13 +63,13 @@ impl Analysis for WhatIf {
         true
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Mapped {
-        let mut mapped = Mapped::joined_later(trace);
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        let mut partial = Partial::joined_later(trace);
         // a published timeline has operations in place of collectives
         if options.across.replay == ReplayMethod::Published {
-            mapped.partial.reason = None;
+            partial.reason = None;
         }
-        mapped
+        partial
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {

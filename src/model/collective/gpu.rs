@@ -17,11 +17,11 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     let mut messages = Messages::new(trace);
     let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == Work::Communication).collect();
     // in order of launch, so that each takes the messages recorded since the one before
-    kernels.sort_by_key(|a| (a.launch.map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
+    kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
     for a in kernels {
         let mut e = Evidence::default();
         e.add(trace, a.row);
-        let launch = a.launch.map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
+        let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
         let chain = operators(trace, a);
         for &op in &chain {
             e.add(trace, op);
@@ -83,9 +83,9 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
             dtype,
             root,
             rank_arg,
-            step: a.step,
-            device: a.device,
-            stream: a.stream,
+            step: a.step(),
+            device: a.device(),
+            stream: a.stream(),
             on_host: false,
         };
         found.calls.push((call, edges));
@@ -109,7 +109,7 @@ fn joined_kind(edges: &[Edge], me: u32, members: Option<&[u32]>) -> Kind {
 /// `record_param_comms` and `c10d::*` operators around the launch, innermost first.
 fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
     let mut chain = Vec::new();
-    let mut at = a.op;
+    let mut at = a.op();
     let depth = at.and_then(|r| trace.stacks.depth(r)).unwrap_or(0);
     for _ in 0..=depth {
         let Some(row) = at else { break };

@@ -118,7 +118,7 @@ impl<'a> Collector<'a> {
 }
 
 impl RowSink for Collector<'_> {
-    fn rows(&self, _: Vec<Batch>) -> io::Result<()> {
+    fn rows(&self, _: Batch) -> io::Result<()> {
         Ok(())
     }
 

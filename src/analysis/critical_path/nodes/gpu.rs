@@ -75,7 +75,7 @@ impl<'a> Gpu<'a> {
         let mut streams: BTreeMap<StreamKey, Stream> = BTreeMap::new();
         for &i in &by_end {
             let a = &trace.activities[i as usize];
-            let stream = streams.entry((a.device, a.stream)).or_default();
+            let stream = streams.entry((a.device(), a.stream())).or_default();
             stream.by_end.push(i);
             stream.by_launch.push((launched(trace, i), i));
         }
@@ -115,11 +115,11 @@ impl<'a> Gpu<'a> {
             let b = &self.trace.activities[j as usize];
             (Before { edge, from: From::End(j), at: b.span.end }, b.row)
         };
-        let stream = self.streams.get(&(a.device, a.stream));
+        let stream = self.streams.get(&(a.device(), a.stream()));
         found.extend(
             stream.and_then(|s| self.latest(&s.by_end, start, Ns::MIN, |j| j < i)).map(|j| ends(Edge::Stream, j)),
         );
-        if let Some(call) = a.launch {
+        if let Some(call) = a.launch() {
             let at = self.trace.columns.ts[call as usize];
             if at <= start {
                 found.push((Before { edge: Edge::Launch, from: From::Call(call), at }, call));
@@ -129,7 +129,7 @@ impl<'a> Gpu<'a> {
         if found.iter().all(|(b, _)| start.saturating_sub(b.at) > EXPLAINED_WITHIN) {
             let other = |j: u32| {
                 let b = &self.trace.activities[j as usize];
-                j < i && b.device == a.device && b.stream != a.stream
+                j < i && b.device() == a.device() && b.stream() != a.stream()
             };
             let near = start.saturating_sub(INFER_WITHIN).saturating_sub(1);
             found.extend(self.latest(&self.by_end, start, near, other).map(|j| ends(Edge::Inferred, j)));
@@ -146,7 +146,7 @@ impl<'a> Gpu<'a> {
     /// Latest activity behind an event that the stream was told to wait for before `i` was launched.
     fn awaited(&self, i: u32, launch: Ns) -> Option<u32> {
         let a = &self.trace.activities[i as usize];
-        let waits = &self.streams.get(&(a.device, a.stream))?.waits;
+        let waits = &self.streams.get(&(a.device(), a.stream()))?.waits;
         let mut best: Option<u32> = None;
         let end = |j: u32| (self.end(j), Reverse(self.trace.activities[j as usize].row));
         // of sane waits the last one awaits the latest end, and the search stops there
@@ -171,7 +171,7 @@ impl<'a> Gpu<'a> {
     /// Of what a device (or all) was given before `launched_before`, the latest to end in (after, until].
     pub fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
         self.latest(&self.by_end, until, after, |j| {
-            let on = self.trace.activities[j as usize].device;
+            let on = self.trace.activities[j as usize].device();
             (device.is_none() || on == device) && launched(self.trace, j) < launched_before
         })
     }
@@ -189,5 +189,5 @@ impl<'a> Gpu<'a> {
 
 /// When an activity was launched; unlinked ones before everything.
 fn launched(trace: &RankTrace, i: u32) -> Ns {
-    trace.activities[i as usize].launch.map_or(Ns::MIN, |call| trace.columns.ts[call as usize])
+    trace.activities[i as usize].launch().map_or(Ns::MIN, |call| trace.columns.ts[call as usize])
 }
