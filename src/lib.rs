@@ -17,8 +17,8 @@
 //! them. One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
 //! mapping and reducing together without knowing the command line, so that tests and programs run what
 //! `hta analyze` runs. And [`partial`] writes what was mapped of some ranks and reads it again, so that many processes
-//! can map and one reduce. [`query`] copies the columns that a statement names into Polars, so the crate has no `unsafe`
-//! at all.
+//! can map and one reduce. [`query`] copies the columns that a statement names into Polars, so the one `unsafe` of the
+//! sketch is not needed there and the library has none; the program has it, to tell the allocator how it is used.
 //!
 //! # Units
 //!

@@ -317,20 +317,16 @@ fn row<'a>(trace: &'a RankTrace, key: Key, m: &Members, working: &BTreeMap<u32, 
 fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let c = &trace.columns;
     let host = annotated.names.iter().filter(|((side, _), _)| *side == Side::Host);
-    let mut spans: BTreeMap<u32, Vec<Span>> =
-        host.flat_map(|(_, n)| &n.ranges).map(|&r| (c.lane[r as usize], Vec::new())).collect();
+    let lanes: BTreeSet<u32> = host.flat_map(|(_, n)| &n.ranges).map(|&r| c.lane[r as usize]).collect();
     let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
     let works = |row: &&u32| match trace.classes[**row as usize] {
         Class::HostOp | Class::Runtime | Class::Collective => true,
         Class::Annotation => communicates.get(c.name[**row as usize].0 as usize) == Some(&true),
         _ => false,
     };
-    for (lane, rows) in trace.host_rows() {
-        if let Some(of_lane) = spans.get_mut(lane) {
-            of_lane.extend(rows.iter().filter(works).map(|&r| trace.span(r)));
-        }
-    }
-    spans.into_iter().map(|(lane, of_lane)| (lane, Union::new(of_lane))).collect()
+    let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));
+    let annotated = trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane));
+    annotated.map(|(lane, rows)| (*lane, union(rows))).collect()
 }
 
 /// Time inside ranges in which their threads work; a range inside another of the same name counts once.

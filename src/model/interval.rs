@@ -17,19 +17,27 @@ pub struct Union {
 }
 
 impl Union {
-    /// The union of any spans, in any order.
+    /// The union of any spans, in any order. Those that come by start are merged as they come: most do, and what they
+    /// join to is a small part of them.
     pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
-        let mut all: Vec<Span> = spans.into_iter().filter(|s| !s.is_empty()).collect();
-        if !all.is_sorted_by_key(|s| s.start) {
-            all.sort_unstable_by_key(|s| s.start);
-        }
-        let mut merged: Vec<Span> = Vec::with_capacity(all.len());
-        for s in all {
+        let mut merged: Vec<Span> = Vec::new();
+        let mut is_sorted = true;
+        for s in spans.into_iter().filter(|s| !s.is_empty()) {
+            is_sorted = is_sorted && merged.last().is_none_or(|last| last.start <= s.start);
             match merged.last_mut() {
-                Some(last) if s.start <= last.end => last.end = last.end.max(s.end),
+                Some(last) if is_sorted && s.start <= last.end => last.end = last.end.max(s.end),
                 _ => merged.push(s),
             }
         }
+        if !is_sorted {
+            merged.sort_unstable_by_key(|s| s.start);
+            merged.dedup_by(|s, last| {
+                let joins = s.start <= last.end;
+                last.end = if joins { last.end.max(s.end) } else { last.end };
+                joins
+            });
+        }
+        merged.shrink_to_fit();
         Self::from_disjoint(merged)
     }
 

@@ -61,7 +61,6 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    sink.trace(&trace).map_err(Failure::Write)?;
     let inventory = || how.keeper.inventory(inventory::map(&trace, &options.model, &mut |rows| give(rows)));
     // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
@@ -70,10 +69,19 @@ pub(super) fn one(
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
         (i, how.keeper.analysis(i, a.map(&trace, options, &mut |rows| give(rows))))
     };
+    let write = || sink.trace(&trace).map_err(Failure::Write);
     let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.mapping {
-        Spread::Inline => (inventory(), order.into_iter().map(map).collect()),
-        // one after the other, as cores get free
-        Spread::AllCores => rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect()),
+        Spread::Inline => {
+            write()?;
+            (inventory(), order.into_iter().map(map).collect())
+        }
+        // the events on one core; the others one after the other, as cores get free
+        Spread::AllCores => {
+            let mapped = || rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect());
+            let (written, mapped) = rayon::join(write, mapped);
+            written?;
+            mapped
+        }
     };
     made.sort_by_key(|(i, _)| *i);
     let partials = made.into_iter().map(|(_, kept)| kept).collect();

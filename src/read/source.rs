@@ -236,39 +236,46 @@ fn cut(format: &str, e: &io::Error) -> SourceError {
 
 /// Blocks that wait between the two threads.
 const BLOCKS_AHEAD: usize = 4;
-const BLOCK: usize = 256 << 10;
+const BLOCK: usize = 128 << 10;
+
+/// Some bytes of a stream, in memory that is used again.
+#[derive(Default)]
+struct Block {
+    memory: Vec<u8>,
+    /// Bytes that are filled.
+    len: usize,
+}
 
 /// Runs another source on a thread of its own, a few blocks ahead.
 struct Ahead {
-    blocks: mpsc::Receiver<Result<Vec<u8>, SourceError>>,
-    current: Vec<u8>,
+    blocks: mpsc::Receiver<Result<Block, SourceError>>,
+    current: Block,
     used: usize,
+    /// Takes blocks back that are read.
+    spent: mpsc::Sender<Vec<u8>>,
     garbage: Arc<AtomicU64>,
 }
 
 impl Ahead {
     fn new(mut source: Box<dyn Source>) -> Self {
         let (send, blocks) = mpsc::sync_channel(BLOCKS_AHEAD);
+        let (spent, free) = mpsc::channel();
         let garbage = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&garbage);
         std::thread::spawn(move || {
             loop {
-                let mut block = vec![0; BLOCK];
-                let step = source.read(&mut block);
+                let mut memory = free.try_recv().unwrap_or_else(|_| vec![0; BLOCK]);
+                let step = source.read(&mut memory);
                 let last = !matches!(step, Ok(1..));
                 if last {
                     seen.store(u64::from(source.trailing().garbage), Ordering::Release);
                 }
-                let step = step.map(|n| {
-                    block.truncate(n);
-                    block
-                });
-                if send.send(step).is_err() || last {
+                if send.send(step.map(|len| Block { memory, len })).is_err() || last {
                     return;
                 }
             }
         });
-        Self { blocks, current: Vec::new(), used: 0, garbage }
+        Self { blocks, current: Block::default(), used: 0, spent, garbage }
     }
 }
 
@@ -276,11 +283,15 @@ impl Source for Ahead {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
         let mut n = 0;
         while n < out.len() {
-            if self.used == self.current.len() {
+            if self.used == self.current.len {
                 match self.blocks.recv() {
-                    Ok(Ok(block)) if !block.is_empty() => {
-                        self.current = block;
+                    Ok(Ok(block)) if block.len > 0 => {
+                        let read = std::mem::replace(&mut self.current, block);
                         self.used = 0;
+                        if !read.memory.is_empty() {
+                            // where it is not wanted any more, the stream has ended
+                            let _ = self.spent.send(read.memory);
+                        }
                     }
                     Ok(Err(e)) if n == 0 => return Err(e),
                     Ok(Err(e)) => {
@@ -293,8 +304,8 @@ impl Source for Ahead {
                     Ok(Ok(_)) | Err(mpsc::RecvError) => break,
                 }
             }
-            let k = (out.len() - n).min(self.current.len() - self.used);
-            out[n..n + k].copy_from_slice(&self.current[self.used..self.used + k]);
+            let k = (out.len() - n).min(self.current.len - self.used);
+            out[n..n + k].copy_from_slice(&self.current.memory[self.used..self.used + k]);
             self.used += k;
             n += k;
         }

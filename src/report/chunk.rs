@@ -32,8 +32,11 @@ const DICTIONARY_PAGE: i32 = 2;
 /// Encodes columns, one after the other.
 pub struct Encoder {
     zstd: zstd::bulk::Compressor<'static>,
+    // memory that each column uses again
     ints: Vec<i64>,
     keys: Vec<u32>,
+    page: Vec<u8>,
+    packed: Vec<u8>,
     /// Columns that are encoded and not yet written.
     pub out: Vec<u8>,
 }
@@ -75,7 +78,14 @@ impl Encoder {
     /// # Errors
     /// When the compressor cannot be made.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { zstd: zstd::bulk::Compressor::new(1)?, ints: Vec::new(), keys: Vec::new(), out: Vec::new() })
+        Ok(Self {
+            zstd: zstd::bulk::Compressor::new(1)?,
+            ints: Vec::new(),
+            keys: Vec::new(),
+            page: Vec::new(),
+            packed: Vec::new(),
+            out: Vec::new(),
+        })
     }
 
     /// Appends a column's pages to `out`.
@@ -85,7 +95,8 @@ impl Encoder {
     pub fn column(&mut self, is_nullable: bool, array: &ArrayRef) -> io::Result<Chunk> {
         let rows = u32::try_from(array.len()).map_err(io::Error::other)?;
         let nulls = array.nulls().filter(|n| n.null_count() > 0);
-        let mut page = Vec::new();
+        let mut page = std::mem::take(&mut self.page);
+        page.clear();
         if is_nullable {
             levels(array.len(), nulls, &mut page);
         }
@@ -114,6 +125,7 @@ impl Encoder {
                 s.i32(4, RLE);
             });
         })?;
+        self.page = page;
         encodings.sort_unstable();
         let packed = (self.out.len() - start) as u64;
         Ok(Chunk { rows, encodings, codec, packed, unpacked, values_at, bounds })
@@ -122,8 +134,14 @@ impl Encoder {
     /// Appends a page; gives its length before compression.
     fn page(&mut self, kind: i32, bytes: &[u8], codec: i32, own: impl FnOnce(&mut Struct)) -> io::Result<u64> {
         let size = |bytes: &[u8]| i32::try_from(bytes.len()).map_err(io::Error::other);
-        let packed = if codec == ZSTD { Some(self.zstd.compress(bytes)?) } else { None };
-        let written = packed.as_deref().unwrap_or(bytes);
+        let written = if codec == ZSTD {
+            self.packed.clear();
+            self.packed.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+            self.zstd.compress_to_buffer(bytes, &mut self.packed)?;
+            &self.packed
+        } else {
+            bytes
+        };
         let (before, after, start) = (size(bytes)?, size(written)?, self.out.len());
         Struct::write(&mut self.out, |s| {
             s.i32(1, kind);

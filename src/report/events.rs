@@ -8,9 +8,9 @@ use crate::model::sparse::Sparse;
 use crate::model::strings::StrId;
 use arrow::array::{
     ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
-    StringArray, UInt32Array, UInt64Array, new_null_array,
+    StringArray, UInt32Array, UInt64Array,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use hashbrown::HashMap;
@@ -246,31 +246,45 @@ fn base(trace: &RankTrace, derived: &Derived, rows: &[u32], column: &str) -> Arr
 
 /// One argument for the rows at output positions `first..first + len`.
 fn argument(trace: &RankTrace, column: &Sparse, ty: ArgType, position: &[u32], first: usize, len: usize) -> ArrayRef {
-    if column.is_empty() {
-        return new_null_array(&argument_type(ty), len);
+    let placed = column.iter().map(|(row, value)| ((position[row as usize] as usize).wrapping_sub(first), value));
+    match ty {
+        ArgType::Int => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, v as i64)), len);
+            Arc::new(Int64Array::new(values.into(), nulls))
+        }
+        ArgType::UInt => {
+            let (values, nulls) = spread(placed, len);
+            Arc::new(UInt64Array::new(values.into(), nulls))
+        }
+        ArgType::Float => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, f64::from_bits(v))), len);
+            Arc::new(Float64Array::new(values.into(), nulls))
+        }
+        ArgType::Bool => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, v != 0)), len);
+            Arc::new(BooleanArray::new(values.into(), nulls))
+        }
+        ArgType::Text | ArgType::Json => {
+            let mut d = Dictionary::default();
+            // another row group may have it
+            let keyed = placed.map(|(at, v)| (at, if at < len { d.key(StrId(v as u32)) } else { 0 }));
+            let (keys, nulls) = spread(keyed, len);
+            d.finish(trace, Int32Array::new(keys.into(), nulls))
+        }
     }
-    let mut values = vec![0u64; len];
+}
+
+/// Values at their places; which of `len` places have one. Those at other places are left out. Where there are few, or
+/// none, as of most arguments, most of this memory is never touched.
+fn spread<T: Copy + Default>(placed: impl Iterator<Item = (usize, T)>, len: usize) -> (Vec<T>, Option<NullBuffer>) {
+    let mut values = vec![T::default(); len];
     let mut is_there = BooleanBufferBuilder::new(len);
     is_there.append_n(len, false);
-    for (row, val) in column.iter() {
-        let at = (position[row as usize] as usize).wrapping_sub(first);
+    for (at, value) in placed {
         if let Some(slot) = values.get_mut(at) {
-            *slot = val;
+            *slot = value;
             is_there.set_bit(at, true);
         }
     }
-    let is_there: BooleanBuffer = is_there.finish();
-    let nulls = Some(NullBuffer::new(is_there.clone()));
-    match ty {
-        ArgType::Int => Arc::new(Int64Array::new(values.into_iter().map(|v| v as i64).collect(), nulls)),
-        ArgType::UInt => Arc::new(UInt64Array::new(values.into(), nulls)),
-        ArgType::Float => Arc::new(Float64Array::new(values.into_iter().map(f64::from_bits).collect(), nulls)),
-        ArgType::Bool => Arc::new(BooleanArray::new(values.into_iter().map(|v| v != 0).collect(), nulls)),
-        ArgType::Text | ArgType::Json => {
-            let mut d = Dictionary::default();
-            let key = |(v, there): (u64, bool)| if there { d.key(StrId(v as u32)) } else { 0 };
-            let keys = values.into_iter().zip(is_there.iter()).map(key).collect();
-            d.finish(trace, Int32Array::new(keys, nulls))
-        }
-    }
+    (values, Some(NullBuffer::new(is_there.finish())))
 }

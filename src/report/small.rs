@@ -14,7 +14,7 @@ const ROWS: usize = 1 << 15;
 
 /// Memory of all that is kept, bytes, and of one table (texts can be long: names of a sequence of kernels).
 const BYTES: usize = 2 << 20;
-const TABLE_BYTES: usize = 384 << 10;
+const TABLE_BYTES: usize = 320 << 10;
 
 /// The tables of a folder that are small so far.
 #[derive(Debug, Default)]

@@ -14,7 +14,9 @@ Runs the program under callgrind on the samples in data/, and on the traces that
 import argparse
 import bisect
 import collections
+import concurrent.futures
 import glob
+import itertools
 import os
 import re
 import subprocess
@@ -80,22 +82,42 @@ def ranked(given, folder):
     return links
 
 
-def commands(traces, work):
+def jobs(traces, work):
     """What is run: the long commands on all samples, many ranks and one, one thread and two. Each is also run without its
-    later parts, so that what is needed while a rank is in memory counts most and comes first."""
-    out, part = os.path.join(work, "out"), os.path.join(work, "part")
+    later parts, so that what is needed while a rank is in memory counts most and comes first. The commands of a job follow
+    each other, its folders are its own."""
     ranks = sorted(glob.glob(os.path.join(SAMPLES, "gpu_ddp8", "*")))
     samples = sorted(f.path for f in os.scandir(SAMPLES) if f.is_dir())
     analyze = ["analyze", "--force", "--threads"]
-    for i, given in enumerate([*samples, *traces]):
-        yield [*analyze, "1", "-o", part, "--partial", "--no-events", *ranked(given, os.path.join(work, f"ranks{i}"))]
-        yield [*analyze, "1", "-o", out, "--no-html", "--no-events", given]
-        yield [*analyze, "1", "-o", out, given]
-    yield [*analyze, "2", "-o", out, *ranks]
-    yield [*analyze, "2", "-o", out, traces[0] if traces else ranks[0]]
-    yield [*analyze, "2", "-o", part, "--partial", *ranks]
-    yield ["merge", part, "-o", out, "--force"]
-    yield ["stragglers", *ranks]
+    names = (os.path.join(work, f"result{i}") for i in itertools.count())
+    # the long ones first
+    for i, given in enumerate([*traces, *samples]):
+        yield [[*analyze, "1", "-o", next(names), "--partial", "--no-events", *ranked(given, os.path.join(work, f"ranks{i}"))]]
+        yield [[*analyze, "1", "-o", next(names), "--no-html", "--no-events", given]]
+        yield [[*analyze, "1", "-o", next(names), given]]
+    yield [[*analyze, "2", "-o", next(names), *ranks]]
+    yield [[*analyze, "2", "-o", next(names), traces[0] if traces else ranks[0]]]
+    part = next(names)
+    yield [[*analyze, "2", "-o", part, "--partial", *ranks], ["merge", part, "-o", next(names), "--force"]]
+    yield [["stragglers", *ranks]]
+
+
+def ran(program, starts, work, job):
+    """How many of the job's commands run each function, by index."""
+    runs = collections.Counter()
+    for command in job:
+        handle, profile = tempfile.mkstemp(dir=work)
+        os.close(handle)
+        argv = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile}", program, *command]
+        end = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        # 1: something in the input could not be used
+        if end.returncode not in (0, 1):
+            sys.exit(f"hta {' '.join(command)} failed:\n{end.stderr[-2000:]}")
+        at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile, program)}
+        os.remove(profile)
+        runs.update(i for i in at if i >= 0)
+        print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
+    return runs
 
 
 def main():
@@ -114,17 +136,9 @@ def main():
             print(f"{known} of {len(listed)} functions of the list are in the program")
             sys.exit(known < 0.9 * len(listed))
         starts = [f[0] for f in functions]
-        runs = collections.Counter()
-        for i, command in enumerate(commands(args.trace, work)):
-            profile = os.path.join(work, f"profile{i}")
-            argv = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile}", program, *command]
-            ran = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            # 1: something in the input could not be used
-            if ran.returncode not in (0, 1):
-                sys.exit(f"hta {' '.join(command)} failed:\n{ran.stderr[-2000:]}")
-            at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile, program)}
-            runs.update(i for i in at if i >= 0)
-            print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            each = pool.map(lambda job: ran(program, starts, work, job), list(jobs(args.trace, work)))
+            runs = sum(each, collections.Counter())
     # what most runs need stands together; by name, so that a new list differs little from the old one
     order = sorted((i for i in runs if runs[i] > 1), key=lambda i: (-runs[i], functions[i][2]))
     with open(ORDER, "w") as out:
