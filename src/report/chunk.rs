@@ -16,6 +16,9 @@ use std::io;
 /// Bytes from which a column is compressed.
 const PACKED_FROM: usize = 256;
 
+/// Memory that a buffer keeps between tables, bytes.
+const RESTING: usize = 64 << 10;
+
 /// Longest text that a column's least and greatest value are told for.
 const BOUND_MAX: usize = 64;
 
@@ -86,6 +89,18 @@ impl Encoder {
             packed: Vec::new(),
             out: Vec::new(),
         })
+    }
+
+    /// Gives back what a long column has left: the next may come much later.
+    pub fn rest(&mut self) {
+        self.ints.clear();
+        self.keys.clear();
+        self.ints.shrink_to(RESTING / size_of::<i64>());
+        self.keys.shrink_to(RESTING / size_of::<u32>());
+        [&mut self.page, &mut self.packed, &mut self.out].into_iter().for_each(|buffer| {
+            buffer.clear();
+            buffer.shrink_to(RESTING);
+        });
     }
 
     /// Appends a column's pages to `out`.

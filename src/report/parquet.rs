@@ -289,6 +289,7 @@ impl Tables {
         let free = self.encoders.lock().map_err(|_| failed())?.pop();
         let mut encoder = free.map_or_else(Encoder::new, Ok)?;
         let written = write(&mut encoder);
+        encoder.rest();
         self.encoders.lock().map_err(|_| failed())?.push(encoder);
         written
     }

@@ -102,7 +102,12 @@ impl Analysis for CountersOf {
             of_kernels.push(DeviceLoad { device: work.device, buckets });
         }
         if options.wants(CounterValues::SPEC) {
-            values(trace, &series_of(trace, &Counter::ALL, width, &of_kernels), give);
+            let mut table = CounterValues::default();
+            // not all of them in memory at once
+            for counter in Counter::ALL {
+                values(trace, &series_of(trace, &[counter], width, &of_kernels), &mut table, give);
+            }
+            give(table.finish());
         }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
         Partial { rank: trace.rank, tables: vec![means.finish()], reason }
@@ -165,8 +170,7 @@ fn push_means<'a>(
     }
 }
 
-fn values(trace: &RankTrace, counters: &Counters, give: &mut Give) {
-    let mut table = CounterValues::default();
+fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, give: &mut Give) {
     for s in &counters.series {
         for i in 0..s.points.len() {
             let (ts_ns, value) = s.points[i];
@@ -184,7 +188,6 @@ fn values(trace: &RankTrace, counters: &Counters, give: &mut Give) {
             table.give_piece(give);
         }
     }
-    give(table.finish());
 }
 
 /// When the value of a point ends.

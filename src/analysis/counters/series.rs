@@ -142,9 +142,8 @@ pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[
 
 fn queue_lengths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
     for q in queues(trace).iter() {
-        let points: Vec<(Ns, Option<f64>)> = q.changes.iter().map(|c| (c.at, Some(f64::from(c.length)))).collect();
         // a change of the pending activities alone is none of the length
-        let points = without_repeats(points);
+        let points = without_repeats(q.changes.iter().map(|c| (c.at, Some(f64::from(c.length)))));
         if !points.is_empty() {
             let (device, stream) = (q.device, q.stream);
             out.push(CounterSeries {
@@ -168,22 +167,27 @@ fn bandwidths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
             if !own().any(|c| c.bytes.is_some() && !c.span.is_empty()) {
                 continue;
             }
-            let points = bandwidth(own()).iter().map(|b| (b.at, b.gb_per_s())).collect();
+            let points = without_repeats(bandwidth(own()).iter().map(|b| (b.at, b.gb_per_s())));
             out.push(CounterSeries {
                 counter: Counter::MemoryBandwidth,
                 device: work.device,
                 stream: None,
                 direction: Some(direction),
-                points: without_repeats(points),
+                points,
                 end: None,
             });
         }
     }
 }
 
-fn without_repeats(mut points: Vec<(Ns, Option<f64>)>) -> Vec<(Ns, Option<f64>)> {
-    points.dedup_by(|next, before| next.1 == before.1);
-    points
+fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, Option<f64>)> {
+    let mut kept: Vec<(Ns, Option<f64>)> = Vec::new();
+    for point in points {
+        if kept.last().is_none_or(|before| before.1 != point.1) {
+            kept.push(point);
+        }
+    }
+    kept
 }
 
 fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
