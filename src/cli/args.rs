@@ -302,13 +302,13 @@ impl CommonArgs {
     }
 }
 
-/// Does all work of a command on so many threads; on all cores without a number.
+/// Does all work of a command on so many threads; on all cores without a number. The calling thread is one of them: each
+/// has memory of its own that another cannot use, and one that only waits needs none.
 pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(n) = threads {
-        pool = pool.num_threads(n);
-    }
-    Ok(pool.build().context("cannot start threads")?.install(work))
+    let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0));
+    // it cannot belong to two pools
+    let pool = pool().use_current_thread().build().or_else(|_| pool().build());
+    Ok(pool.context("cannot start threads")?.install(work))
 }
 
 #[cfg(test)]
