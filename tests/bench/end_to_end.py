@@ -92,6 +92,19 @@ OUT = "{out}"
 NEW = iter(())
 
 
+# Starts a process and prints what it took. The system counts, as memory of a process, what stood there before it: that of
+# whoever started it, so this one holds as little as Python can.
+LAUNCHER = r"""
+import os, sys, time
+null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+clock = time.monotonic()
+process = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[null])
+_, status, used = os.wait4(process, 0)
+elapsed = time.monotonic() - clock
+print(os.waitstatus_to_exitcode(status), elapsed, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
 class Usage:
     """Seconds of CPU, elapsed seconds, peak resident bytes and standard error of one process."""
 
@@ -99,20 +112,15 @@ class Usage:
         # each to a folder of its own: what replacing an earlier result costs is another question
         argv = [next(NEW) if a == OUT else a for a in argv]
         self.argv = argv
-        with tempfile.TemporaryFile() as said:
-            clock = time.monotonic()
-            with open(os.devnull, "wb") as null:
-                process = subprocess.Popen(argv, stdout=null, stderr=said)
-                _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            self.elapsed = time.monotonic() - clock
-            said.seek(0)
-            self.said = said.read().decode("utf-8", "replace").strip()
+        launched = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *argv], capture_output=True)
+        self.said = launched.stderr.decode("utf-8", "replace").strip()
+        if launched.returncode != 0:
+            sys.exit(f"cannot start {' '.join(argv)[:200]}: {self.said[-500:]}")
+        code, self.elapsed, self.cpu, peak = (float(word) for word in launched.stdout.split())
         # hta exits with 1 where an event could not be used
-        if process.returncode not in (0, 1):
+        if code not in (0, 1):
             sys.exit(f"cannot run {' '.join(argv)[:200]}: {self.said[-500:]}")
-        self.cpu = used.ru_utime + used.ru_stime
-        self.peak = used.ru_maxrss * 1024
+        self.peak = peak * 1024
 
 
 def rounds(commands, times):
