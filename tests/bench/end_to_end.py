@@ -12,6 +12,8 @@ smallest CPU times of the rounds are compared (for two threads and for other too
     analyze         hta analyze --no-events: every analysis and every table but events
     events          hta analyze: the same, and every event as Parquet
     ... two         the same on two threads, of the unpacked file (gzip is unpacked by one thread, whatever reads it)
+    ... apart       twice that, by two processes of one thread at the same time: what the cores of this machine can do at
+                    once where they share nothing but its memory, which bounds what two threads can
 
 With --peers, of a Python environment that holds them (python3 -m venv VENV && VENV/bin/pip install
 HolisticTraceAnalysis==0.5.0 pandas==2.2.3 orjson), per trace:
@@ -28,6 +30,7 @@ leaves that out. Exits 1 when a limit is not met. Needs Python and gzip.
 """
 
 import argparse
+import concurrent.futures
 import gzip
 import itertools
 import math
@@ -132,6 +135,17 @@ def rounds(commands, times):
     return runs
 
 
+def apart(argv, times):
+    """Two such processes started together, so many times: how much more is done at once than by one alone."""
+    alone, both = [], []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in range(times):
+            alone.append(Usage(argv).elapsed)
+            pair = [[next(NEW) if a == OUT else a for a in argv] for _ in range(2)]
+            both.append(max(u.elapsed for u in pool.map(Usage, pair)))
+    return 2 * min(alone) / min(both)
+
+
 def least(runs, what="cpu"):
     return min(getattr(r, what) for r in runs)
 
@@ -201,7 +215,7 @@ class Bench:
         return path, os.path.getsize(path)
 
     def traces(self):
-        names = ["trace", "JSON MB", "gzip s", "load", "analyze", "events", "2 threads", "peak/JSON", "Parquet/gz", "doubled"]
+        names = ["trace", "JSON MB", "gzip s", "load", "analyze", "events", "2 threads", "2 apart", "peak/JSON", "Parquet/gz", "doubled"]
         own = Table("CPU as a multiple of `gzip -dc`; two threads against one, elapsed", names)
         names = ["trace", "both s", "hta-python s", "times", "on two", "all s", "times", "on two", "peak MB", "its peak MB"]
         names += ["sequences s", "its s", "times", "orjson s"]
@@ -225,9 +239,10 @@ class Bench:
             base = least(runs["gzip"])
             ratio = {k: least(runs[k]) / base for k in ("load", "analyze", "events")}
             two = least(runs["plain one"], "elapsed") / least(runs["plain two"], "elapsed")
+            two_apart = apart(commands["plain one"], self.args.rounds)
             memory = most(runs["analyze"]) / size
             doubled = self.doubled(trace) if self.args.doubling else None
-            own.add(name[:44], size / 1e6, base, *ratio.values(), two, memory, parquet, doubled)
+            own.add(name[:44], size / 1e6, base, *ratio.values(), two, two_apart, memory, parquet, doubled)
             if size >= RATIOS_FROM:
                 for (k, value), limit in zip(ratio.items(), (LOAD, ANALYZE, EVENTS)):
                     self.limits.at_most(f"{name}: {k} against gzip", value, limit)
@@ -239,7 +254,7 @@ class Bench:
             self.limits.at_most(f"{name}: events as Parquet against the .json.gz", parquet, PARQUET)
             if self.python:
                 self.peer(name, trace, plain, commands, runs, peers, sums)
-        own.add("geometric mean", None, None, *(mean(sums[k]) for k in ("load", "analyze", "events")), *[None] * 4)
+        own.add("geometric mean", None, None, *(mean(sums[k]) for k in ("load", "analyze", "events")), *[None] * 5)
         print(own.text(), flush=True)
         if not self.python:
             return [own]
@@ -304,13 +319,13 @@ class Bench:
     def ranks(self):
         folder = self.args.ranks
         files = sorted(os.path.join(folder, f) for f in os.listdir(folder) if ".json" in f)
-        names = ["ranks", "one s", "two s", "times", "peak MB on one"]
+        names = ["ranks", "one s", "two s", "times", "2 apart", "peak MB on one"]
         table = Table("Two threads against one on many ranks, elapsed", names)
         some = files[:8]
         argv = {t: [*self.analyze(t, "--no-events"), *some] for t in (1, 2)}
         runs = rounds(argv, self.args.rounds)
         one, two = (least(runs[t], "elapsed") for t in (1, 2))
-        table.add(str(len(some)), one, two, one / two, most(runs[1]) / 1e6)
+        table.add(str(len(some)), one, two, one / two, apart(argv[1], self.args.rounds), most(runs[1]) / 1e6)
         self.limits.at_least("two threads on 8 ranks", one / two, TWO_THREADS)
         print(table.text(), flush=True)
         return [table]
