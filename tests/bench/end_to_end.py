@@ -108,13 +108,16 @@ print(os.waitstatus_to_exitcode(status), elapsed, used.ru_utime + used.ru_stime,
 """
 
 
+def fresh(argv):
+    """The command with a folder of its own for its result: what replacing an earlier one costs is another question."""
+    return [next(NEW) if a == OUT else a for a in argv]
+
+
 class Usage:
     """Seconds of CPU, elapsed seconds, peak resident bytes and standard error of one process."""
 
     def __init__(self, argv):
-        # each to a folder of its own: what replacing an earlier result costs is another question
-        argv = [next(NEW) if a == OUT else a for a in argv]
-        self.argv = argv
+        self.argv = argv = fresh(argv)
         launched = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *argv], capture_output=True)
         self.said = launched.stderr.decode("utf-8", "replace").strip()
         if launched.returncode != 0:
@@ -135,15 +138,11 @@ def rounds(commands, times):
     return runs
 
 
-def apart(argv, times):
-    """Two such processes started together, so many times: how much more is done at once than by one alone."""
-    alone, both = [], []
+def apart(argv, alone, times):
+    """Two such processes started together, so many times: how much more is done at once than by one in `alone` seconds."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for _ in range(times):
-            alone.append(Usage(argv).elapsed)
-            pair = [[next(NEW) if a == OUT else a for a in argv] for _ in range(2)]
-            both.append(max(u.elapsed for u in pool.map(Usage, pair)))
-    return 2 * min(alone) / min(both)
+        both = [max(u.elapsed for u in pool.map(Usage, [fresh(argv), fresh(argv)])) for _ in range(times)]
+    return 2 * alone / min(both)
 
 
 def least(runs, what="cpu"):
@@ -238,8 +237,9 @@ class Bench:
             parquet = sum(os.path.getsize(os.path.join(events, f)) for f in os.listdir(events)) / os.path.getsize(trace)
             base = least(runs["gzip"])
             ratio = {k: least(runs[k]) / base for k in ("load", "analyze", "events")}
-            two = least(runs["plain one"], "elapsed") / least(runs["plain two"], "elapsed")
-            two_apart = apart(commands["plain one"], self.args.rounds)
+            one = least(runs["plain one"], "elapsed")
+            two = one / least(runs["plain two"], "elapsed")
+            two_apart = apart(commands["plain one"], one, self.args.rounds)
             memory = most(runs["analyze"]) / size
             doubled = self.doubled(trace) if self.args.doubling else None
             own.add(name[:44], size / 1e6, base, *ratio.values(), two, two_apart, memory, parquet, doubled)
@@ -325,7 +325,7 @@ class Bench:
         argv = {t: [*self.analyze(t, "--no-events"), *some] for t in (1, 2)}
         runs = rounds(argv, self.args.rounds)
         one, two = (least(runs[t], "elapsed") for t in (1, 2))
-        table.add(str(len(some)), one, two, one / two, apart(argv[1], self.args.rounds), most(runs[1]) / 1e6)
+        table.add(str(len(some)), one, two, one / two, apart(argv[1], one, self.args.rounds), most(runs[1]) / 1e6)
         self.limits.at_least("two threads on 8 ranks", one / two, TWO_THREADS)
         print(table.text(), flush=True)
         return [table]

@@ -106,15 +106,14 @@ def ran(program, starts, work, job):
     """How many of the job's commands run each function, by index."""
     runs = collections.Counter()
     for command in job:
-        handle, profile = tempfile.mkstemp(dir=work)
-        os.close(handle)
-        argv = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile}", program, *command]
-        end = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        # 1: something in the input could not be used
-        if end.returncode not in (0, 1):
-            sys.exit(f"hta {' '.join(command)} failed:\n{end.stderr[-2000:]}")
-        at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile, program)}
-        os.remove(profile)
+        with tempfile.NamedTemporaryFile(dir=work) as profile:
+            callgrind = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile.name}"]
+            argv = [*callgrind, program, *command]
+            end = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            # 1: something in the input could not be used
+            if end.returncode not in (0, 1):
+                sys.exit(f"hta {' '.join(command)} failed:\n{end.stderr[-2000:]}")
+            at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile.name, program)}
         runs.update(i for i in at if i >= 0)
         print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
     return runs
