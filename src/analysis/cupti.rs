@@ -190,9 +190,7 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
                 counter,
                 value,
             });
-            if options.wants(Counters::SPEC) {
-                counters.give_piece(give);
-            }
+            counters.give_piece(give);
         }
         table.push(RangeRow {
             rank: trace.rank,
@@ -208,6 +206,7 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
             counter_count: shown.count() as u32,
             flop_count: flops,
         });
+        table.give_piece(give);
     }
     let mut order: Vec<_> = by_op.into_iter().collect();
     order.sort_by_key(|(op, (_, flops))| (Reverse(*flops), *op));
@@ -215,12 +214,8 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
     for (op, (range_count, flop_count)) in order {
         operators.push(OperatorRow { rank: trace.rank, op, range_count, flop_count });
     }
-    if options.wants(Counters::SPEC) {
-        give(counters.finish());
-    }
-    if options.wants(Ranges::SPEC) {
-        give(table.finish());
-    }
+    give(counters.finish());
+    give(table.finish());
     Partial { rank: trace.rank, tables: vec![operators.finish()], reason: None }
 }
 

@@ -142,60 +142,69 @@ struct Tables {
 /// Gaps of devices and of their streams, by device, stream and start.
 #[derive(Default)]
 struct Gaps {
-    /// Device and, of a stream's gaps, stream.
-    of: Vec<(Option<i64>, Option<i64>)>,
-    all: Vec<GapOf>,
+    /// Device and, of a stream's gaps, stream; with the place in `all` where theirs begin.
+    of: Vec<(usize, Option<i64>, Option<i64>)>,
+    all: Vec<GapRow>,
 }
 
-/// A gap with what its row says besides.
-struct GapOf {
-    gap: Gap,
+/// A gap as its row says it, without the thread: all of a rank are in memory until the longest is known.
+struct GapRow {
+    span: Span,
+    host_until: Ns,
     /// What other streams do in the part that is not the host's, ns.
     busy: Ns,
-    /// Index in `Gaps::of`.
-    of: u32,
+    /// Index of the activity that ends it; behind the last where none does.
+    next: u32,
+    rest: Rest,
 }
 
 impl Gaps {
     /// Whose gaps follow.
     fn next_of(&mut self, device: Option<i64>, stream: Option<i64>) {
-        self.of.push((device, stream));
+        self.of.push((self.all.len(), device, stream));
     }
 
     fn push(&mut self, gap: Gap, busy: Ns) {
-        self.all.push(GapOf { gap, busy, of: self.of.len() as u32 - 1 });
+        let Gap { span, host_until, rest, next, thread: _ } = gap;
+        self.all.push(GapRow { span, host_until, busy, next: next.unwrap_or(u32::MAX), rest });
     }
 
     /// The rows, longest first.
     fn give(&self, trace: &RankTrace, give: &mut Give) {
-        let by_length = |(i, g): (usize, &GapOf)| (std::cmp::Reverse(g.gap.span.len()), i as u32);
-        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
-        order.sort_unstable();
         let mut table = IdleGaps::default();
-        for (_, i) in order {
-            self.row(&mut table, trace, &self.all[i as usize]);
+        for i in self.longest_first() {
+            self.row(&mut table, trace, i as usize);
             table.give_piece(give);
         }
         give(table.finish());
     }
 
-    fn row(&self, table: &mut IdleGaps, trace: &RankTrace, &GapOf { gap, busy, of }: &GapOf) {
-        let (device, stream) = self.of[of as usize];
+    fn longest_first(&self) -> Vec<u32> {
+        let by_length = |(i, g): (usize, &GapRow)| (std::cmp::Reverse(g.span.len()), i as u32);
+        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, i)| i).collect()
+    }
+
+    fn row(&self, table: &mut IdleGaps, trace: &RankTrace, at: usize) {
+        let (_, device, stream) = self.of[self.of.partition_point(|of| of.0 <= at) - 1];
+        let &GapRow { span, host_until, busy, next, rest } = &self.all[at];
+        let gap = Gap { span, host_until, rest, next: None, thread: None };
         let mut s = Sums::default();
-        gap.add_to(&mut s, gap.span);
-        let next = gap.next.map(|i| &trace.activities[i as usize]);
+        gap.add_to(&mut s, span);
+        let next = trace.activities.get(next as usize);
         table.push(IdleGapRow {
             rank: trace.rank,
             device,
             stream,
-            ts_ns: gap.span.start,
-            dur_ns: gap.span.len(),
+            ts_ns: span.start,
+            dur_ns: span.len(),
             host_wait_ns: s.host,
             kernel_wait_ns: s.kernel,
             other_ns: s.other,
             unlinked_ns: s.unlinked,
             other_stream_busy_ns: busy,
-            step: trace.steps.at(gap.span.start),
+            step: trace.steps.at(span.start),
             next_event_id: next.map(|a| a.row),
             next_name: next.map(|a| trace.text(a.name)),
             launch_event_id: next.and_then(|a| a.launch()),

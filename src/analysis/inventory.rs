@@ -236,7 +236,6 @@ fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
 fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
     let mut table = KernelsTable::default();
     let args = &trace.columns.args;
-    let correlation = args.column(Arg::Correlation);
     for a in &trace.activities {
         let launch = a.launch().map(|l| trace.span(l));
         let sub_kind = match a.work {
@@ -256,7 +255,7 @@ fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
             name: trace.text(a.name),
             ts_ns: a.span.start,
             dur_ns: a.span.len(),
-            correlation: correlation.get(a.row),
+            correlation: args.uint(Arg::Correlation, a.row),
             launch_event_id: a.launch(),
             launch_ts_ns: launch.map(|l| l.start),
             launch_dur_ns: launch.map(|l| l.len()),

@@ -157,7 +157,7 @@ impl Analysis for LaunchCalls {
         let limits =
             Limits { runtime: options.settings.ns(&RUNTIME_OUTLIER), delay: options.settings.ns(&DELAY_OUTLIER) };
         match options.compat {
-            Some(Compat::Hta) => return hta_launches::map(trace, options, give, limits.runtime, limits.delay),
+            Some(Compat::Hta) => return hta_launches::map(trace, give, limits.runtime, limits.delay),
             Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }

@@ -135,8 +135,9 @@ pub fn finish(
     let (html, texts) = rayon::join(html, texts);
     html.with_context(failed)?;
     texts.with_context(failed)?;
-    folder.finish().with_context(failed)?;
-    let mut report = text::report(outcome, width());
+    // an earlier result is removed meanwhile
+    let (placed, mut report) = rayon::join(|| folder.finish(), || text::report(outcome, width()));
+    placed.with_context(failed)?;
     report.push_str(&format!("\nresults: {}\n", out.display()));
     print(report.as_bytes())?;
     warn(&outcome.refused);

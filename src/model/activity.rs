@@ -146,7 +146,6 @@ fn drop_far_outliers(all: &mut Vec<Activity>, health: &mut Health) {
 
 /// Drops exact copies: start, length, correlation, device, stream, name and graph node.
 fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
-    let correlation = c.args.column(Arg::Correlation);
     let mut seen = HashSet::new();
     let mut start = Ns::MIN;
     let mut dropped = 0;
@@ -167,7 +166,7 @@ fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
             seen.clear();
         }
         let node = c.args.uint(Arg::GraphNodeId, a.row);
-        let new = seen.insert((a.span.end, correlation.get(a.row), a.device, a.stream, a.name, node));
+        let new = seen.insert((a.span.end, c.args.uint(Arg::Correlation, a.row), a.device, a.stream, a.name, node));
         dropped += u64::from(!new);
         new
     });
@@ -185,10 +184,9 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
     calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    let recorded = c.args.column(Arg::Correlation);
     let mut odd: BTreeMap<u64, Counter> = BTreeMap::new();
     for a in all.iter_mut() {
-        let Some(id) = recorded.get(a.row) else { continue };
+        let Some(id) = c.args.uint(Arg::Correlation, a.row) else { continue };
         let from = calls.partition_point(|k| k.0 < id);
         let same = &calls[from..from + calls[from..].iter().take_while(|k| k.0 == id).count()];
         a.set_launch(match same {
@@ -241,14 +239,13 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     let mut last_end: BTreeMap<(i64, i64), (Ns, Span)> = BTreeMap::new();
     let (mut overlaps, mut suspects) = (0, 0);
     let mut external = (0, 0);
-    let correlation = c.args.column(Arg::Correlation);
     for a in all {
         unlinked += u64::from(a.launch().is_none());
         early += u64::from(a.launch().is_some_and(|l| a.span.start < c.ts[l as usize]));
         no_args += u64::from(a.work == Work::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);
-            external.1 += u64::from(id != 0 && Some(id) == correlation.get(a.row));
+            external.1 += u64::from(id != 0 && Some(id) == c.args.uint(Arg::Correlation, a.row));
         }
         if a.span.is_empty() {
             continue;

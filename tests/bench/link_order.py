@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Which functions `hta` runs, in the order in which they are linked: makes src/link_order.txt.
+"""Which functions `hta` runs and which constants it reads, in the order in which they are linked: makes src/link_order.txt.
 
     python3 tests/bench/link_order.py [TRACE...]
 
 The program is large (most of it answers SQL) and what one command runs lies scattered over it: a page that is touched
 brings its neighbours into memory, up to 64 KiB at once. Linked one behind the other, what `hta analyze` runs takes a third
-of that. src/build.rs hands the list to the linker where that is LLVM's; names that are not in the program are passed over,
-so a list that has grown old costs memory and nothing else. `--check` says how much of the program's names it still knows.
+of that, and what it reads (tables of methods, texts) a fifth. src/build.rs hands the list to the linker where that is
+LLVM's; names that are not in the program are passed over, so a list that has grown old costs memory and nothing else.
+`--check` says how much of the program's names it still knows.
 
-Runs the program under callgrind on the samples in data/, and on the traces that are given. Needs cargo, valgrind.
+Runs the program under callgrind on the samples in data/, and on the traces that are given; for the constants under lackey,
+which is much slower, on samples alone. Needs cargo, valgrind.
 """
 
 import argparse
@@ -27,25 +29,41 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 ORDER = os.path.join(ROOT, "src", "link_order.txt")
 SAMPLES = os.path.join(ROOT, "data", "samples")
 
-# a section of one function: address, size, its name behind `.text.`
-SECTION = re.compile(r"^\s*([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+\s+\S.*:\(\.text\.(?:unlikely\.|hot\.)?(\S+)\)$")
+# a section: address, size, the file it comes from, its name
+SECTION = re.compile(r"^\s*([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+\s+(\S.*):\((\S+)\)$")
+# the section of one function, or of one constant
+FUNCTION = re.compile(r"\.text\.(?:unlikely\.|hot\.)?(\S+)$")
+CONSTANT = re.compile(r"\.(?:rodata|data\.rel\.ro)\.\S+$")
+
+# a constant larger than this has its pages to itself, and whole files are kept in the program
+LARGEST_CONSTANT = 64 << 10
+
+# size of the largest file that is read under lackey
+LARGEST_READ = 100 << 10
 
 
 def build(work):
-    """The program and its functions: addresses in order, with size and name."""
+    """The program, its functions and its constants: addresses in order, with size and name."""
     link_map = os.path.join(work, "link.map")
     argv = ["cargo", "rustc", "--release", "--bin", "hta", "--", "-C", f"link-arg=-Wl,-Map={link_map}"]
     subprocess.run(argv, cwd=ROOT, check=True)
-    functions = []
+    functions, constants = [], []
     with open(link_map, errors="replace") as lines:
         for line in lines:
             found = SECTION.match(line)
-            if found and int(found[2], 16):
-                functions.append((int(found[1], 16), int(found[2], 16), found[3]))
+            # the linker's own are of many files
+            if not found or not int(found[2], 16) or found[3] == "<internal>":
+                continue
+            address, size, name = int(found[1], 16), int(found[2], 16), found[4]
+            function = FUNCTION.match(name)
+            if function:
+                functions.append((address, size, function[1]))
+            elif CONSTANT.match(name) and size <= LARGEST_CONSTANT:
+                constants.append((address, size, name))
     if not functions:
         sys.exit(f"cannot find functions in {link_map}: is the linker LLVM's?")
     folder = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    return os.path.join(folder, "release", "hta"), sorted(functions)
+    return os.path.join(folder, "release", "hta"), sorted(functions), sorted(constants)
 
 
 def executed(profile, program):
@@ -119,22 +137,75 @@ def ran(program, starts, work, job):
     return runs
 
 
+def read(program, constants, command):
+    """Constants that a command reads, by index."""
+    # it writes the addresses with its messages
+    out, into = os.pipe()
+    argv = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-fd={into}", program, *command]
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[into])
+    os.close(into)
+    last = (constants[-1][0] + constants[-1][1]).to_bytes(8, "big").hex().encode()[-8:]
+    accessed = set()
+    with open(out, "rb", buffering=1 << 20) as lines:
+        # ` L 01a2b3c4,8`; instructions begin with `I`
+        for line in lines:
+            if line[:1] == b" " and line[11:12] == b"," and line[3:11] <= last:
+                accessed.add(line[3:11] + line[12:].strip().rjust(4, b"0"))
+    if child.wait() not in (0, 1):
+        sys.exit(f"hta {' '.join(command)} failed under lackey: {child.returncode}")
+    starts = [c[0] for c in constants]
+    found = set()
+    for access in accessed:
+        address, size = int(access[:8], 16), int(access[8:])
+        at = bisect.bisect_right(starts, address + size - 1) - 1
+        # a wide access may reach over several
+        while at >= 0 and constants[at][0] + constants[at][1] > address:
+            found.add(at)
+            at -= 1
+    print(f"{len(found)} constants: hta {' '.join(command)}", file=sys.stderr)
+    return found
+
+
+def readers(traces, work):
+    """Commands whose constants are kept: first those that end with the ranks, then one to the end of the run."""
+    samples = sorted(glob.glob(os.path.join(SAMPLES, "*", "*.json.gz")))
+    small = [f for f in [*samples, *traces] if os.path.isfile(f) and os.path.getsize(f) <= LARGEST_READ]
+    folders = [list(of) for _, of in itertools.groupby(small, os.path.dirname)]
+    analyze = ["analyze", "--force", "--threads", "1", "-o"]
+    commands = [[*analyze, os.path.join(work, f"read{i}"), "--no-html", "--no-events", of[0]] for i, of in enumerate(folders)]
+    return commands, [[*analyze, os.path.join(work, "read"), *max(folders, key=len)[:2]]]
+
+
+def grouped(names):
+    """Lines of the list: those that differ behind the last dot alone are one, with the start they share first."""
+    groups = {}
+    for name in names:
+        start, _, rest = name.rpartition(".")
+        groups.setdefault(start if rest.isdigit() else name, []).append(rest if rest.isdigit() else None)
+    for start, rests in groups.items():
+        yield " ".join([start, *(r for r in rests if r is not None)])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", nargs="*", help="traces of other kinds than the samples")
     parser.add_argument("--check", action="store_true", help="count how much of the list is in the program, and end")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        program, functions = build(work)
+        program, functions, constants = build(work)
         program = os.path.realpath(program)
         if args.check:
             with open(ORDER) as names:
-                listed = names.read().split()
+                listed = [name for name in names.read().splitlines() if not name.startswith(".")]
             there = {name for _, _, name in functions}
             known = sum(name in there for name in listed)
             print(f"{known} of {len(listed)} functions of the list are in the program")
             sys.exit(known < 0.9 * len(listed))
         starts = [f[0] for f in functions]
+        with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
+            commands = readers(args.trace, work)
+            early, late = [pool.map(read, *zip(*((program, constants, c) for c in of))) for of in commands]
+            early, late = set().union(*early), set().union(*late)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             each = pool.map(lambda job: ran(program, starts, work, job), list(jobs(args.trace, work)))
             runs = sum(each, collections.Counter())
@@ -142,7 +213,10 @@ def main():
     order = sorted((i for i in runs if runs[i] > 1), key=lambda i: (-runs[i], functions[i][2]))
     with open(ORDER, "w") as out:
         out.writelines(functions[i][2] + "\n" for i in order)
-    print(f"{len(order)} functions, {sum(functions[i][1] for i in order) / 1e6:.1f} MB: {ORDER}")
+        for part in (early, late - early):
+            out.writelines(line + "\n" for line in grouped(sorted({constants[i][2] for i in part})))
+    for what, all_, listed in (("functions", functions, order), ("constants", constants, early | late)):
+        print(f"{len(listed)} {what}, {sum(all_[i][1] for i in listed) / 1e6:.2f} MB: {ORDER}")
 
 
 if __name__ == "__main__":

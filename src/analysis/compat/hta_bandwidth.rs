@@ -7,10 +7,10 @@
 
 use super::hta_loader::{Kind, load_all};
 use super::hta_statistics::Describe;
-use crate::analysis::api::{Give, Options, Partial};
+use crate::analysis::api::{Give, Partial};
 use crate::model::args::Arg;
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
+use crate::model::schema::{Batch, Table, Text};
 use crate::table;
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-pub fn bandwidth(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+pub fn bandwidth(trace: &RankTrace, give: &mut Give) -> Partial {
     let rows = load_all(trace);
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let recorded = trace.columns.args.column(Arg::Bandwidth);
@@ -78,6 +78,7 @@ pub fn bandwidth(trace: &RankTrace, options: &Options, give: &mut Give) -> Parti
             let lane = trace.columns.lanes.get(trace.columns.lane[row as usize] as usize);
             let pid = lane.and_then(|l| l.pid_num);
             series.push(BandwidthSeriesRow { rank: trace.rank, ts: ts - first, pid, name, memory_bw_gbps: value });
+            series.give_piece(give);
         }
         if let Some(d) = Describe::new(above) {
             summary.push(BandwidthSummaryRow {
@@ -96,9 +97,7 @@ pub fn bandwidth(trace: &RankTrace, options: &Options, give: &mut Give) -> Parti
     }
     let summary: Batch = summary.finish();
     let reason = summary.is_empty().then_some("no copy with a recorded bandwidth");
-    if options.wants(BandwidthSeries::SPEC) {
-        give(series.finish());
-    }
+    give(series.finish());
     Partial { rank: trace.rank, tables: vec![summary], reason }
 }
 

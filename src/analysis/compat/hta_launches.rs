@@ -4,8 +4,9 @@
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
 use super::hta_loader::{Row, load_all};
-use crate::analysis::api::{Give, Options, Partial};
+use crate::analysis::api::{Give, Partial};
 use crate::model::rank_trace::RankTrace;
+use crate::model::schema::Table;
 use crate::table;
 use crate::units::Ns;
 use std::collections::{HashMap, HashSet};
@@ -40,7 +41,7 @@ const NAMES: [&str; 5] = [
     "runFunction - job_prep_and_submit_for_execution",
 ];
 
-pub fn map(trace: &RankTrace, options: &Options, give: &mut Give, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
+pub fn map(trace: &RankTrace, give: &mut Give, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
     let rows = load_all(trace);
     let wanted = NAMES.map(|n| trace.columns.strings.lookup(n.as_bytes()));
     let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name[id as usize]));
@@ -68,6 +69,7 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut Give, runtime_outlie
                 gpu_duration: row.dur,
                 launch_delay,
             });
+            table.give_piece(give);
         }
     }
     let [launches, short_gpu_kernels, runtime_outliers, launch_delay_outliers] = counts;
@@ -80,8 +82,6 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut Give, runtime_outlie
         launch_delay_outliers,
     });
     let reason = (launches == 0).then_some("no launch that HTA knows");
-    if options.wants(LaunchStats::SPEC) {
-        give(table.finish());
-    }
+    give(table.finish());
     Partial { rank: trace.rank, tables: vec![outliers.finish()], reason }
 }

@@ -6,9 +6,9 @@
 
 use super::hta_loader::load_all;
 use super::hta_statistics::Describe;
-use crate::analysis::api::{Give, Options, Partial};
+use crate::analysis::api::{Give, Partial};
 use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Batch;
+use crate::model::schema::{Batch, Table};
 use crate::table;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -64,7 +64,7 @@ struct Point {
     row: u32,
 }
 
-pub fn queue(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+pub fn queue(trace: &RankTrace, give: &mut Give) -> Partial {
     let rows = load_all(trace);
     let named: HashSet<u32> =
         trace.columns.strings.iter().filter(|(_, t)| LAUNCHES.contains(t)).map(|(id, _)| id.0).collect();
@@ -108,6 +108,7 @@ pub fn queue(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
                 stream,
                 queue_length: length,
             });
+            series.give_piece(give);
         }
         if let Some(d) = Describe::new(lengths) {
             summary.push(QueueSummaryRow {
@@ -126,8 +127,6 @@ pub fn queue(trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
     }
     let summary: Batch = summary.finish();
     let reason = summary.is_empty().then_some("no launch that HTA knows");
-    if options.wants(QueueSeries::SPEC) {
-        give(series.finish());
-    }
+    give(series.finish());
     Partial { rank: trace.rank, tables: vec![summary], reason }
 }

@@ -113,7 +113,7 @@ impl Analysis for MemoryCopiesOf {
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
-            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, options, give),
+            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, give),
             Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }

@@ -113,6 +113,10 @@ impl Analysis for CountersOf {
         Partial { rank: trace.rank, tables: vec![means.finish()], reason }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
             Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),

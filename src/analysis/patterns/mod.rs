@@ -116,6 +116,10 @@ impl Analysis for Patterns {
         Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
             Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),

@@ -14,7 +14,6 @@ use crate::model::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 
 /// The value from this instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +49,8 @@ pub struct Queue {
     pub span: Span,
 }
 
-/// The queues of a rank, in order of device and stream; made once.
-pub fn queues(trace: &RankTrace) -> Arc<Vec<Queue>> {
-    trace.shared(find)
-}
-
-fn find(trace: &RankTrace) -> Vec<Queue> {
+/// The queues of a rank, in order of device and stream. Who asks makes them: found in no time, and large to keep.
+pub fn queues(trace: &RankTrace) -> Vec<Queue> {
     let mut lanes: BTreeMap<(Option<i64>, Option<i64>), Lane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
         let enter = trace.columns.ts[row as usize];

@@ -120,7 +120,7 @@ impl Analysis for QueueLength {
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
-            Some(Compat::Hta) => return hta_queue::queue(trace, options, give),
+            Some(Compat::Hta) => return hta_queue::queue(trace, give),
             Some(Compat::TraceLens) => return Partial::default(),
             None => {}
         }

@@ -47,7 +47,7 @@ struct Data<'a> {
     editor: Editor,
     source_root: &'a str,
     set: Set,
-    sections: Vec<(&'static str, Section)>,
+    sections: Sections,
     texts: &'a [String],
     cut_texts: usize,
 }
@@ -60,15 +60,35 @@ pub fn write(
     results: &Results,
     found: Option<Vec<Found>>,
     options: &PageOptions,
-    out: &mut impl Write,
+    out: &mut (impl Write + Send),
 ) -> Result<(), ResultsError> {
+    let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
+    let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     let mut texts = Texts::default();
+    // most of the page's bytes stand before its data
+    let (gathered, begun) = rayon::join(|| gather(results, found, &mut texts), || fill(before, out));
+    let (set, sections) = gathered?;
+    begun.map_err(failed)?;
+    let data = Data {
+        hta_version: env!("CARGO_PKG_VERSION"),
+        editor: options.editor,
+        source_root: options.source_root.as_deref().unwrap_or_default(),
+        set,
+        sections,
+        texts: texts.shown(),
+        cut_texts: texts.cut(),
+    };
+    write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
+}
+
+type Sections = Vec<(&'static str, Section)>;
+
+/// What the page says of the run, and its sections in order.
+fn gather(results: &Results, found: Option<Vec<Found>>, texts: &mut Texts) -> Result<(Set, Sections), ResultsError> {
     let found = found.map_or_else(|| overview::findings(results), Ok)?;
-    let (ranks, inventory) = overview::ranks(results, &mut texts)?;
-    let mut sections = vec![
-        ("findings", overview::findings_section(&found, &mut texts)),
-        ("health", overview::health(results, &mut texts)?),
-    ];
+    let (ranks, inventory) = overview::ranks(results, texts)?;
+    let mut sections =
+        vec![("findings", overview::findings_section(&found, texts)), ("health", overview::health(results, texts)?)];
     let lanes = breakdown::lanes(results)?;
     let no_windows = || {
         Section::without(
@@ -77,43 +97,37 @@ pub fn write(
     };
     let count = ranks.set.ranks;
     let (time_breakdown, idle) = match &lanes {
-        Some(l) => (breakdown::section(results, l, &mut texts)?, idle::section(results, l, &mut texts)?),
+        Some(l) => (breakdown::section(results, l, texts)?, idle::section(results, l, texts)?),
         None => (no_windows(), no_windows()),
     };
     sections.extend([
         ("breakdown", time_breakdown),
-        ("stragglers", across::stragglers(results, count, &mut texts)?),
-        ("collectives", across::collectives(results, count, &mut texts)?),
+        ("stragglers", across::stragglers(results, count, texts)?),
+        ("collectives", across::collectives(results, count, texts)?),
         ("idle", idle),
-        ("kernels", names::kernels(results, &mut texts)?),
-        ("patterns", names::patterns(results, &mut texts)?),
-        ("utilization", time::utilization(results, &ranks, &mut texts)?),
-        ("critical-path", time::critical_path(results, lanes.as_ref(), &mut texts)?),
-        ("stacks", names::stacks(results, &mut texts)?),
-        ("what-if", across::what_if(results, &mut texts)?),
+        ("kernels", names::kernels(results, texts)?),
+        ("patterns", names::patterns(results, texts)?),
+        ("utilization", time::utilization(results, &ranks, texts)?),
+        ("critical-path", time::critical_path(results, lanes.as_ref(), texts)?),
+        ("stacks", names::stacks(results, texts)?),
+        ("what-if", across::what_if(results, texts)?),
         ("ranks", inventory),
     ]);
-    let data = Data {
-        hta_version: env!("CARGO_PKG_VERSION"),
-        editor: options.editor,
-        source_root: options.source_root.as_deref().unwrap_or_default(),
-        set: ranks.set,
-        sections,
-        texts: texts.shown(),
-        cut_texts: texts.cut(),
-    };
-    assemble(&data, out).map_err(|source| ResultsError::Write { path: "report.html".to_string(), source })
+    Ok((ranks.set, sections))
 }
 
-/// Fills the places of the page, which are lines `{{name}}`.
-fn assemble(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    for line in PAGE.split_inclusive('\n') {
+/// Stands in the page for its data.
+const DATA: &str = "{{data}}";
+
+fn write_data(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    Ok(data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?)
+}
+
+/// Writes a part of the page, with its other places filled; they are lines `{{name}}` too.
+fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
+    for line in part.split_inclusive('\n') {
         match line.trim() {
             "{{style}}" => out.write_all(STYLE.as_bytes())?,
-            "{{data}}" => {
-                data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?;
-                out.write_all(b"\n")?;
-            }
             "{{plotly}}" => out.write_all(PLOTLY.as_bytes())?,
             "{{scripts}}" => SCRIPTS.iter().try_for_each(|s| out.write_all(s.as_bytes()))?,
             _ => out.write_all(line.as_bytes())?,
@@ -159,9 +173,12 @@ mod tests {
     #[test]
     fn every_place_of_the_page_is_filled() {
         let mut out = Vec::new();
-        assemble(&["data"], &mut out).unwrap();
+        let (before, after) = PAGE.split_once(DATA).unwrap();
+        fill(before, &mut out).unwrap();
+        write_data(&["data"], &mut out).unwrap();
+        fill(after, &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
-        assert!(page.contains("[\"data\"]") && page.contains("Plotly") && !page.contains("{{"));
+        assert!(page.contains("\n[\"data\"]\n") && page.contains("Plotly") && !page.contains("{{"));
     }
 
     #[test]
