@@ -31,7 +31,7 @@ SAMPLES = os.path.join(ROOT, "data", "samples")
 
 # a section: address, size, the file it comes from, its name
 SECTION = re.compile(r"^\s*([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+\s+(\S.*):\((\S+)\)$")
-# the section of one function, or of one constant
+# of one function, and of one constant
 FUNCTION = re.compile(r"\.text\.(?:unlikely\.|hot\.)?(\S+)$")
 CONSTANT = re.compile(r"\.(?:rodata|data\.rel\.ro)\.\S+$")
 
@@ -144,7 +144,7 @@ def read(program, constants, command):
     argv = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-fd={into}", program, *command]
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[into])
     os.close(into)
-    last = (constants[-1][0] + constants[-1][1]).to_bytes(8, "big").hex().encode()[-8:]
+    last = f"{constants[-1][0] + constants[-1][1]:08x}".encode()
     accessed = set()
     with open(out, "rb", buffering=1 << 20) as lines:
         # ` L 01a2b3c4,8`; instructions begin with `I`
