@@ -227,7 +227,7 @@ fn blocks(
     loop {
         let (n, cut) = match source.read(&mut buf[filled..]) {
             Ok(n) => (n, None),
-            Err(SourceError::Cut { reason }) => (0, Some(reason)),
+            Err(SourceError::Cut { reason, .. }) => (0, Some(reason)),
             Err(SourceError::Io(e)) => return Err(e),
         };
         filled += n;

@@ -36,6 +36,8 @@ pub enum SourceError {
     /// The packed data ends early or is damaged: what came before is good.
     Cut {
         reason: String,
+        /// Damaged, not just at its end.
+        damaged: bool,
     },
 }
 
@@ -79,16 +81,25 @@ pub fn packing(path: &Path) -> io::Result<Packing> {
 
 /// Opens a file as a stream of unpacked bytes. With `ahead`, unpacking runs on a thread of its own.
 pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
+    let source = open_once(path, packing, count)?;
+    if packing == Packing::Plain {
+        return Ok(source);
+    }
+    let source =
+        Box::new(UpToDamage { source, path: path.to_path_buf(), packing, given: 0, rest: Vec::new(), damage: None });
+    Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
+}
+
+fn open_once(path: &Path, packing: Packing, count: &ByteCount) -> io::Result<Box<dyn Source>> {
     let counted = Counted { inner: File::open(path)?, count: Arc::clone(count) };
-    let source: Box<dyn Source> = match packing {
-        Packing::Plain => return Ok(Box::new(Plain(counted))),
+    Ok(match packing {
+        Packing::Plain => Box::new(Plain(counted)),
         Packing::Gzip => {
             let packed = BufReader::with_capacity(PACKED_BUFFER, counted);
             Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
         }
         Packing::Zstd => Box::new(Zstd { decoder: zstd::stream::read::Decoder::new(counted)?, damage: None }),
-    };
-    Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
+    })
 }
 
 /// A range of a plain file, for reading in pieces on several cores: as many bytes as there are up to `len`, at the start
@@ -226,12 +237,82 @@ impl Source for Zstd {
 }
 
 fn cut(format: &str, e: &io::Error) -> SourceError {
-    let reason = if e.kind() == io::ErrorKind::UnexpectedEof {
-        format!("the {format} stream ends early")
-    } else {
+    let damaged = e.kind() != io::ErrorKind::UnexpectedEof;
+    let reason = if damaged {
         format!("the {format} stream is damaged ({e})")
+    } else {
+        format!("the {format} stream ends early")
     };
-    SourceError::Cut { reason }
+    SourceError::Cut { reason, damaged }
+}
+
+/// A packed file, up to the byte where it is damaged.
+///
+/// A decoder that meets damage says nothing of what it has unpacked in the same call, so how much is lost would depend on
+/// how much was asked for at once. The stretch in which it failed is unpacked again, byte by byte.
+struct UpToDamage {
+    source: Box<dyn Source>,
+    path: PathBuf,
+    packing: Packing,
+    /// Bytes handed out.
+    given: u64,
+    /// What is still good, last byte first.
+    rest: Vec<u8>,
+    damage: Option<SourceError>,
+}
+
+impl UpToDamage {
+    /// What else is good of the next `most` bytes, and the error behind it; `None` where the file is not what it was.
+    fn again(&self, most: usize) -> Option<(Vec<u8>, SourceError)> {
+        let mut source = open_once(&self.path, self.packing, &ByteCount::default()).ok()?;
+        let mut known = vec![0; PACKED_BUFFER];
+        let mut left = self.given;
+        while left > 0 {
+            let next = known.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match source.read(&mut known[..next]) {
+                Ok(n) if n > 0 => left -= n as u64,
+                _ => return None,
+            }
+        }
+        let (mut rest, mut byte) = (Vec::new(), [0]);
+        loop {
+            match source.read(&mut byte) {
+                Ok(1) if rest.len() < most => rest.push(byte[0]),
+                Ok(_) => return None,
+                Err(e) => {
+                    rest.reverse();
+                    return Some((rest, e));
+                }
+            }
+        }
+    }
+}
+
+impl Source for UpToDamage {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        if self.damage.is_none() {
+            match self.source.read(out) {
+                Err(e @ SourceError::Cut { damaged: true, .. }) => match self.again(out.len()) {
+                    Some((rest, end)) => (self.rest, self.damage) = (rest, Some(end)),
+                    None => return Err(e),
+                },
+                other => {
+                    self.given += *other.as_ref().unwrap_or(&0) as u64;
+                    return other;
+                }
+            }
+        }
+        let n = out.len().min(self.rest.len());
+        out.iter_mut().zip(self.rest.drain(self.rest.len() - n..).rev()).for_each(|(to, byte)| *to = byte);
+        match n {
+            0 => Err(self.damage.take().unwrap_or(SourceError::Io(io::ErrorKind::UnexpectedEof.into()))),
+            n => Ok(n),
+        }
+    }
+
+    fn trailing(&self) -> Trailing {
+        self.source.trailing()
+    }
 }
 
 /// Blocks that wait between the two threads.

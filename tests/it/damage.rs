@@ -12,6 +12,7 @@ use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
 use hta::read::source::{ByteCount, Input};
 use proptest::prelude::*;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// `baseTimeNanoseconds` of the fixtures.
@@ -387,6 +388,7 @@ fn document() -> impl Strategy<Value = Text> {
             "],\"distributedInfo\":{\"rank\":4},\"x\":[1,\"]}\"]}\n\n",
             "]}\0\0\0\0",
             "]} \"schemaVersion\"",
+            "],\"schemaVersion\":1\u{1c}\n\"deviceProperties\":[],\"traceName\":\"/tmp/t.json\"}",
         ][..],
     );
     let cut = prop::option::weighted(0.2, any::<prop::sample::Index>());
@@ -424,6 +426,38 @@ proptest! {
             prop_assert_eq!(&blocks, &whole, "blocks of {}", block);
             let pieces = digest(read(&path, Spread::AllCores, Chunks { block, piece }));
             prop_assert_eq!(&pieces, &whole, "pieces of {}", piece);
+        }
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(text).unwrap();
+    packer.finish().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What a decoder has unpacked in the call in which it meets damage is read, however much was asked for.
+    #[test]
+    fn damage_of_packed_files_costs_the_same_in_any_blocks_and_on_any_threads(
+        text in document(),
+        is_gzip in any::<bool>(),
+        damage in (any::<prop::sample::Index>(), 1u8..),
+    ) {
+        let mut packed = if is_gzip { gzip(&text.0) } else { zstd::stream::encode_all(&text.0[..], 1).unwrap() };
+        // what is no packed file any more is another matter
+        let at = 4 + damage.0.index(packed.len() - 4);
+        packed[at] ^= damage.1;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        std::fs::write(&path, &packed).unwrap();
+        let whole = digest(read(&path, Spread::Inline, Chunks::default()));
+        prop_assert_eq!(&digest(read(&path, Spread::AllCores, Chunks::default())), &whole);
+        for block in [1, 64, 700] {
+            let chunks = Chunks { block, piece: 300 };
+            prop_assert_eq!(&digest(read(&path, Spread::Inline, chunks)), &whole, "blocks of {}", block);
         }
     }
 }

@@ -253,7 +253,7 @@ impl Document {
 
     /// One top-level key with its value. `false`: more bytes are needed.
     fn top_level(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
-        let before = c.pos;
+        let (before, schemas) = (c.pos, self.schemas);
         match self.top_level_key(c) {
             Ok(()) => self.known_foreign().map_or(Ok(true), Err),
             Err(Halt::Incomplete) if !eof => {
@@ -282,6 +282,8 @@ impl Document {
                         c.pos = c.buf.len();
                         return Ok(true);
                     }
+                    // it comes again, with more behind it
+                    self.schemas = schemas;
                     return Ok(false);
                 };
                 let at = self.offset + before as u64;
