@@ -57,7 +57,7 @@ fn link_in_order() {
 /// and the rest of each. Names in quotes are compared as they are, which is much faster than as patterns.
 fn constants_first(lines: &[&str]) -> String {
     let mut text = String::new();
-    for (section, next) in [(".rodata", ".eh_frame_hdr"), (".data.rel.ro", ".dynamic")] {
+    for (section, next) in [(".rodata", ".gcc_except_table"), (".data.rel.ro", ".dynamic")] {
         text += &format!("SECTIONS {{ {section} : {{ *(\n");
         for line in lines.iter().filter(|line| line.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))) {
             let (start, rests) = line.split_once(' ').unwrap_or((line, ""));
