@@ -10,7 +10,7 @@ LLVM's; names that are not in the program are passed over, so a list that has gr
 `--check` says how much of the program's names it still knows.
 
 Runs the program under callgrind on the samples in data/, and on the traces that are given; for the constants under lackey,
-which is much slower, on samples alone. Needs cargo, valgrind.
+which is much slower, on the small ones alone. Needs cargo, valgrind.
 """
 
 import argparse
