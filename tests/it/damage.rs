@@ -1,6 +1,7 @@
 //! Damaged files in depth: what the repairs of `tests/broken` leave behind, value by value, and that
 //! neither the cuts of a file into blocks and pieces nor any damage changes more than it must.
 
+use crate::determinism::{gzip, zstandard};
 use crate::run::{options, try_run};
 use hta::error::ReadError;
 use hta::model::args::{ARGS, Arg, ArgType};
@@ -12,7 +13,6 @@ use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
 use hta::read::source::{ByteCount, Input};
 use proptest::prelude::*;
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// `baseTimeNanoseconds` of the fixtures.
@@ -430,12 +430,6 @@ proptest! {
     }
 }
 
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    packer.write_all(text).unwrap();
-    packer.finish().unwrap()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -446,7 +440,7 @@ proptest! {
         is_gzip in any::<bool>(),
         damage in (any::<prop::sample::Index>(), 1u8..),
     ) {
-        let mut packed = if is_gzip { gzip(&text.0) } else { zstd::stream::encode_all(&text.0[..], 1).unwrap() };
+        let mut packed = if is_gzip { gzip(&text.0) } else { zstandard(&text.0) };
         // what is no packed file any more is another matter
         let at = 4 + damage.0.index(packed.len() - 4);
         packed[at] ^= damage.1;

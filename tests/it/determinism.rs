@@ -89,13 +89,13 @@ fn packed(folder: &Path, ending: &str, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<S
     [3, 5].map(write).to_vec()
 }
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     out.write_all(text).expect("memory can be written");
     out.finish().expect("memory can be written")
 }
 
-fn zstandard(text: &[u8]) -> Vec<u8> {
+pub fn zstandard(text: &[u8]) -> Vec<u8> {
     zstd::stream::encode_all(text, 1).expect("memory can be written")
 }
 
