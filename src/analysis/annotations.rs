@@ -116,6 +116,10 @@ impl Analysis for Annotations {
         Partial { rank: trace.rank, tables: vec![table], reason }
     }
 
+    fn is_long(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
             Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),

@@ -44,25 +44,32 @@ pub struct Sums {
     pub other_stream_busy: Ns,
 }
 
-impl Gap {
-    /// Adds the part inside `window`.
-    pub fn add_to(&self, sums: &mut Sums, window: Span) {
-        let part = self.span.intersect(window);
+impl Sums {
+    /// Adds the part inside `window` of a gap whose host's part ends at `host_until`.
+    pub fn add(&mut self, gap: Span, host_until: Ns, rest: Rest, window: Span) {
+        let part = gap.intersect(window);
         if part.is_empty() {
             return;
         }
-        let rest = Span::new(self.host_until, self.span.end).intersect(window).len();
-        sums.count += 1;
-        sums.idle += part.len();
-        sums.host += part.len() - rest;
-        match self.rest {
-            Rest::KernelWait => sums.kernel += rest,
-            Rest::Other => sums.other += rest,
+        let behind = Span::new(host_until, gap.end).intersect(window).len();
+        self.count += 1;
+        self.idle += part.len();
+        self.host += part.len() - behind;
+        match rest {
+            Rest::KernelWait => self.kernel += behind,
+            Rest::Other => self.other += behind,
             Rest::Unlinked => {
-                sums.other += rest;
-                sums.unlinked += rest;
+                self.other += behind;
+                self.unlinked += behind;
             }
         }
+    }
+}
+
+impl Gap {
+    /// Adds the part inside `window`.
+    pub fn add_to(&self, sums: &mut Sums, window: Span) {
+        sums.add(self.span, self.host_until, self.rest, window);
     }
 }
 

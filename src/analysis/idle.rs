@@ -14,6 +14,7 @@ use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::window::Scope;
 use crate::table;
 use crate::units::{Ns, Span, percent};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 table! {
@@ -189,9 +190,8 @@ impl Gaps {
     fn row(&self, table: &mut IdleGaps, trace: &RankTrace, at: usize) {
         let (_, device, stream) = self.of[self.of.partition_point(|of| of.0 <= at) - 1];
         let &GapRow { span, host_until, busy, next, rest } = &self.all[at];
-        let gap = Gap { span, host_until, rest, next: None, thread: None };
         let mut s = Sums::default();
-        gap.add_to(&mut s, span);
+        s.add(span, host_until, rest, span);
         let next = trace.activities.get(next as usize);
         table.push(IdleGapRow {
             rank: trace.rank,
@@ -214,15 +214,14 @@ impl Gaps {
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
     let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[trace.capture]);
+    let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
     for w in trace.windows(work, &options.model) {
         let Split { sums, host } = idle.split(&w.parts);
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         let is_partial = step.map(|s| s.is_partial);
         let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
         push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
-        let mut host: Vec<_> = host.into_iter().collect();
-        host.sort_by_key(|((activity, name), (time, _))| (std::cmp::Reverse(*time), *activity, *name));
-        for ((activity, name), (time, gap_count)) in host {
+        for used in host {
             out.host.push(IdleHostRow {
                 rank: trace.rank,
                 device: work.device,
@@ -232,14 +231,15 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
                 is_partial,
                 ts_ns: w.start(),
                 dur_ns: w.len(),
-                activity,
-                name: &use_name(name),
-                time_ns: time,
-                gap_count,
+                activity: idle.key(used.key).0,
+                name: &texts[used.key as usize],
+                time_ns: used.time,
+                gap_count: used.gaps,
             });
         }
     }
     // what the host did in them is needed no more
+    drop(texts);
     let DeviceIdle { busy, default_thread, gaps, .. } = idle;
     out.gaps.next_of(work.device, None);
     gaps.into_iter().for_each(|gap| out.gaps.push(gap, 0));

@@ -6,8 +6,11 @@ use super::idle::{IdleHost, Idles};
 use super::kernels::clip;
 use super::population::{Group, groups, reasons, several_devices};
 use super::worst_first::{Together, WorstFirst};
+use crate::model::column::Column;
+use crate::model::schema::Batch;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use std::collections::BTreeMap;
+use hashbrown::{HashMap, HashSet};
+use std::cmp::Reverse;
 
 /// Tables, views and the finding of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
@@ -55,14 +58,14 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             .iter()
             .take(options.top.min(8))
             .map(|c| {
-                let name = if c.name.is_empty() { "-".to_string() } else { c.name.clone() };
-                vec![c.activity.clone(), name, fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
+                let name = if c.name.is_empty() { "-" } else { c.name };
+                vec![c.activity.to_string(), name.to_string(), fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
             })
             .collect(),
         notes: vec!["time: sum over ranks and windows above".to_string()],
     };
     let mut findings = Vec::new();
-    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), std::cmp::Reverse(g.rank))) {
+    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), Reverse(g.rank))) {
         findings.extend(finding(worst, partials, several));
     }
     let tables = [Idles::SPEC, IdleHost::SPEC]
@@ -73,32 +76,54 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output { tables, findings, views, raw: None }
 }
 
-struct Cause {
-    activity: String,
-    name: String,
+struct Cause<'a> {
+    activity: &'a str,
+    name: &'a str,
     time: Ns,
 }
 
 /// Host activities during host wait, over the windows that averages stand on.
-fn causes(partials: &[Partial], groups: &[Group]) -> Vec<Cause> {
-    let mut sums: BTreeMap<(String, String), Ns> = BTreeMap::new();
-    for g in groups {
-        let Some(host) = partials.iter().find(|p| p.rank == g.rank).and_then(|p| p.table(IdleHost::SPEC)) else {
-            continue;
-        };
-        let windows: Vec<(Option<&str>, Option<i64>)> =
-            g.rows.iter().map(|&r| (g.batch.text("scope", r), g.batch.int("step", r))).collect();
-        for row in 0..host.len() {
-            let window = (host.text("scope", row), host.int("step", row));
-            if host.int("device", row) == g.device && windows.contains(&window) {
-                let key = |c: &str| host.text(c, row).unwrap_or_default().to_string();
-                *sums.entry((key("activity"), key("name"))).or_default() += host.int("time_ns", row).unwrap_or(0);
-            }
+fn causes<'a>(partials: &'a [Partial], groups: &[Group]) -> Vec<Cause<'a>> {
+    let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
+    let mut left = groups;
+    for p in partials {
+        // in the same order
+        let (own, others) = left.split_at(left.iter().take_while(|g| g.rank == p.rank).count());
+        left = others;
+        if let Some(times) = p.table(IdleHost::SPEC).and_then(|host| host_times(host, own)) {
+            times.into_iter().for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
         }
     }
     let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
-    all.sort_by_key(|c| std::cmp::Reverse(c.time));
+    all.sort_by_key(|c| (Reverse(c.time), c.activity, c.name));
     all
+}
+
+/// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
+fn host_times<'a>(host: &'a Batch, groups: &[Group]) -> Option<Vec<((&'a str, &'a str), Ns)>> {
+    type Window<'a> = (Option<i64>, Option<&'a str>, Option<i64>);
+    let windows: HashSet<Window> = groups
+        .iter()
+        .flat_map(|g| g.rows.iter().map(|&r| (g.device, g.batch.text("scope", r), g.batch.int("step", r))))
+        .collect();
+    let column = |name| host.column(name);
+    let (device, scope, step) = (column("device")?, column("scope")?, column("step")?);
+    let (activity, name, time) = (column("activity")?, column("name")?, column("time_ns")?);
+    let mut sums: HashMap<(Option<usize>, Option<usize>), Ns> = HashMap::new();
+    // rows of one window follow each other
+    let mut last = (None, false);
+    for row in 0..host.len() {
+        let window = (device.int(row), scope.key(row), step.int(row));
+        if last.0 != Some(window) {
+            let asked = (window.0, scope.text(row), window.2);
+            last = (Some(window), windows.contains(&asked));
+        }
+        if last.1 {
+            *sums.entry((activity.key(row), name.key(row))).or_default() += time.int(row).unwrap_or(0);
+        }
+    }
+    let text = |column: &Column<'a>, key: Option<usize>| key.and_then(|k| column.text_of(k)).unwrap_or_default();
+    Some(sums.into_iter().map(|((a, n), ns)| ((text(&activity, a), text(&name, n)), ns)).collect())
 }
 
 fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
@@ -129,7 +154,7 @@ fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
                 fmt_pct(percent(host, idle)),
                 fmt_ns(time),
                 c.activity.replace('_', " "),
-                if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(&c.name, 60)) },
+                if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(c.name, 60)) },
             ));
         }
         _ if g.mean("other_ns") * 2 >= idle => {

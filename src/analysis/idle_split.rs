@@ -13,7 +13,8 @@ use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cmp::Reverse;
 
 /// Kind of host activity, and names of its event and of the frame that called it.
 pub type UseKey<'a> = (&'static str, (&'a str, &'a str));
@@ -32,6 +33,8 @@ pub struct DeviceIdle<'a> {
     /// Where each gap's begin; one more entry for the end.
     from: Vec<u32>,
     keys: Vec<UseKey<'a>>,
+    /// Each key's place among the sorted keys.
+    order: Vec<u32>,
 }
 
 /// Time and gaps of a key so far.
@@ -45,10 +48,20 @@ struct Sum {
 
 /// Idle time of one window.
 #[derive(Debug, Default)]
-pub struct Split<'a> {
+pub struct Split {
     pub sums: Sums,
-    /// What the host did during host wait: time and number of gaps. The times sum to `sums.host`.
-    pub host: BTreeMap<UseKey<'a>, (Ns, u64)>,
+    /// What the host did during host wait, longest first and then by key. The times sum to `sums.host`.
+    pub host: Vec<HostTime>,
+}
+
+/// Host wait under one key.
+#[derive(Debug, Clone, Copy)]
+pub struct HostTime {
+    /// For [`DeviceIdle::key`].
+    pub key: u32,
+    pub time: Ns,
+    /// Gaps in which it happened.
+    pub gaps: u64,
 }
 
 impl<'a> DeviceIdle<'a> {
@@ -85,11 +98,24 @@ impl<'a> DeviceIdle<'a> {
             });
         }
         from.push(used.len() as u32);
-        Self { busy, default_thread, gaps, lengths, used, from, keys }
+        let mut sorted: Vec<u32> = (0..keys.len() as u32).collect();
+        sorted.sort_unstable_by_key(|&k| keys[k as usize]);
+        let mut order = vec![0; keys.len()];
+        (0..).zip(sorted).for_each(|(place, k)| order[k as usize] = place);
+        Self { busy, default_thread, gaps, lengths, used, from, keys, order }
+    }
+
+    /// What host wait is counted under, by number.
+    pub fn keys(&self) -> &[UseKey<'a>] {
+        &self.keys
+    }
+
+    pub fn key(&self, number: u32) -> UseKey<'a> {
+        self.keys[number as usize]
     }
 
     /// The idle time inside the parts of a window.
-    pub fn split(&self, parts: &[Span]) -> Split<'a> {
+    pub fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
         let mut sums: HashMap<u64, Sum> = HashMap::new();
         let mut met = 0;
@@ -113,12 +139,13 @@ impl<'a> DeviceIdle<'a> {
                 }
             }
         }
-        split.host = sums.into_iter().map(|(k, s)| (self.keys[k as usize], (s.time, s.gaps))).collect();
+        split.host = sums.into_iter().map(|(k, s)| HostTime { key: k as u32, time: s.time, gaps: s.gaps }).collect();
+        split.host.sort_unstable_by_key(|h| (Reverse(h.time), self.order[h.key as usize]));
         split
     }
 }
 
 /// Name of a use for people: a built-in Python function with the frame that called it.
-pub fn use_name((event, caller): (&str, &str)) -> String {
-    if caller.is_empty() { event.to_string() } else { format!("{event} in {caller}") }
+pub fn use_name<'a>((event, caller): (&'a str, &'a str)) -> Cow<'a, str> {
+    if caller.is_empty() { Cow::Borrowed(event) } else { Cow::Owned(format!("{event} in {caller}")) }
 }

@@ -18,6 +18,7 @@ use crate::report::text;
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -74,7 +75,8 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     }
     let folder = Folder::create(&args.out, events, args.force)?;
     args.traces.common.on_threads(|| {
-        let outcome = run_pipeline(&request, &folder, &Bar::default())?;
+        // the process ends with it: the system takes back at once what would be freed piece by piece
+        let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default())?);
         let page = (!args.no_html).then(|| args.html.options());
         finish(folder, &outcome, &options, page.as_ref(), &args.out, args.traces.common.strict)
     })?

@@ -8,6 +8,7 @@ pub mod category;
 pub mod cells;
 pub mod checked;
 pub mod collective;
+pub mod column;
 pub mod events;
 pub mod health;
 pub mod interval;

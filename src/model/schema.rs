@@ -4,10 +4,9 @@
 //! what `hta explain` prints and what tests hold the output against.
 
 use super::cells::{Nullable, Texts};
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
-};
-use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
+use super::column::Column;
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -223,44 +222,29 @@ impl Batch {
         *self = assemble(self.spec, old.map(pick).collect());
     }
 
+    /// A column, to read many of its cells.
+    pub fn column(&self, name: &str) -> Option<Column<'_>> {
+        Column::new(self.rows.column_by_name(name)?)
+    }
+
     /// An integer cell; `None` for null, or when there is no such integer column.
     pub fn int(&self, column: &str, row: usize) -> Option<i64> {
-        let array = self.rows.column_by_name(column)?;
-        if row >= array.len() || array.is_null(row) {
-            return None;
-        }
-        match array.data_type() {
-            DataType::Int64 => Some(array.as_primitive::<Int64Type>().value(row)),
-            DataType::UInt32 => Some(i64::from(array.as_primitive::<UInt32Type>().value(row))),
-            DataType::UInt64 => i64::try_from(array.as_primitive::<UInt64Type>().value(row)).ok(),
-            DataType::Boolean => Some(i64::from(array.as_boolean().value(row))),
-            _ => None,
-        }
+        self.column(column)?.int(row)
     }
 
     /// An unsigned cell of 64 bits.
     pub fn uint(&self, column: &str, row: usize) -> Option<u64> {
-        let array = self.rows.column_by_name(column)?.as_primitive_opt::<UInt64Type>()?;
-        (row < array.len() && array.is_valid(row)).then(|| array.value(row))
+        self.column(column)?.uint(row)
     }
 
     /// A float cell; integers are converted.
     pub fn float(&self, column: &str, row: usize) -> Option<f64> {
-        let array = self.rows.column_by_name(column)?;
-        if array.data_type() != &DataType::Float64 {
-            return self.int(column, row).map(|v| v as f64);
-        }
-        (row < array.len() && array.is_valid(row)).then(|| array.as_primitive::<Float64Type>().value(row))
+        self.column(column)?.float(row)
     }
 
     /// A text cell.
     pub fn text(&self, column: &str, row: usize) -> Option<&str> {
-        let array = self.rows.column_by_name(column)?.as_dictionary_opt::<Int32Type>()?;
-        if row >= array.len() || array.is_null(row) {
-            return None;
-        }
-        let key = usize::try_from(array.keys().value(row)).ok()?;
-        Some(array.values().as_string_opt::<i32>()?.value(key))
+        self.column(column)?.text(row)
     }
 }
 

@@ -60,14 +60,18 @@ impl Stacks {
         let n = c.len();
         let (depth, self_ns) = (Narrow::filled(n, OUTSIDE), Lengths::none(n));
         let mut me = Self { parent: vec![NONE; n], depth, self_ns, ..Self::default() };
-        for (_, rows) in hosts {
-            let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
-            me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
-            me.contain(of(|k| k == Class::Annotation), c);
-        }
-        if python {
-            let frames = (0..n as u32).filter(|&r| classes[r as usize] == Class::Python);
-            me.python(&frames.collect::<Vec<u32>>(), c);
+        let (_, frames) = rayon::join(
+            || {
+                for (_, rows) in hosts {
+                    let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
+                    me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
+                    me.contain(of(|k| k == Class::Annotation), c);
+                }
+            },
+            || python.then(|| Frames::new(c, classes)),
+        );
+        if let Some(frames) = frames {
+            me.python(&frames, c);
         }
         me
     }
@@ -115,24 +119,21 @@ impl Stacks {
         }
     }
 
-    /// Python frames: the parent is the frame with the recorded id. Only children on the same thread
-    /// count in self time: frames of autograd threads have their parent on another one.
-    fn python(&mut self, frames: &[u32], c: &Columns) {
-        let mut ids = c.args.cursor(Arg::PythonId);
-        let mut by_id: HashMap<u64, u32> = HashMap::with_capacity(frames.len());
-        by_id.extend(frames.iter().filter_map(|&r| Some((ids.get(r)?, r))));
-        let mut parents = c.args.cursor(Arg::PythonParent);
-        frames.iter().for_each(|&row| self.self_ns.set(row as usize, c.dur.at(row as usize)));
-        for &row in frames {
-            let parent = parents.get(row).and_then(|p| by_id.get(&p).copied()).filter(|p| *p != row);
-            self.parent[row as usize] = parent.unwrap_or(NONE);
-            if let Some(p) = parent.filter(|p| c.lane[*p as usize] == c.lane[row as usize]) {
-                self.take(p, c.dur.at(row as usize));
+    /// The tree of Python frames. Only children on the same thread count in self time: frames of autograd threads have
+    /// their parent on another one.
+    fn python(&mut self, frames: &Frames, c: &Columns) {
+        for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
+            self.self_ns.set(row as usize, c.dur.at(row as usize));
+            self.parent[row as usize] = parent;
+        }
+        for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
+            if parent != NONE && c.lane[parent as usize] == c.lane[row as usize] {
+                self.take(parent, c.dur.at(row as usize));
             }
         }
         // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
         let mut path = Vec::new();
-        for &row in frames {
+        for &row in &frames.rows {
             let mut at = Some(row);
             while let Some(r) = at.filter(|r| self.depth(*r).is_none()) {
                 self.depth.set(r as usize, 0);
@@ -144,6 +145,61 @@ impl Stacks {
                 self.depth.set(r as usize, u64::from(depth));
                 depth += 1;
             }
+        }
+    }
+}
+
+/// Python frames in order of their rows, each with that of the frame that called it (`NONE`: no such frame).
+struct Frames {
+    rows: Vec<u32>,
+    parents: Vec<u32>,
+}
+
+impl Frames {
+    /// The caller is the frame with the recorded id; of frames that share an id, the last.
+    fn new(c: &Columns, classes: &[Class]) -> Self {
+        let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| classes[r as usize] == Class::Python).collect();
+        let by_id = ById::new(&rows, c);
+        let mut recorded = c.args.cursor(Arg::PythonParent);
+        let parent = |&row: &u32| recorded.get(row).and_then(|id| by_id.row(id)).filter(|p| *p != row).unwrap_or(NONE);
+        let parents = rows.iter().map(parent).collect();
+        Self { rows, parents }
+    }
+}
+
+/// Rows of frames by their recorded ids.
+enum ById {
+    /// Ids that follow each other, as the profiler counts them: from the first on, with `NONE` between them.
+    Near(u64, Vec<u32>),
+    Far(HashMap<u64, u32>),
+}
+
+/// Places in [`ById::Near`] for each frame, at most: no more memory than a hash map takes.
+const PLACES: u64 = 4;
+
+impl ById {
+    fn new(rows: &[u32], c: &Columns) -> Self {
+        let ids = || {
+            let mut ids = c.args.cursor(Arg::PythonId);
+            rows.iter().filter_map(move |&r| Some((ids.get(r)?, r)))
+        };
+        let (first, last) = ids().fold((u64::MAX, 0), |(a, b), (id, _)| (a.min(id), b.max(id)));
+        let between = last.saturating_sub(first);
+        if between >= PLACES * rows.len() as u64 {
+            return ById::Far(ids().collect());
+        }
+        let mut places = vec![NONE; between as usize + 1];
+        ids().for_each(|(id, row)| places[(id - first) as usize] = row);
+        ById::Near(first, places)
+    }
+
+    fn row(&self, id: u64) -> Option<u32> {
+        match self {
+            ById::Near(first, places) => {
+                let at = usize::try_from(id.checked_sub(*first)?).ok()?;
+                places.get(at).copied().filter(|row| *row != NONE)
+            }
+            ById::Far(rows) => rows.get(&id).copied(),
         }
     }
 }

@@ -16,6 +16,9 @@ use super::sparse::Sparse;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 
+/// Rows from which the halves are sorted on two threads.
+const HALVES_FROM: usize = 1 << 14;
+
 /// Sorts rows of one thread so that an outer event comes before those inside it.
 pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
     let key = |r: u32| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r);
@@ -24,6 +27,8 @@ pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
     }
     // files hold long runs in order, which this sort joins
     let mut keyed: Vec<_> = rows.iter().map(|&r| key(r)).collect();
+    let (first, second) = keyed.split_at_mut(if rows.len() < HALVES_FROM { 0 } else { rows.len() / 2 });
+    rayon::join(|| first.sort(), || second.sort());
     keyed.sort();
     rows.iter_mut().zip(keyed).for_each(|(slot, (_, _, r))| *slot = r);
 }

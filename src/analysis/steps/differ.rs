@@ -47,8 +47,15 @@ pub struct Differences {
 struct Side<'a> {
     step: &'a Step,
     shares: Shares,
-    idle: Split<'a>,
+    idle: Waits<'a>,
     names: ByName,
+}
+
+/// Idle time of a step.
+struct Waits<'a> {
+    sums: Sums,
+    /// What the host did meanwhile, ns.
+    host: BTreeMap<UseKey<'a>, Ns>,
 }
 
 /// Compares slow steps with the median step, on every device.
@@ -67,7 +74,7 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
         let mut side = |step: &'t Step| Side {
             step,
             shares: work.timeline.shares_in(step.window),
-            idle: without_numbers(idle.split(&[step.window]), &marks),
+            idle: waits_in(&idle, step.window, &marks),
             names: names.remove(&step.index).unwrap_or_default(),
         };
         let usual = side(median);
@@ -78,17 +85,16 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
     out
 }
 
-/// Puts what the host did under the annotations of steps together.
-fn without_numbers<'a>(mut split: Split<'a>, marks: &BTreeSet<&str>) -> Split<'a> {
-    let mut host: BTreeMap<UseKey<'a>, (Ns, u64)> = BTreeMap::new();
-    for ((activity, (name, caller)), (time, gaps)) in split.host {
+/// Idle time of a step; what the host did under the annotations of steps, which have numbers, is put together.
+fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Waits<'a> {
+    let Split { sums, host: used } = idle.split(&[step]);
+    let mut host = BTreeMap::new();
+    for u in used {
+        let (activity, (name, caller)) = idle.key(u.key);
         let name = if activity == "annotation" && marks.contains(name) { STEP } else { name };
-        let sum = host.entry((activity, (name, caller))).or_default();
-        sum.0 += time;
-        sum.1 += gaps;
+        *host.entry((activity, (name, caller))).or_default() += u.time;
     }
-    split.host = host;
-    split
+    Waits { sums, host }
 }
 
 /// Work of the wanted steps by name.
@@ -190,7 +196,7 @@ impl<'a> Pair<'a, '_> {
     fn waits(&self) -> Vec<WaitDiff<'a>> {
         let (slow, usual) = (&self.slow.idle, &self.usual.idle);
         let keys: BTreeSet<_> = slow.host.keys().chain(usual.host.keys()).copied().collect();
-        let time = |split: &Split, key| split.host.get(key).map_or(0, |(time, _)| *time);
+        let time = |waits: &Waits, key| waits.host.get(key).copied().unwrap_or(0);
         let mut all: Vec<WaitDiff> = keys
             .iter()
             .map(|key| WaitDiff { wait: "host_wait", used: Some(*key), time: time(slow, key), usual: time(usual, key) })
@@ -220,7 +226,7 @@ impl<'a> Pair<'a, '_> {
         // of equal ones the first; the list is not empty
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
         let host = waits.iter().find(|w| w.used.is_some() && w.diff() > 0);
-        let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1)).filter(|n| !n.is_empty());
+        let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1).into_owned()).filter(|n| !n.is_empty());
         let kernel = largest.1.and_then(|work| {
             let grown = names.iter().filter(|n| n.work == work && n.diff() > 0);
             // in order of their differences

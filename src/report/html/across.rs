@@ -2,8 +2,9 @@
 
 use super::axis::{Axis, Step};
 use super::breakdown::{Heat, SIDE};
-use super::grid::{Cell, Grid, Heading, Kind, Section, Texts, missing};
+use super::grid::{Cell, Grid, Heading, Kind, Section, missing};
 use super::results::{Results, ResultsError};
+use super::texts::Texts;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

@@ -2,8 +2,9 @@
 //! what is said of it is over its full steps; where it has none, over its span.
 
 use super::axis::{Axis, Step};
-use super::grid::{Cell, Grid, Heading, Kind, Section, Texts};
+use super::grid::{Cell, Grid, Heading, Kind, Section};
 use super::results::{Results, ResultsError, Rows};
+use super::texts::Texts;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,6 @@
 //! from the first event of the set.
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
-use std::collections::HashMap;
 
 /// What a column's cells are, so that the page can set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub enum Cell {
     Nothing,
     Int(i64),
     Float(f64),
-    /// Place in [`Texts`].
+    /// Place in [`Texts`](super::texts::Texts) of the section, or of the page.
     Text(u32),
 }
 
@@ -171,6 +170,18 @@ impl Section {
         self.grids.push((name, grid));
         self
     }
+
+    /// Puts the texts' places in the page for those in the section.
+    pub fn place_texts(&mut self, places: &[u32]) {
+        for (_, grid) in &mut self.grids {
+            let rest = grid.rest.iter_mut().flat_map(|(_, sums)| sums);
+            for cell in grid.columns.iter_mut().flat_map(|(_, cells)| cells).chain(rest) {
+                if let Cell::Text(text) = cell {
+                    *text = places.get(*text as usize).copied().unwrap_or(u32::MAX);
+                }
+            }
+        }
+    }
 }
 
 impl Serialize for Section {
@@ -186,67 +197,6 @@ impl Serialize for Section {
         map.serialize_entry("notes", &self.notes)?;
         map.serialize_entry("empty", &self.empty)?;
         map.end()
-    }
-}
-
-/// A text in the page is cut to so many bytes.
-const LONGEST: usize = 600;
-/// When all texts take so many, further ones are cut to [`SHORT`].
-const ROOM: usize = 1_200_000;
-const SHORT: usize = 60;
-
-/// Names and sentences, each once. Kernel names can be thousands of characters long: what does not fit is cut, counted,
-/// and whole in the Parquet table.
-#[derive(Default)]
-pub struct Texts {
-    ids: HashMap<Box<str>, u32>,
-    shown: Vec<String>,
-    bytes: usize,
-    cut: usize,
-}
-
-impl Texts {
-    /// The cell of a text.
-    pub fn cell(&mut self, text: &str) -> Cell {
-        self.cut_at(text, LONGEST)
-    }
-
-    /// The cell of a text that is never cut: a sentence of ours.
-    pub fn whole(&mut self, text: &str) -> Cell {
-        self.cut_at(text, usize::MAX)
-    }
-
-    pub fn of(&mut self, text: Option<&str>) -> Cell {
-        text.map_or(Cell::Nothing, |t| self.cell(t))
-    }
-
-    fn cut_at(&mut self, text: &str, longest: usize) -> Cell {
-        if let Some(id) = self.ids.get(text) {
-            return Cell::Text(*id);
-        }
-        let most = if self.bytes > ROOM { SHORT.min(longest) } else { longest };
-        let shown = if text.len() > most {
-            self.cut += 1;
-            let end = (0..=most).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-            format!("{}… ({} characters)", text.get(..end).unwrap_or_default(), text.chars().count())
-        } else {
-            text.to_string()
-        };
-        // what JSON and HTML make of a character: up to six
-        let grows = shown.bytes().filter(|b| *b < b' ' || b"<>&\"\\".contains(b)).count();
-        self.bytes += shown.len() + 5 * grows;
-        let id = u32::try_from(self.shown.len()).unwrap_or(u32::MAX);
-        self.shown.push(shown);
-        self.ids.insert(text.into(), id);
-        Cell::Text(id)
-    }
-
-    pub fn cut(&self) -> usize {
-        self.cut
-    }
-
-    pub fn shown(&self) -> &[String] {
-        &self.shown
     }
 }
 

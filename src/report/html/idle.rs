@@ -1,9 +1,10 @@
 //! Why devices idle: by class, and what the host did while they waited for it.
 
 use super::breakdown::{LANE, LaneKey, Lanes, lane_cells};
-use super::grid::{Cell, Grid, Heading, Kind, Section, Texts, missing};
+use super::grid::{Cell, Grid, Heading, Kind, Section, missing};
 use super::results::{Results, ResultsError};
 use super::tally::Tally;
+use super::texts::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Host activities that are listed.

@@ -16,6 +16,7 @@ mod overview;
 mod page;
 mod results;
 mod tally;
+mod texts;
 mod time;
 
 /// Tables that the page is made of.

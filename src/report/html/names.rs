@@ -1,8 +1,9 @@
 //! By name over all ranks: kernels, sequences that repeat, operators, modules, calls that wait, Python functions.
 
-use super::grid::{Cell, Grid, Kind, Section, Texts, missing};
+use super::grid::{Cell, Grid, Kind, Section, missing};
 use super::results::{Results, ResultsError};
 use super::tally::{Tallied, Tally};
+use super::texts::Texts;
 use std::collections::HashMap;
 
 /// Names that are listed of each.

@@ -1,8 +1,9 @@
 //! What was read, what matters most, and what was wrong with the input.
 
-use super::grid::{Cell, Grid, Kind, Section, Texts};
+use super::grid::{Cell, Grid, Kind, Section};
 use super::results::{Results, ResultsError};
 use super::tally::Tally;
+use super::texts::Texts;
 use crate::analysis::api::{Certainty, Finding};
 use crate::analysis::population::rank_list;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,12 @@
 //! The page: data as JSON that no name can break out of, between our own HTML, style and scripts.
 
-use super::grid::{Section, Texts};
+use super::breakdown::Lanes;
+use super::grid::Section;
 use super::overview::{Found, Set};
 use super::results::{Results, ResultsError};
+use super::texts::{Shown, Texts};
 use super::{across, breakdown, idle, names, overview, time};
+use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
@@ -64,10 +67,9 @@ pub fn write(
 ) -> Result<(), ResultsError> {
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
-    let mut texts = Texts::default();
     // most of the page's bytes stand before its data
-    let (gathered, begun) = rayon::join(|| gather(results, found, &mut texts), || fill(before, out));
-    let (set, sections) = gathered?;
+    let (gathered, begun) = rayon::join(|| gather(results, found), || fill(before, out));
+    let Gathered { set, sections, texts } = gathered?;
     begun.map_err(failed)?;
     let data = Data {
         hta_version: env!("CARGO_PKG_VERSION"),
@@ -75,7 +77,7 @@ pub fn write(
         source_root: options.source_root.as_deref().unwrap_or_default(),
         set,
         sections,
-        texts: texts.shown(),
+        texts: texts.texts(),
         cut_texts: texts.cut(),
     };
     write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
@@ -83,38 +85,63 @@ pub fn write(
 
 type Sections = Vec<(&'static str, Section)>;
 
-/// What the page says of the run, and its sections in order.
-fn gather(results: &Results, found: Option<Vec<Found>>, texts: &mut Texts) -> Result<(Set, Sections), ResultsError> {
+/// What the page says.
+struct Gathered {
+    set: Set,
+    /// In order.
+    sections: Sections,
+    texts: Shown,
+}
+
+fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, ResultsError> {
     let found = found.map_or_else(|| overview::findings(results), Ok)?;
-    let (ranks, inventory) = overview::ranks(results, texts)?;
-    let mut sections =
-        vec![("findings", overview::findings_section(&found, texts)), ("health", overview::health(results, texts)?)];
-    let lanes = breakdown::lanes(results)?;
-    let no_windows = || {
-        Section::without(
-            "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.",
-        )
+    let mut of_ranks = Texts::default();
+    let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
+    let ((ranks, mut inventory), lanes) = (ranks?, lanes?);
+    let in_lanes = |section: fn(&Results, &Lanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
+        Some(lanes) => section(results, lanes, texts),
+        None => Ok(Section::without(NO_WINDOWS)),
     };
     let count = ranks.set.ranks;
-    let (time_breakdown, idle) = match &lanes {
-        Some(l) => (breakdown::section(results, l, texts)?, idle::section(results, l, texts)?),
-        None => (no_windows(), no_windows()),
+    let parts: [(&str, Part); 12] = [
+        ("findings", &|texts| Ok(overview::findings_section(&found, texts))),
+        ("health", &|texts| overview::health(results, texts)),
+        ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
+        ("stragglers", &|texts| across::stragglers(results, count, texts)),
+        ("collectives", &|texts| across::collectives(results, count, texts)),
+        ("idle", &|texts| in_lanes(idle::section, texts)),
+        ("kernels", &|texts| names::kernels(results, texts)),
+        ("patterns", &|texts| names::patterns(results, texts)),
+        ("utilization", &|texts| time::utilization(results, &ranks, texts)),
+        ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
+        ("stacks", &|texts| names::stacks(results, texts)),
+        ("what-if", &|texts| across::what_if(results, texts)),
+    ];
+    let one = |(name, make): (&'static str, Part)| {
+        let mut texts = Texts::default();
+        make(&mut texts).map(|section| (name, section, texts))
     };
-    sections.extend([
-        ("breakdown", time_breakdown),
-        ("stragglers", across::stragglers(results, count, texts)?),
-        ("collectives", across::collectives(results, count, texts)?),
-        ("idle", idle),
-        ("kernels", names::kernels(results, texts)?),
-        ("patterns", names::patterns(results, texts)?),
-        ("utilization", time::utilization(results, &ranks, texts)?),
-        ("critical-path", time::critical_path(results, lanes.as_ref(), texts)?),
-        ("stacks", names::stacks(results, texts)?),
-        ("what-if", across::what_if(results, texts)?),
-        ("ranks", inventory),
-    ]);
-    Ok((ranks.set, sections))
+    let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
+        parts.into_par_iter().with_max_len(1).map(one).collect();
+    let mut shown = Shown::default();
+    inventory.place_texts(&shown.add(of_ranks));
+    let mut sections = Vec::with_capacity(parts.len() + 1);
+    for made in made {
+        let (name, mut section, texts) = made?;
+        section.place_texts(&shown.add(texts));
+        sections.push((name, section));
+    }
+    sections.push(("ranks", inventory));
+    Ok(Gathered { set: ranks.set, sections, texts: shown })
 }
+
+/// Makes a section, with its texts.
+type Part<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
+
+type Made = Result<Section, ResultsError>;
+
+/// Why sections of lanes are empty.
+const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.";
 
 /// Stands in the page for its data.
 const DATA: &str = "{{data}}";

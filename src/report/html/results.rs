@@ -1,12 +1,10 @@
 //! Reading the tables of a results folder: only the columns asked for, a few thousand rows at a time, so that what is in
 //! memory depends on what is kept of them and not on the size of the job.
 
+use crate::model::column::Column;
 use crate::report::small::Small;
-use arrow::array::{
-    Array, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
-    UInt64Array,
-};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -107,15 +105,6 @@ impl<'a> Results<'a> {
     }
 }
 
-enum Column<'a> {
-    I64(&'a Int64Array),
-    U32(&'a UInt32Array),
-    U64(&'a UInt64Array),
-    F64(&'a Float64Array),
-    Bool(&'a BooleanArray),
-    Text(&'a Int32Array, &'a StringArray),
-}
-
 /// Some rows of a table. Columns are counted as they were asked for.
 pub struct Rows<'a> {
     columns: Vec<Column<'a>>,
@@ -126,17 +115,7 @@ impl<'a> Rows<'a> {
     fn new(batch: &'a RecordBatch, names: &[&'a str]) -> Result<Self, (&'a str, &'a DataType)> {
         let of = |name: &&'a str| {
             let array = batch.column_by_name(name).ok_or((*name, &DataType::Null))?;
-            let column = match array.data_type() {
-                DataType::Int64 => array.as_primitive_opt::<Int64Type>().map(Column::I64),
-                DataType::UInt32 => array.as_primitive_opt::<UInt32Type>().map(Column::U32),
-                DataType::UInt64 => array.as_primitive_opt::<UInt64Type>().map(Column::U64),
-                DataType::Float64 => array.as_primitive_opt::<Float64Type>().map(Column::F64),
-                DataType::Boolean => array.as_boolean_opt().map(Column::Bool),
-                _ => array
-                    .as_dictionary_opt::<Int32Type>()
-                    .and_then(|d| Some(Column::Text(d.keys(), d.values().as_string_opt::<i32>()?))),
-            };
-            column.ok_or((*name, array.data_type()))
+            Column::new(array).ok_or((*name, array.data_type()))
         };
         Ok(Self { columns: names.iter().map(of).collect::<Result<_, _>>()?, len: batch.num_rows() })
     }
@@ -147,13 +126,7 @@ impl<'a> Rows<'a> {
 
     /// An integer; `None` for null. A mark is 0 or 1.
     pub fn int(&self, column: usize, row: usize) -> Option<i64> {
-        match self.columns.get(column)? {
-            Column::I64(a) => a.is_valid(row).then(|| a.value(row)),
-            Column::U32(a) => a.is_valid(row).then(|| i64::from(a.value(row))),
-            Column::U64(a) => a.is_valid(row).then(|| i64::try_from(a.value(row)).unwrap_or(i64::MAX)),
-            Column::Bool(a) => a.is_valid(row).then(|| i64::from(a.value(row))),
-            Column::F64(_) | Column::Text(..) => None,
-        }
+        self.columns.get(column)?.int(row)
     }
 
     /// An integer, 0 for null.
@@ -167,19 +140,10 @@ impl<'a> Rows<'a> {
 
     /// A number with a fraction; integers are converted.
     pub fn float(&self, column: usize, row: usize) -> Option<f64> {
-        match self.columns.get(column)? {
-            Column::F64(a) => a.is_valid(row).then(|| a.value(row)).filter(|v| v.is_finite()),
-            _ => self.int(column, row).map(|v| v as f64),
-        }
+        self.columns.get(column)?.float(row).filter(|v| v.is_finite())
     }
 
     pub fn text(&self, column: usize, row: usize) -> Option<&'a str> {
-        match self.columns.get(column)? {
-            Column::Text(keys, values) => {
-                let key = keys.is_valid(row).then(|| keys.value(row))?;
-                usize::try_from(key).ok().filter(|k| *k < values.len() && values.is_valid(*k)).map(|k| values.value(k))
-            }
-            _ => None,
-        }
+        self.columns.get(column)?.text(row)
     }
 }

@@ -1,7 +1,8 @@
 //! Sums by name over all ranks: how often, how long, on how many ranks, and on which one most.
 
-use super::grid::{Cell, Grid, Texts};
-use std::collections::HashMap;
+use super::grid::{Cell, Grid};
+use super::texts::Texts;
+use hashbrown::HashMap;
 
 /// What was summed under one key.
 pub struct Tallied<const K: usize, const N: usize> {

@@ -2,10 +2,11 @@
 
 use super::axis::Axis;
 use super::breakdown::{LaneKey, Lanes};
-use super::grid::{Grid, Heading, Kind, Section, Texts, missing};
+use super::grid::{Grid, Heading, Kind, Section, missing};
 use super::overview::Ranks;
 use super::results::{Results, ResultsError};
 use super::tally::Tally;
+use super::texts::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Stretches that the time of the set is divided into.

@@ -1,0 +1,116 @@
+//! Cells of a column of a declared table: its type is told once, however many rows are read.
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+
+/// A column of a type that tables have.
+#[derive(Debug, Clone, Copy)]
+pub enum Column<'a> {
+    I64(&'a Int64Array),
+    U32(&'a UInt32Array),
+    U64(&'a UInt64Array),
+    F64(&'a Float64Array),
+    Bool(&'a BooleanArray),
+    /// Places in the distinct texts, and these.
+    Text(&'a Int32Array, &'a StringArray),
+}
+
+/// The cell of a row that there is, if it is not null.
+fn cell<T>(array: &impl Array, row: usize, value: impl FnOnce() -> T) -> Option<T> {
+    (row < array.len() && array.is_valid(row)).then(value)
+}
+
+impl<'a> Column<'a> {
+    /// `None`: no table has columns of this type.
+    pub fn new(array: &'a ArrayRef) -> Option<Self> {
+        match array.data_type() {
+            DataType::Int64 => array.as_primitive_opt::<Int64Type>().map(Column::I64),
+            DataType::UInt32 => array.as_primitive_opt::<UInt32Type>().map(Column::U32),
+            DataType::UInt64 => array.as_primitive_opt::<UInt64Type>().map(Column::U64),
+            DataType::Float64 => array.as_primitive_opt::<Float64Type>().map(Column::F64),
+            DataType::Boolean => array.as_boolean_opt().map(Column::Bool),
+            _ => {
+                let texts = array.as_dictionary_opt::<Int32Type>()?;
+                Some(Column::Text(texts.keys(), texts.values().as_string_opt::<i32>()?))
+            }
+        }
+    }
+
+    /// An integer; a mark is 0 or 1. `None`: null, too large, no such row, or no column of integers.
+    pub fn int(&self, row: usize) -> Option<i64> {
+        match self {
+            Column::I64(a) => cell(a, row, || a.value(row)),
+            Column::U32(a) => cell(a, row, || i64::from(a.value(row))),
+            Column::U64(a) => cell(a, row, || a.value(row)).and_then(|v| i64::try_from(v).ok()),
+            Column::Bool(a) => cell(a, row, || i64::from(a.value(row))),
+            Column::F64(_) | Column::Text(..) => None,
+        }
+    }
+
+    /// An unsigned integer of a column of 64 bits.
+    pub fn uint(&self, row: usize) -> Option<u64> {
+        match self {
+            Column::U64(a) => cell(a, row, || a.value(row)),
+            _ => None,
+        }
+    }
+
+    /// A number with a fraction; integers are converted.
+    pub fn float(&self, row: usize) -> Option<f64> {
+        match self {
+            Column::F64(a) => cell(a, row, || a.value(row)),
+            _ => self.int(row).map(|v| v as f64),
+        }
+    }
+
+    /// The place of a row's text among the column's distinct ones.
+    pub fn key(&self, row: usize) -> Option<usize> {
+        match self {
+            Column::Text(keys, _) => usize::try_from(cell(keys, row, || keys.value(row))?).ok(),
+            _ => None,
+        }
+    }
+
+    /// The text of a [`Column::key`].
+    pub fn text_of(&self, key: usize) -> Option<&'a str> {
+        match self {
+            Column::Text(_, texts) => cell(texts, key, || texts.value(key)),
+            _ => None,
+        }
+    }
+
+    /// The text of a row.
+    pub fn text(&self, row: usize) -> Option<&'a str> {
+        self.text_of(self.key(row)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{DictionaryArray, StringViewArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn cells_are_what_was_put_in_and_nothing_stands_behind_the_last() {
+        let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![Some(7), None, Some(u64::MAX)]));
+        let column = Column::new(&numbers).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|r| column.int(r)), [Some(7), None, None, None]);
+        assert_eq!([0, 1, 2, 3].map(|r| column.uint(r)), [Some(7), None, Some(u64::MAX), None]);
+        assert_eq!((column.float(0), column.text(0)), (Some(7.0), None));
+        let marks: ArrayRef = Arc::new(BooleanArray::from(vec![true, false]));
+        assert_eq!([0, 1, 2].map(|r| Column::new(&marks).unwrap().int(r)), [Some(1), Some(0), None]);
+        let fractions: ArrayRef = Arc::new(Float64Array::from(vec![1.5]));
+        let column = Column::new(&fractions).unwrap();
+        assert_eq!((column.float(0), column.float(1), column.int(0)), (Some(1.5), None, None));
+        let texts: ArrayRef =
+            Arc::new([Some("b"), None, Some("a"), Some("b")].into_iter().collect::<DictionaryArray<Int32Type>>());
+        let column = Column::new(&texts).unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|r| column.text(r)), [Some("b"), None, Some("a"), Some("b"), None]);
+        assert_eq!((column.key(0), column.key(1), column.text_of(9)), (column.key(3), None, None));
+        let other: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
+        assert!(Column::new(&other).is_none());
+    }
+}
