@@ -14,6 +14,7 @@ use crate::model::schema::{Table, TableSpec, Text};
 use crate::model::window::Scope;
 use crate::table;
 use crate::units::{Ns, Span, percent};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -212,30 +213,35 @@ impl Gaps {
     }
 }
 
+/// Windows that are divided side by side, and then written.
+const AT_ONCE: usize = 16;
+
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
     let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[trace.capture]);
     let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
-    for w in trace.windows(work, &options.model) {
-        let Split { sums, host } = idle.split(&w.parts);
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
-        let is_partial = step.map(|s| s.is_partial);
-        let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
-        push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
-        for used in host {
-            out.host.push(IdleHostRow {
-                rank: trace.rank,
-                device: work.device,
-                scope: w.scope.name(),
-                step: w.step,
-                step_label: w.label,
-                is_partial,
-                ts_ns: w.start(),
-                dur_ns: w.len(),
-                activity: idle.key(used.key).0,
-                name: &texts[used.key as usize],
-                time_ns: used.time,
-                gap_count: used.gaps,
-            });
+    for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
+        let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
+        for (w, Split { sums, host }) in some.iter().zip(splits) {
+            let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+            let is_partial = step.map(|s| s.is_partial);
+            let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
+            push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
+            for used in host {
+                out.host.push(IdleHostRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial,
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    activity: idle.key(used.key).0,
+                    name: &texts[used.key as usize],
+                    time_ns: used.time,
+                    gap_count: used.gaps,
+                });
+            }
         }
     }
     // what the host did in them is needed no more

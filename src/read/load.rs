@@ -42,7 +42,7 @@ pub struct Chunks {
 
 impl Default for Chunks {
     fn default() -> Self {
-        Self { block: 256 << 10, piece: 2 << 20 }
+        Self { block: 256 << 10, piece: 1 << 20 }
     }
 }
 

@@ -102,31 +102,41 @@ fn open_once(path: &Path, packing: Packing, count: &ByteCount) -> io::Result<Box
     })
 }
 
-/// A range of a plain file, for reading in pieces on several cores: as many bytes as there are up to `len`, at the start
-/// of `out`, which is to be used again.
-pub fn read_range<'a>(
-    path: &Path,
-    start: u64,
-    len: usize,
-    count: &ByteCount,
-    out: &'a mut Vec<u8>,
-) -> io::Result<&'a [u8]> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(start))?;
-    let mut file = Counted { inner: file, count: Arc::clone(count) };
-    if out.len() < len {
-        out.resize(len, 0);
+/// A plain file that is read in pieces on several cores.
+pub struct Range {
+    file: Counted<File>,
+}
+
+impl Range {
+    /// The part of a file from `start` on.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path, start: u64, count: &ByteCount) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(Self { file: Counted { inner: file, count: Arc::clone(count) } })
     }
-    let mut filled = 0;
-    while filled < len {
-        match file.read(&mut out[filled..len]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+
+    /// Reads on: `out`, which is to be used again, holds `filled` bytes of the part and then as many as there are, up to
+    /// `len` in all. How many it holds.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+        if out.len() < len {
+            out.resize(len, 0);
         }
+        while filled < len {
+            match self.file.read(&mut out[filled..len]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(filled)
     }
-    Ok(&out[..filled])
 }
 
 const PACKED_BUFFER: usize = 64 << 10;

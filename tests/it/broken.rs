@@ -237,7 +237,15 @@ fn a_plain_file_in_pieces_reads_like_a_stream() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.json");
     let event = r#"{"ph":"X","cat":"cpu_op","name":"odd } {\"ph\": , {","pid":1,"tid":1,"ts":TS.125,"dur":3.5,"args":{"External id":TS,"Input Dims":[[1,2],[]]}}"#;
-    let events: Vec<String> = (0..90_000).map(|i| event.replace("TS", &(1000 + i).to_string())).collect();
+    // most end near their piece's border, some far behind it, and one is longer than a piece
+    let note = |i: usize| match i {
+        80_000 => format!(",\"note\":\"{{\\\"ph\\\": , {}\"", "x".repeat(3 << 20)),
+        _ if i % 500 == 0 => format!(",\"note\":\"{}\"", "y".repeat(1000 + i * 4)),
+        _ => String::new(),
+    };
+    let events: Vec<String> = (0..90_000)
+        .map(|i| event.replace("TS", &(1000 + i).to_string()).replace("[]]", &("[]]".to_string() + &note(i))))
+        .collect();
     let text = format!(
         "{{\"schemaVersion\":1,\"traceEvents\":[\n{}\n],\"distributedInfo\":{{\"rank\":5}}}}",
         events.join(",\n")

@@ -18,7 +18,7 @@ use super::document::{Document, EventsEnd, Refusal, next_event};
 use super::event::{EventReader, LoadOptions};
 use super::gaps::Gaps;
 use crate::read::room::Room;
-use crate::read::source::{ByteCount, read_range};
+use crate::read::source::{ByteCount, Range};
 use queue::{Next, Queue, Read};
 use std::io;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub fn read_pieces(
     let threads = rayon::current_num_threads().max(1);
     let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
     let ahead = AHEAD * threads;
-    let text = (ahead * (piece_len + OVERRUN)) as u64;
+    let text = (ahead * (piece_len + far(piece_len))) as u64;
     let queue = Queue::new(pieces, ahead);
     let worker = || Worker { queue: &queue, buf: Vec::new(), gaps: Gaps::default() };
     let read = |worker: &mut Worker, i: usize| {
@@ -100,8 +100,13 @@ fn join(document: &mut Document, at: &mut u64, piece: Option<Box<Piece>>) -> boo
 /// Pieces that are taken and not yet joined, for each thread.
 const AHEAD: usize = 4;
 
-/// How far beyond its end a piece may read to finish its last event and find the next guess.
-const OVERRUN: usize = 256 << 10;
+/// How far beyond its end a piece reads to finish its last event and find the next guess, where events are short.
+const OVERRUN: usize = 64 << 10;
+
+/// How far it may read: as far as the next piece looks for its first event.
+fn far(piece_len: usize) -> usize {
+    piece_len.max(OVERRUN)
+}
 
 /// A thread that reads pieces, with what it uses again: fresh memory is slow, and so is learning the gaps anew.
 struct Worker<'a> {
@@ -128,7 +133,16 @@ impl Worker<'_> {
         options: LoadOptions,
         count: &ByteCount,
     ) -> Read {
-        let buf = read_range(path, start, len + OVERRUN, count, &mut self.buf)?;
+        let mut range = Range::open(path, start, count)?;
+        let mut filled = range.read_up_to(len + OVERRUN, 0, &mut self.buf)?;
+        // the next piece's guess, found exactly as that piece finds it
+        let guess = |buf: &[u8]| buf.get(len..).and_then(|next| next_event(next, 1)).map(|i| len + i);
+        let mut stop = guess(&self.buf[..filled]);
+        if stop.is_none() && filled == len + OVERRUN {
+            filled = range.read_up_to(len + far(len), filled, &mut self.buf)?;
+            stop = guess(&self.buf[..filled]);
+        }
+        let buf = &self.buf[..filled];
         let begin = if exact {
             0
         } else {
@@ -137,8 +151,6 @@ impl Worker<'_> {
                 _ => return Ok(None),
             }
         };
-        // the next piece's guess, found exactly as that piece finds it
-        let stop = if buf.len() > len { next_event(&buf[len..], 1).map(|i| len + i) } else { None };
         let mut reader = EventReader::with_gaps(options, std::mem::take(&mut self.gaps));
         let mut c = Cursor::new(buf, begin);
         let how = reader.events(&mut c, start, false, stop.or(Some(len)));
