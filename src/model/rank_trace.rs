@@ -114,23 +114,26 @@ impl RankTrace {
         );
         health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).is_empty();
-        let ((), stacks) = rayon::join(
-            || classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health),
+        let ((capture, launched, devices), stacks) = rayon::join(
+            || {
+                let capture = capture(&columns, &classes, &all);
+                classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
+                finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
+                let launched: Option<Vec<Activity>> =
+                    options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
+                let ((), devices) = rayon::join(
+                    || count_events(&columns, &classes, &meta, &all, &mut health),
+                    || match all.is_empty() {
+                        true => host_work(&columns, &classes).into_iter().collect(),
+                        false => device_work(launched.as_ref().unwrap_or(&all)),
+                    },
+                );
+                (capture, launched, devices)
+            },
             || Stacks::new(&columns, &classes, &hosts, python),
         );
-        let capture = capture(&columns, &classes, &all);
-        finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
-        let launched: Option<Vec<Activity>> =
-            options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
-        let ((), devices) = rayon::join(
-            || count_events(&columns, &classes, &meta, &all, &mut health),
-            || match all.is_empty() {
-                true => host_work(&columns, &classes).into_iter().collect(),
-                false => device_work(launched.as_ref().unwrap_or(&all)),
-            },
-        );
         let all = launched.unwrap_or(all);
         Self {
             rank,

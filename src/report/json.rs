@@ -3,12 +3,13 @@
 //! The summary of a thousand ranks is hundreds of megabytes, so it is never in memory: rows are written as they are read
 //! off their batches, and each analysis' answer waits in a file without a name until the rest of the summary is known.
 
+use super::pretty::{self, Cell};
 use super::text::findings;
+use crate::model::column::Column;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use arrow::array::{ArrayRef, RecordBatch};
+use serde::ser::{Serialize, Serializer};
 use serde_json::ser::PrettyFormatter;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -53,27 +54,21 @@ pub fn summary<W: Write>(
     field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
     field(out, "health", &Streamed::new(set.chain(health)))?;
     field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
-    field(out, "ranks", &Rows(&ranks))?;
+    out.write_all(b",\n  \"ranks\": ")?;
+    pretty::rows(out, &ranks, 1)?;
     field(out, "refused", &refused)?;
     out.write_all(b"\n}\n")
 }
 
 fn field(out: &mut impl Write, name: &str, value: &impl Serialize) -> io::Result<()> {
     write!(out, ",\n  \"{name}\": ")?;
-    pretty(out, value, 1)
-}
-
-/// Writes a value that stands `depth` levels deep.
-fn pretty(out: &mut impl Write, value: &impl Serialize, depth: usize) -> io::Result<()> {
-    let at_depth = Deeper { out, depth };
-    let mut writer = serde_json::Serializer::with_formatter(at_depth, PrettyFormatter::new());
+    let mut writer = serde_json::Serializer::with_formatter(Deeper { out }, PrettyFormatter::new());
     value.serialize(&mut writer).map_err(io::Error::from)
 }
 
-/// Indents every line but the first. JSON has no line break inside a text, so each is one of the layout's.
+/// Indents every line but the first by a level. JSON has no line break inside a text, so each is one of the layout's.
 struct Deeper<'a, W> {
     out: &'a mut W,
-    depth: usize,
 }
 
 impl<W: Write> Write for Deeper<'_, W> {
@@ -81,7 +76,7 @@ impl<W: Write> Write for Deeper<'_, W> {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
             self.out.write_all(line)?;
             if line.ends_with(b"\n") {
-                (0..self.depth).try_for_each(|_| self.out.write_all(b"  "))?;
+                self.out.write_all(b"  ")?;
             }
         }
         Ok(bytes.len())
@@ -117,7 +112,7 @@ impl Answers {
         for batch in batches.iter().filter(|b| is_short(b.spec)) {
             tables.entry(batch.spec.name).or_default().push(batch);
         }
-        pretty(&mut self.file, &Named(&tables), 2)?;
+        pretty::tables(&mut self.file, &tables, 2)?;
         let start = std::mem::replace(&mut self.end, self.file.stream_position()?);
         self.places.insert(stem, (start, self.end - start));
         Ok(())
@@ -138,78 +133,6 @@ impl Answers {
             before = ",";
         }
         out.write_all(if self.places.is_empty() { b"{}" } else { b"\n  }" })
-    }
-}
-
-/// Tables by name.
-struct Named<'a>(&'a BTreeMap<&'a str, Vec<&'a Batch>>);
-
-impl Serialize for Named<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(name, batches)| (name, Rows(batches))))
-    }
-}
-
-/// Rows of batches of one table as objects, with the fields in alphabetical order.
-struct Rows<'a>(&'a [&'a Batch]);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut list = to.serialize_seq(None)?;
-        let names: Vec<&str> = self.0.first().map_or(&[][..], |b| b.spec.columns).iter().map(|c| c.name).collect();
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|&i| names[i]);
-        for batch in self.0 {
-            for row in 0..batch.len() {
-                list.serialize_element(&Row { batch, order: &order, row })?;
-            }
-        }
-        list.end()
-    }
-}
-
-struct Row<'a> {
-    batch: &'a Batch,
-    /// Positions of the columns.
-    order: &'a [usize],
-    row: usize,
-}
-
-impl Serialize for Row<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut object = to.serialize_map(Some(self.order.len()))?;
-        for &i in self.order {
-            let cell = Cell { array: self.batch.rows.column(i), row: self.row };
-            object.serialize_entry(self.batch.spec.columns[i].name, &cell)?;
-        }
-        object.end()
-    }
-}
-
-/// A cell of a column of a type that tables have.
-struct Cell<'a> {
-    array: &'a ArrayRef,
-    row: usize,
-}
-
-impl Serialize for Cell<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (array, row) = (self.array, self.row);
-        if array.is_null(row) {
-            return to.serialize_unit();
-        }
-        match array.data_type() {
-            DataType::Int64 => to.serialize_i64(array.as_primitive::<Int64Type>().value(row)),
-            DataType::UInt32 => to.serialize_u32(array.as_primitive::<UInt32Type>().value(row)),
-            DataType::UInt64 => to.serialize_u64(array.as_primitive::<UInt64Type>().value(row)),
-            DataType::Float64 => to.serialize_f64(array.as_primitive::<Float64Type>().value(row)),
-            DataType::Boolean => to.serialize_bool(array.as_boolean().value(row)),
-            _ => {
-                let texts = array.as_dictionary_opt::<Int32Type>();
-                let text = texts.and_then(|t| Some(t.values().as_string_opt::<i32>()?.value(t.key(row)?)));
-                text.serialize(to)
-            }
-        }
     }
 }
 
@@ -236,7 +159,7 @@ fn is_short(spec: &TableSpec) -> bool {
 /// A cell of a column of a type that tables have.
 pub fn cell(array: &ArrayRef, row: usize) -> Value {
     // what a cell can hold is always a value
-    serde_json::to_value(Cell { array, row }).unwrap_or(Value::Null)
+    serde_json::to_value(Cell { column: Column::new(array), row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.

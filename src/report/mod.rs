@@ -10,6 +10,7 @@ pub mod html;
 pub mod json;
 pub mod overlay;
 pub mod parquet;
+mod pretty;
 pub mod schema_page;
 mod small;
 pub mod text;

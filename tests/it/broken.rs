@@ -240,7 +240,7 @@ fn a_plain_file_in_pieces_reads_like_a_stream() {
     // most end near their piece's border, some far behind it, and one is longer than a piece
     let note = |i: usize| match i {
         80_000 => format!(",\"note\":\"{{\\\"ph\\\": , {}\"", "x".repeat(3 << 20)),
-        _ if i % 500 == 0 => format!(",\"note\":\"{}\"", "y".repeat(1000 + i * 4)),
+        _ if i.is_multiple_of(500) => format!(",\"note\":\"{}\"", "y".repeat(1000 + i * 4)),
         _ => String::new(),
     };
     let events: Vec<String> = (0..90_000)

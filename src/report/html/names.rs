@@ -61,18 +61,15 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     Ok(Section::default().with("kernels", grid))
 }
 
-/// A sequence in a line: its first and last names.
+/// A sequence in a line: its first and last names. It may have a hundred thousand.
 fn sequence(names: &str, length: i64) -> String {
-    let all: Vec<&str> = names.split('|').collect();
-    if all.len() <= SEQUENCE {
-        return all.join(" → ");
+    if names.split('|').nth(SEQUENCE).is_none() {
+        return names.replace('|', " → ");
     }
-    let (head, tail) = (all.get(..SEQUENCE - 2), all.get(all.len() - 2..));
-    format!(
-        "{} → … ({length} in all) … → {}",
-        head.unwrap_or_default().join(" → "),
-        tail.unwrap_or_default().join(" → ")
-    )
+    let head: Vec<&str> = names.split('|').take(SEQUENCE - 2).collect();
+    let mut tail: Vec<&str> = names.rsplit('|').take(2).collect();
+    tail.reverse();
+    format!("{} → … ({length} in all) … → {}", head.join(" → "), tail.join(" → "))
 }
 
 /// Kernel sequences that repeat.
