@@ -120,6 +120,13 @@ def jobs(traces, work):
     yield [["stragglers", *ranks]]
 
 
+def ended(code, command, said):
+    """Goes on where the command did what it should."""
+    # 1: something in the input could not be used
+    if code not in (0, 1):
+        sys.exit(f"hta {' '.join(command)} ended with {code}: {said}")
+
+
 def ran(program, starts, work, job):
     """How many of the job's commands run each function, by index."""
     runs = collections.Counter()
@@ -128,9 +135,7 @@ def ran(program, starts, work, job):
             callgrind = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={profile.name}"]
             argv = [*callgrind, program, *command]
             end = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            # 1: something in the input could not be used
-            if end.returncode not in (0, 1):
-                sys.exit(f"hta {' '.join(command)} failed:\n{end.stderr[-2000:]}")
+            ended(end.returncode, command, end.stderr[-2000:])
             at = {bisect.bisect_right(starts, address) - 1 for address in executed(profile.name, program)}
         runs.update(i for i in at if i >= 0)
         print(f"{len(at)} functions: hta {' '.join(command)}", file=sys.stderr)
@@ -151,8 +156,7 @@ def read(program, constants, command):
         for line in lines:
             if line[:1] == b" " and line[11:12] == b"," and line[3:11] <= last:
                 accessed.add(line[3:11] + line[12:].strip().rjust(4, b"0"))
-    if child.wait() not in (0, 1):
-        sys.exit(f"hta {' '.join(command)} failed under lackey: {child.returncode}")
+    ended(child.wait(), command, "under lackey")
     starts = [c[0] for c in constants]
     found = set()
     for access in accessed:
@@ -186,6 +190,25 @@ def grouped(names):
         yield " ".join([start, *(r for r in rests if r is not None)])
 
 
+def names_of(line):
+    """The names that a line of the list stands for."""
+    start, *rests = line.split(" ")
+    return [f"{start}.{rest}" for rest in rests] or [start]
+
+
+def check(functions, constants):
+    """How much of the list is in the program; 1 where too little is."""
+    with open(ORDER) as lines:
+        listed = [name for line in lines.read().splitlines() for name in names_of(line)]
+    code = 0
+    for what, all_, is_constant in (("functions", functions, False), ("constants", constants, True)):
+        there, wanted = {name for _, _, name in all_}, [name for name in listed if name.startswith(".") == is_constant]
+        known = sum(name in there for name in wanted)
+        print(f"{known} of {len(wanted)} {what} of the list are in the program")
+        code |= known < 0.9 * len(wanted)
+    return code
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", nargs="*", help="traces of other kinds than the samples")
@@ -195,12 +218,7 @@ def main():
         program, functions, constants = build(work)
         program = os.path.realpath(program)
         if args.check:
-            with open(ORDER) as names:
-                listed = [name for name in names.read().splitlines() if not name.startswith(".")]
-            there = {name for _, _, name in functions}
-            known = sum(name in there for name in listed)
-            print(f"{known} of {len(listed)} functions of the list are in the program")
-            sys.exit(known < 0.9 * len(listed))
+            sys.exit(check(functions, constants))
         starts = [f[0] for f in functions]
         with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
             commands = readers(args.trace, work)

@@ -2,13 +2,14 @@
 //! goldens, the published what-if analysis, the sleep that was planted in our own recording, and what the maker of
 //! the samples planted.
 
+use crate::determinism::gzip;
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
 use hta::analysis::across::ClockMode;
 use hta::analysis::api::{Options, ReplayMethod, WaitMethod};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 fn json(path: &Path) -> Value {
@@ -88,9 +89,7 @@ fn megatron_s_late_ranks_are_named_and_no_other_whatever_a_clock_says() {
                 event["ts"] = Value::from(ts + 1000);
             }
         }
-        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        out.write_all(trace.to_string().as_bytes()).expect("memory");
-        std::fs::write(to, out.finish().expect("memory")).expect("it can be written");
+        std::fs::write(to, gzip(trace.to_string().as_bytes())).expect("it can be written");
     }
     let shifted = answer(&[dir.path().to_path_buf()], &options());
     assert_eq!(named(&shifted), named(&straight));

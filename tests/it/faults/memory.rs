@@ -1,10 +1,8 @@
 //! `--memory-limit`: fewer ranks at once, the same bytes; what cannot fit is refused; a small file without end too.
 
 use super::{errors, event, hta, names, sample, trace};
+use crate::determinism::{gzip, zstandard};
 use crate::shared::contents;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -14,9 +12,7 @@ fn set(ranks: usize, large: usize) -> tempfile::TempDir {
     for rank in 0..ranks {
         let count = if rank == 1 { large } else { 4_000 };
         let events: Vec<String> = (0..count).map(|i| event(&format!("op{}", i % 50), i * 10)).collect();
-        let mut file = GzEncoder::new(Vec::new(), Compression::fast());
-        file.write_all(trace(&events).as_bytes()).unwrap();
-        std::fs::write(dir.path().join(format!("rank_{rank}.json.gz")), file.finish().unwrap()).unwrap();
+        std::fs::write(dir.path().join(format!("rank_{rank}.json.gz")), gzip(trace(&events).as_bytes())).unwrap();
     }
     dir
 }
@@ -121,14 +117,9 @@ fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
     }
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in bombs() {
-        let gzip: PathBuf = dir.path().join(format!("{name}.json.gz"));
-        let mut file = GzEncoder::new(std::fs::File::create(&gzip).unwrap(), Compression::fast());
-        file.write_all(&text).unwrap();
-        file.finish().unwrap();
-        let zst: PathBuf = dir.path().join(format!("{name}.json.zst"));
-        let packed = zstd::stream::encode_all(&text[..], 1).unwrap();
-        std::fs::write(&zst, packed).unwrap();
-        for file in [gzip, zst] {
+        for (ending, packed) in [("gz", gzip(&text)), ("zst", zstandard(&text))] {
+            let file: PathBuf = dir.path().join(format!("{name}.json.{ending}"));
+            std::fs::write(&file, packed).unwrap();
             let (code, said, bytes) = peak(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
             assert_eq!(code, Some(2), "{}: {said}", file.display());
             assert!(said.contains("--memory-limit leaves"), "{}: {said}", file.display());
