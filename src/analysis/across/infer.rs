@@ -135,6 +135,9 @@ fn agree_all(units: &[Unit]) -> bool {
 /// Units that are compared with each other.
 const MOST: usize = 1 << Link::INDEX;
 
+/// Units that are compared with all others before what is found is put together.
+const AT_ONCE: usize = 64;
+
 /// How far apart two units are. In one number, since there is one for every two units: the distance, at most some
 /// minutes, as if it were that where it is more; then the two, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,14 +165,14 @@ fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
         return None;
     }
     let mut links: Vec<Link> = Vec::with_capacity(units.len() * (units.len() - 1) / 2);
-    for i in 0..units.len() {
-        for j in i + 1..units.len() {
-            if units[i].id.0 != units[j].id.0
-                && let Some(d) = disagreement(&units[i], &units[j])
-            {
-                links.push(Link::new(d, i, j));
-            }
-        }
+    let of = |i: usize| -> Vec<Link> {
+        let others = (i + 1..units.len()).filter(|&j| units[i].id.0 != units[j].id.0);
+        others.filter_map(|j| Some(Link::new(disagreement(&units[i], &units[j])?, i, j))).collect()
+    };
+    for from in (0..units.len()).step_by(AT_ONCE) {
+        let rows = from..(from + AT_ONCE).min(units.len());
+        let found: Vec<Vec<Link>> = rows.into_par_iter().map(of).collect();
+        links.extend(found.into_iter().flatten());
     }
     links.sort_unstable();
     let mut root: Vec<usize> = (0..units.len()).collect();

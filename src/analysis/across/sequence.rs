@@ -25,12 +25,27 @@ pub struct Item {
 
 /// Calls of one rank by token, in order of their ends.
 pub struct Sequence {
-    items: Vec<Item>,
-    /// Ends and positions, by token and end.
+    calls: Vec<Call>,
+    /// Ends and positions in `calls`, by token and end.
     sorted: Vec<(Ns, u32)>,
-    /// Tokens, and where in `sorted` each ends.
-    tokens: Vec<(u32, u32)>,
+    tokens: Vec<Token>,
     rhythm: Ns,
+    /// Of all ends; none without calls.
+    first_and_last: Option<(Ns, Ns)>,
+}
+
+struct Call {
+    end: Ns,
+    /// Position of its token in `tokens`.
+    at: u32,
+}
+
+struct Token {
+    token: u32,
+    /// Where its calls end in `sorted`.
+    until: u32,
+    /// Beyond half the distance to the next of its kind, a call is not the same one. A lone call has no limit.
+    half_spacing: u64,
 }
 
 /// Calls at which a candidate offset is tried.
@@ -43,44 +58,51 @@ impl Sequence {
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
         let item = |i: &u32| items[*i as usize];
         order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
-        let mut tokens: Vec<(u32, u32)> = Vec::new();
-        for (end, i) in (1..).zip(&order) {
-            match tokens.last_mut() {
-                Some(t) if t.0 == item(i).token => t.1 = end,
-                _ => tokens.push((item(i).token, end)),
-            }
+        let sorted: Vec<(Ns, u32)> = order.iter().map(|i| (item(i).end, *i)).collect();
+        let mut calls: Vec<Call> = items.iter().map(|i| Call { end: i.end, at: 0 }).collect();
+        let mut tokens: Vec<Token> = Vec::new();
+        let mut from = 0;
+        for same in order.chunk_by(|a, b| item(a).token == item(b).token) {
+            let until = from + same.len();
+            let half_spacing = half_spacing(&sorted[from..until]);
+            same.iter().for_each(|i| calls[*i as usize].at = tokens.len() as u32);
+            tokens.push(Token { token: item(&same[0]).token, until: until as u32, half_spacing });
+            from = until;
         }
         tokens.shrink_to_fit();
-        let sorted = order.iter().map(|i| (item(i).end, *i)).collect();
+        let ends = || items.iter().map(|i| i.end);
+        let first_and_last = ends().min().zip(ends().max());
         let rhythm = rhythm(&items);
-        Self { items, sorted, tokens, rhythm }
+        Self { calls, sorted, tokens, rhythm, first_and_last }
     }
 
     /// Ends and positions of the calls of the token at a position.
     fn list(&self, position: usize) -> &[(Ns, u32)] {
-        let first = position.checked_sub(1).map_or(0, |p| self.tokens[p].1 as usize);
-        &self.sorted[first..self.tokens[position].1 as usize]
+        let first = position.checked_sub(1).map_or(0, |p| self.tokens[p].until as usize);
+        &self.sorted[first..self.tokens[position].until as usize]
     }
 
-    /// Ends and positions of the calls of a token, by end.
-    fn of(&self, token: u32) -> Option<&[(Ns, u32)]> {
-        self.tokens.binary_search_by_key(&token, |t| t.0).ok().map(|p| self.list(p))
+    /// Where a token is, which stands at `near` in a sequence that may be much like this one: ranks of a job mostly do
+    /// the same.
+    fn find(&self, token: u32, near: usize) -> Option<usize> {
+        let is_there = self.tokens.get(near).is_some_and(|t| t.token == token);
+        if is_there { Some(near) } else { self.tokens.binary_search_by_key(&token, |t| t.token).ok() }
     }
 
-    /// All tokens with their calls.
-    fn by_token(&self) -> impl Iterator<Item = (u32, &[(Ns, u32)])> {
-        self.tokens.iter().enumerate().map(|(p, (token, _))| (*token, self.list(p)))
+    /// The tokens that two have in common: where they are in the one and in the other.
+    fn common<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (usize, usize)> + 'a {
+        other.tokens.iter().enumerate().filter_map(|(there, t)| Some((self.find(t.token, there)?, there)))
     }
 
     /// End of one item, ns.
     pub fn end(&self, i: u32) -> Ns {
-        self.items.get(i as usize).map_or(0, |i| i.end)
+        self.calls.get(i as usize).map_or(0, |c| c.end)
     }
 
     /// How far from a call of this token its partner can be: half of the smallest distance between two, ns.
     pub fn limit(&self, token: u32) -> u64 {
         let gaps = |list: &[(Ns, u32)]| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
-        self.of(token).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
+        self.find(token, 0).map(|at| self.list(at)).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
     }
 
     /// Typical distance between neighbouring ends, ns.
@@ -106,7 +128,7 @@ fn rhythm(items: &[Item]) -> Ns {
 
 /// Offset of `y`'s clock against `x`'s: what to subtract from ends of `y`. `None` without a common token.
 pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
-    let common = y.by_token().filter_map(|(t, ys)| x.of(t).map(|xs| (xs, ys)));
+    let common = x.common(y).map(|(a, b)| (x.list(a), y.list(b)));
     // a rare token says most
     let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
     let mut candidates: Vec<Ns> = if xs.len().saturating_mul(ys.len()) <= CANDIDATES {
@@ -118,13 +140,13 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     };
     candidates.sort_unstable_by_key(|c| (c.unsigned_abs(), *c));
     candidates.dedup();
-    let step = y.items.len().div_ceil(SAMPLE).max(1);
+    let step = y.calls.len().div_ceil(SAMPLE).max(1);
     // ends, each with the calls that may be its partner: looked up once, and not for each candidate
-    let sample: Vec<(Ns, &[(Ns, u32)])> =
-        y.items.iter().filter_map(|i| Some((i.end, x.of(i.token)?))).step_by(step).collect();
+    let partners = |c: &Call| Some((c.end, x.find(y.tokens[c.at as usize].token, c.at as usize)?));
+    let sampled = y.calls.iter().filter_map(partners).step_by(step);
+    let sample: Vec<(Ns, &[(Ns, u32)])> = sampled.map(|(end, at)| (end, x.list(at))).collect();
     let cap = x.rhythm() / 2 + 1;
-    let ends = || x.items.iter().map(|i| i.end);
-    let (first, last) = (ends().min()? - cap, ends().max()? + cap);
+    let (first, last) = x.first_and_last.map(|(first, last)| (first - cap, last + cap))?;
     let cost = |candidate: Ns, limit: Ns| -> Ns {
         let (mut sum, mut beyond): (Ns, usize) = (0, 0);
         for (end, partners) in &sample {
@@ -183,9 +205,9 @@ pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32,
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
     let mut out = Vec::new();
     let mut in_doubt: Vec<[&[(Ns, u32)]; 2]> = Vec::new();
-    for (token, ys) in y.by_token() {
-        let Some(xs) = x.of(token) else { continue };
-        let limit = half_spacing(xs).min(half_spacing(ys));
+    for (a, b) in x.common(y) {
+        let (xs, ys) = (x.list(a), y.list(b));
+        let limit = x.tokens[a].half_spacing.min(y.tokens[b].half_spacing);
         let far = |i: usize, j: usize| -> u64 {
             match (xs.get(i), ys.get(j)) {
                 (Some((a, _)), Some((b, _))) => b.saturating_sub(offset).abs_diff(*a),
@@ -238,7 +260,7 @@ pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32,
 /// Partners are not farther apart than so many times what they usually are.
 const USUAL: u64 = 16;
 
-/// Beyond half the distance to the next of its kind, a call is not the same one. A lone call has no limit.
+/// Half of the typical distance between neighbouring ends; [`u64::MAX`] for a lone one.
 fn half_spacing(list: &[(Ns, u32)]) -> u64 {
     let mut gaps: Vec<u64> = list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).collect();
     if gaps.is_empty() {
@@ -288,6 +310,18 @@ mod tests {
     fn without_a_common_token_there_is_no_offset() {
         assert_eq!(offset(&sequence(&[(0, 1)]), &sequence(&[(1, 1)])), None);
         assert_eq!(offset(&sequence(&[]), &sequence(&[])), None);
+    }
+
+    #[test]
+    fn tokens_are_found_where_they_stand_in_either() {
+        let x = sequence(&[(0, 10), (2, 20), (5, 30), (2, 25)]);
+        let y = sequence(&[(2, 20), (5, 30), (7, 40), (9, 50)]);
+        assert_eq!(x.common(&y).collect::<Vec<_>>(), [(1, 0), (2, 1)]);
+        assert_eq!(y.common(&x).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+        assert_eq!((x.list(1), y.list(0)), (&[(20, 1), (25, 3)][..], &[(20, 0)][..]));
+        assert_eq!((x.limit(2), x.limit(0), x.limit(7)), (3, u64::MAX, u64::MAX));
+        let spacings: Vec<u64> = x.tokens.iter().map(|t| t.half_spacing).collect();
+        assert_eq!((spacings, x.first_and_last), (vec![u64::MAX, 3, u64::MAX], Some((10, 30))));
     }
 
     proptest! {
