@@ -207,6 +207,7 @@ impl ById {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn stacks(events: &[(Ns, Ns)]) -> Stacks {
         let mut c = Columns::default();
@@ -240,5 +241,41 @@ mod tests {
     fn recursion_depth_is_unlimited() {
         let events: Vec<(Ns, Ns)> = (0..200_000).map(|i| (i, 1_000_000 - 2 * i)).collect();
         assert_eq!(stacks(&events).depth(199_999), Some(199_999));
+    }
+
+    /// Python frames one behind the other, each with its id and its caller's.
+    fn frames(recorded: &[(Option<u64>, Option<u64>)]) -> Stacks {
+        let mut c = Columns::default();
+        for (row, (id, caller)) in recorded.iter().enumerate() {
+            c.ts.push(row as Ns);
+            c.dur.push(100);
+            c.lane.push(0);
+            for (arg, value) in [(Arg::PythonId, id), (Arg::PythonParent, caller)] {
+                value.iter().for_each(|v| c.args.column_mut(arg).push(row as u32, *v));
+            }
+        }
+        let classes = vec![Class::Python; recorded.len()];
+        Stacks::new(&c, &classes, &super::super::thread::host_rows(&c, &classes), true)
+    }
+
+    proptest! {
+        /// Ids may be missing, shared, of nobody, one's own, or go round in circles.
+        #[test]
+        fn a_frame_s_caller_has_the_recorded_id_however_far_ids_lie_apart(
+            recorded in prop::collection::vec((prop::option::of(0u64..30), prop::option::of(0u64..40)), 0..40),
+            first in prop::sample::select(vec![0, 7, u64::MAX - (40 << 40)]),
+        ) {
+            let spread = |factor: u64| -> Vec<(Option<u64>, Option<u64>)> {
+                let to = |id: Option<u64>| id.map(|id| first + id * factor);
+                recorded.iter().map(|(id, caller)| (to(*id), to(*caller))).collect()
+            };
+            let near = frames(&spread(1));
+            for (row, (_, caller)) in recorded.iter().enumerate() {
+                let last = recorded.iter().rposition(|(id, _)| id.is_some() && id == caller);
+                let expected = last.filter(|p| *p != row).map(|p| p as u32);
+                prop_assert_eq!(near.parent(row as u32), expected);
+            }
+            prop_assert_eq!(&frames(&spread(1 << 40)), &near);
+        }
     }
 }

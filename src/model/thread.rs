@@ -235,6 +235,20 @@ mod tests {
         assert_eq!(at, [(0, Some(0)), (1, Some(1)), (2, Some(0)), (3, None)]);
     }
 
+    #[test]
+    fn many_rows_are_in_order_across_the_halves_that_were_sorted_apart() {
+        // a start and a length have many rows each
+        let spread = |i: usize, most: i64| (i.wrapping_mul(0x9e37_79b9) >> 7) as i64 % most;
+        for count in [HALVES_FROM - 1, HALVES_FROM, HALVES_FROM + 1] {
+            let events: Vec<(Ns, Ns)> = (0..count).map(|i| (spread(i, 5_000), spread(i + count, 3))).collect();
+            let (c, rows) = columns(&events);
+            assert!(rows.is_sorted_by_key(|&r| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r)));
+            let mut all = rows.clone();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..count as u32));
+        }
+    }
+
     proptest! {
         #[test]
         fn pieces_match_a_look_at_every_instant(events in prop::collection::vec((0i64..40, 0i64..15), 0..10), mark in 0u32..10) {
