@@ -10,6 +10,8 @@ pub mod checked;
 pub mod collective;
 pub mod column;
 pub mod events;
+#[cfg(test)]
+pub mod every;
 pub mod health;
 pub mod interval;
 pub mod launch;

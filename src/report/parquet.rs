@@ -327,38 +327,13 @@ pub(super) fn failed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::schema::Text;
-    use crate::table;
+    use crate::model::every::{Every, Row, batch};
     use arrow::array::{Array, AsArray};
     use arrow::compute::{concat_batches, max, min};
     use arrow::datatypes::Int64Type;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use parquet::file::statistics::Statistics;
     use proptest::prelude::*;
-
-    table! {
-        /// One row of every kind of column.
-        struct Every, EveryRow = "every" by "rank" {
-            rank: u32, "", "A cell.";
-            at_ns: Option<i64>, "ns", "A cell.";
-            size: Option<u64>, "bytes", "A cell.";
-            share: Option<f64>, "", "A cell.";
-            was_it: Option<bool>, "", "A cell.";
-            host: Option<Text>, "", "A cell.";
-        }
-    }
-
-    type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
-
-    fn batch(rows: &[Row]) -> Batch {
-        let mut table = Every::default();
-        for (rank, at_ns, size, share, was_it, host) in rows {
-            let host = host.as_deref();
-            let (rank, at_ns, size, share, was_it) = (*rank, *at_ns, *size, *share, *was_it);
-            table.push(EveryRow { rank, at_ns, size, share, was_it, host });
-        }
-        table.finish()
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

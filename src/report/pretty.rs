@@ -91,36 +91,12 @@ fn line(depth: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::schema::Text;
-    use crate::table;
+    use crate::model::every::{Row, batch};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    table! {
-        /// One row of every kind of column.
-        struct Every, EveryRow = "every" by "rank" {
-            rank: u32, "", "A cell.";
-            at_ns: Option<i64>, "ns", "A cell.";
-            size: Option<u64>, "bytes", "A cell.";
-            share: Option<f64>, "", "A cell.";
-            is_so: Option<bool>, "", "A cell.";
-            host: Option<Text>, "", "A cell.";
-        }
-    }
-
-    type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
-
-    fn batch(rows: &[Row]) -> Batch {
-        let mut table = Every::default();
-        for (rank, at_ns, size, share, is_so, host) in rows {
-            let (rank, at_ns, size, share, is_so) = (*rank, *at_ns, *size, *share, *is_so);
-            table.push(EveryRow { rank, at_ns, size, share, is_so, host: host.as_deref() });
-        }
-        table.finish()
-    }
-
-    fn value((rank, at_ns, size, share, is_so, host): &Row) -> Value {
-        json!({ "rank": rank, "at_ns": at_ns, "size": size, "share": share, "is_so": is_so, "host": host })
+    fn value((rank, at_ns, size, share, was_it, host): &Row) -> Value {
+        json!({ "rank": rank, "at_ns": at_ns, "size": size, "share": share, "was_it": was_it, "host": host })
     }
 
     /// As serde_json prints it, in a value that stands `depth` levels deep.
