@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Version of the format of partials: every change of what is in them, or of how it is written, raises it.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// What stands in `format`.
 const FORMAT: &str = "hta-partial";
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let text = sample().text().replacen("\"version\": 1", "\"version\": 2", 1);
+        let text = sample().text().replacen("\"version\": 2", "\"version\": 1", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 1, found version 2");
+        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 2, found version 1");
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
 }

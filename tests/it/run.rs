@@ -96,6 +96,12 @@ impl Answer {
         self.batches().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
     }
 
+    /// What an analysis says below its pictures.
+    pub fn notes(&self, stem: &str) -> Vec<String> {
+        let of = self.outcome.outputs.iter().filter(|(a, _)| a.stem() == stem);
+        of.flat_map(|(_, o)| o.views.iter().flat_map(|v| v.notes.clone())).collect()
+    }
+
     /// The rows of a table that `keep` wants.
     pub fn rows_where(&self, table: &str, keep: impl Fn(&Record) -> bool) -> Vec<Record> {
         self.rows(table).into_iter().filter(keep).collect()

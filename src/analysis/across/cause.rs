@@ -9,7 +9,7 @@
 //! ```
 
 use super::delay::{Late, LocalWindow, Windows};
-use super::exposed::{Run, What, divide};
+use super::exposed::{Piece, Run, What, divide};
 use super::job::Job;
 use super::local::{Entry, Use};
 use super::matching::Member;
@@ -202,20 +202,16 @@ fn communication(
     }
 }
 
+/// How long a member waited for others within its local time: exposed waiting in collectives of other groups, ns.
+pub fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
+    let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, What::Sync));
+    waits.map(|p| p.span.len()).sum()
+}
+
 /// Exposed communication of a window, each instant once: transfer before unmatched before waiting.
 fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
-    let p = &job.parts[m.part as usize];
-    let Some(lane) = p.lanes.get(w.lane as usize).filter(|l| l.is_gpu) else { return Vec::new() };
-    let first = lane.exposed.partition_point(|s| s.end <= w.span.start);
-    let spans: Vec<Span> =
-        lane.exposed[first..].iter().take_while(|s| s.start < w.span.end).map(|s| s.intersect(w.span)).collect();
-    if spans.is_empty() {
-        return Vec::new();
-    }
-    let runs: Vec<Run> =
-        p.calls_in(w.lane as usize, w.span).map(|i| job.run(Member { part: m.part, call: i })).collect();
     let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
-    let pieces = divide(&spans, &runs).into_iter();
+    let pieces = pieces(job, m, w).into_iter();
     pieces
         .map(|piece| {
             let time = piece.span.len();
@@ -231,6 +227,21 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
             }
         })
         .collect()
+}
+
+/// Exposed communication of a window, in pieces of waiting, transfer and unmatched calls.
+fn pieces(job: &Job, m: Member, w: &LocalWindow) -> Vec<Piece> {
+    let p = &job.parts[m.part as usize];
+    let Some(lane) = p.lanes.get(w.lane as usize).filter(|l| l.is_gpu) else { return Vec::new() };
+    let first = lane.exposed.partition_point(|s| s.end <= w.span.start);
+    let spans: Vec<Span> =
+        lane.exposed[first..].iter().take_while(|s| s.start < w.span.end).map(|s| s.intersect(w.span)).collect();
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let runs: Vec<Run> =
+        p.calls_in(w.lane as usize, w.span).map(|i| job.run(Member { part: m.part, call: i })).collect();
+    divide(&spans, &runs)
 }
 
 /// Hops that a chain of waiting is followed.

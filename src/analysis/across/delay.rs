@@ -1,25 +1,36 @@
 //! Who delays whom: local time between meeting points, excess and gain.
 //!
 //! ```text
-//!   rank 0   ...sync]------local------[waiting........|transfer]
-//!   rank 1   ...sync]------local----------------------[transfer]      excess: its local time minus the median of
-//!   rank 2   ...sync]-------local-------[waiting......|transfer]      the others'; gain: last minus second last
+//!   rank 0   ...met]------local------[waiting........|transfer]
+//!   rank 1   ...met]------local----------------------[transfer]       excess: its local time minus the median of
+//!   rank 2   ...met]-------local-------[waiting......|transfer]       the others'; gain: last minus second last
+//!                                    ^ ready
 //! ```
 //!
-//! A *synchronisation point* of a rank is the end of a collective at which it really waited: on a device no compute
-//! runs across that end, on the host the next collective is submitted after it. Without one the window starts with
-//! the step, else with the capture. A window ends with the first arrival behind its start.
+//! A rank *meets* the others at the end of a collective for which it waited (`ready`). Its local time runs from the last
+//! such end to the moment when it is ready for a collective; before the first it starts with the step, else with the
+//! capture.
 //!
-//! A *chain* is a row of instances of one group that are one delay: some member arrived before its own previous end,
-//! or the last one computed on across it. A chain counts once, with its largest values.
+//! A *chain* is a row of instances of one group that are one delay: some member was ready before its own previous one had
+//! ended, or the member that was ready last had met nobody since. A chain counts once. Its local times are those at its
+//! last instance (collectives on the host: the largest, since the threads that run them take time from what follows); its
+//! gain is how much earlier its last instance would have ended had the late rank been ready with the
+//! last of the others:
+//!
+//! ```text
+//!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
+//! ```
 
+use super::cause::waited_within;
 use super::clock::median;
 use super::job::Job;
-use super::matching::Member;
+use super::matching::{Instance, Member};
+use super::ready::TOLERANCE;
 use super::waits::arrivals;
 use crate::units::{Ns, Span};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Where a window starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +41,7 @@ pub enum From {
     Capture,
 }
 
-/// A part's local time before an arrival, on its own clock.
+/// A part's local time before it is ready for a call, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalWindow {
     pub lane: u32,
@@ -38,24 +49,23 @@ pub struct LocalWindow {
     pub from: From,
 }
 
-/// The windows of a part, by call; `None` where the call is not the first arrival after the synchronisation point.
+/// The windows of a part, by call. On the host only the first call behind a meeting point has one: what follows was
+/// submitted while others of them ran.
 fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     let p = &job.parts[part as usize];
-    let calls = &p.calls.calls;
-    let mut out = vec![None; calls.len()];
+    let mut out = vec![None; p.calls.calls.len()];
     for lane in 0..p.lanes.len() {
-        let points = p.sync_points(lane);
+        let points = job.sync_points(part, lane);
         let mut before: Option<Ns> = None;
-        for i in p.calls_by_arrival(lane) {
-            let t = calls[i].arrival();
-            let synced = points.before(t);
-            let step = p.step_of(&calls[i]).map(|s| s.window.start);
-            let (start, from) = match (synced, step.filter(|s| *s <= t)) {
+        for i in p.calls_by_ready(lane) {
+            let t = p.readiness[i].ready;
+            let step = p.step_of(&p.calls.calls[i]).map(|s| s.window.start);
+            let (start, from) = match (points.before(t), step.filter(|s| *s <= t)) {
                 (Some((e, k)), _) => (e, From::Call(k as u32)),
                 (None, Some(s)) => (s, From::Step),
                 (None, None) => (p.capture.start.min(t), From::Capture),
             };
-            if before.is_none_or(|b| b <= start) {
+            if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
                 out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
             }
             before = Some(t);
@@ -64,16 +74,22 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     out
 }
 
-/// A member's lateness at one instance.
+/// A member's lateness at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late {
     pub member: Member,
     pub instance: u32,
+    /// Its local time, ns.
+    pub local: Ns,
     /// Its local time minus the median of the other members', ns; at least 0.
     pub excess: Ns,
     /// The same, negative where it was faster.
     pub difference: Ns,
-    /// The member whose local time is that median.
+    /// The same without the time that it waited for others in other groups: how much longer it worked, ns.
+    pub worked: Ns,
+    /// Its local time without that waiting minus the lower median of all members', itself among them, ns.
+    pub balance: Ns,
+    /// The member whose local time is the median of the others'.
     pub typical: Option<Member>,
 }
 
@@ -84,26 +100,127 @@ pub struct Chain {
     pub instances: Vec<u32>,
     /// Label, or index without one, of the step of its first instance.
     pub step: Option<StepKey>,
-    /// By part: the largest gain, ns.
+    /// By part that was ready last somewhere: how much earlier the chain would have ended without its lateness, ns.
     pub gains: BTreeMap<u32, Ns>,
-    /// By part: the largest excess.
+    /// By part: its lateness at the end of the chain.
     pub lates: BTreeMap<u32, Late>,
-    /// By part: how often it came last.
+    /// By part: how often its kernel started last.
     pub lasts: BTreeMap<u32, u32>,
     /// Distance between the members' local times, the largest left out, ns; 0 for two members.
     pub spread: Ns,
-    /// Arrivals at its first instance, on the common axis.
+    /// When the members were ready for its last instance (on the host: its first), on the common axis.
     pub arrivals: Vec<(u32, Ns)>,
     /// By part: waiting of the other members where it came last, ns.
     pub imposed: BTreeMap<u32, Ns>,
+    links: Vec<Link>,
+    /// Positions of the members' calls among the links.
+    links_of: HashMap<Member, u32>,
+    on_host: bool,
+}
+
+/// What one instance adds to the length of its chain.
+#[derive(Debug, Clone)]
+struct Link {
+    /// The part that was ready last, if it holds others.
+    late: Option<u32>,
+    /// Members by what they came from, as far as their order matters.
+    behind: Vec<Behind>,
+    /// The last end, on the common axis.
+    end: Ns,
+    /// It starts when the one before it in the chain has ended, at the earliest.
+    is_queued: bool,
+}
+
+/// The members of an instance whose local times start at the end of one earlier instance of the chain, or before it.
+#[derive(Debug, Clone, Copy)]
+struct Behind {
+    /// Position of that instance.
+    link: Option<u32>,
+    /// Who of them was ready last, and the second of them, on the common axis.
+    last: Came,
+    second: Option<Came>,
+}
+
+/// A member on its way to an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Came {
+    ready: Ns,
+    part: u32,
+    /// How much earlier it could have gone on from the meeting point: so long it only waited there.
+    slack: Ns,
+}
+
+impl Link {
+    /// When the last member was ready.
+    fn ready(&self) -> Ns {
+        self.behind.iter().map(|b| b.last.ready).max().unwrap_or(Ns::MIN)
+    }
+
+    /// The same without a part, and with the instances of the chain as much earlier as `earlier` says.
+    fn ready_without(&self, part: Option<u32>, earlier: &[Ns]) -> Ns {
+        let at = |b: &Behind| {
+            let came = if part == Some(b.last.part) { b.second } else { Some(b.last) };
+            let shift = b.link.and_then(|l| earlier.get(l as usize)).copied().unwrap_or(0);
+            came.map(|c| c.ready - shift.min(c.slack))
+        };
+        self.behind.iter().filter_map(at).max().unwrap_or_else(|| self.ready())
+    }
 }
 
 impl Chain {
     /// What repairing a part alone would give its group, as far as the part itself was slower, ns. A part that came
     /// last without having worked longer was held up elsewhere.
     pub fn own_gain(&self, part: u32) -> Ns {
-        let excess = self.lates.get(&part).map_or(0, |l| l.excess);
-        self.gains.get(&part).map_or(0, |g| (*g).min(excess))
+        let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
+        self.gains.get(&part).map_or(0, |g| (*g).min(worked))
+    }
+
+    /// Whether a part delayed the others, be it that it was held up elsewhere.
+    pub fn is_delayed_by(&self, part: u32) -> bool {
+        self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
+    }
+
+    /// One rank's lateness at one call, with a gain that is known.
+    pub fn of_one(group: u32, step: Option<StepKey>, late: Late, gain: Ns, spread: Ns, ready: Ns) -> Self {
+        let part = late.member.part;
+        Self {
+            group,
+            instances: vec![late.instance],
+            step,
+            gains: if gain > 0 { BTreeMap::from([(part, gain)]) } else { BTreeMap::new() },
+            lates: BTreeMap::from([(part, late)]),
+            spread,
+            arrivals: vec![(part, ready)],
+            ..Self::default()
+        }
+    }
+
+    /// Fills in the gains, once all instances are known.
+    fn finish(mut self) -> Self {
+        let parts: BTreeSet<u32> = self.links.iter().filter_map(|l| l.late).collect();
+        self.gains = parts.into_iter().map(|part| (part, self.gain(part))).collect();
+        (self.links, self.links_of) = Default::default();
+        self
+    }
+
+    /// How much earlier the last instance would have ended with this part ready no later than the last of the others.
+    fn gain(&self, part: u32) -> Ns {
+        let without = |l: &Link| Some(part).filter(|p| l.late == Some(*p));
+        if self.on_host {
+            let gains = self.links.iter().map(|l| l.ready() - l.ready_without(without(l), &[]));
+            return gains.max().unwrap_or(0);
+        }
+        let mut earlier: Vec<Ns> = Vec::with_capacity(self.links.len());
+        let mut before: Option<(Ns, Ns)> = None;
+        for l in &self.links {
+            let (queued, repaired) = before.filter(|_| l.is_queued).unwrap_or((Ns::MIN, Ns::MIN));
+            let start = l.ready().max(queued);
+            let transfer = (l.end - start).max(0);
+            let end = (start + transfer, l.ready_without(without(l), &earlier).max(repaired) + transfer);
+            earlier.push((end.0 - end.1).max(0));
+            before = Some(end);
+        }
+        earlier.last().copied().unwrap_or(0)
     }
 }
 
@@ -140,52 +257,65 @@ pub fn all_windows(job: &Job) -> Windows {
     (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
 }
 
-/// All chains, by group and time, as if the parts in `without` were not there: who would be late behind them.
+/// All chains, by group and time, as if the parts in `without` were not there: who would be late behind them. Messages
+/// between two ranks are not among them: who waits for whom there says nothing of who is slow (`replicas`).
 pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1) {
+    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point();
+    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
         by_group.entry(i.group).or_default().push(id as u32);
     }
     let mut out: Vec<Chain> = Vec::new();
-    for (group, mut ids) in by_group {
-        ids.sort_by_key(|&id| (job.arrivals(id as usize).last, id));
+    for (group, ids) in by_group {
+        let last_ready = |id: u32| {
+            let members = job.members(&job.instances()[id as usize]).iter();
+            members.map(|m| job.aligned(m.part, job.ready(*m))).max().unwrap_or(Ns::MIN)
+        };
+        let mut ids: Vec<(Ns, u32)> = ids.into_iter().map(|id| (last_ready(id), id)).collect();
+        ids.sort_unstable();
         // the previous call of each member in this group
         let mut previous: BTreeMap<u32, Member> = BTreeMap::new();
         let mut current: Option<Chain> = None;
-        for id in ids {
+        for (_, id) in ids {
             let instance = &job.instances()[id as usize];
             let members: Vec<Member> =
                 job.members(instance).iter().filter(|m| !without.contains(&m.part)).copied().collect();
             if members.len() < 2 {
                 continue;
             }
-            let at: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.call(*m).arrival())).collect();
-            let arrivals = arrivals(&at);
-            let last = members.get(arrivals.last_member as usize).copied();
+            let ready: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.ready(*m))).collect();
+            let last = members.get(arrivals(&ready).last_member as usize).copied();
             let early =
-                |m: &Member| previous.get(&m.part).is_some_and(|p| job.call(*m).arrival() < job.call(*p).span.end);
-            let ran_on = last.is_some_and(|m| {
-                previous.get(&m.part).is_some_and(|p| job.parts[p.part as usize].runs_on[p.call as usize])
-            });
-            if !(ran_on || members.iter().any(early)) {
-                out.extend(current.take());
+                |m: &Member| previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE);
+            let window = |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
+            let met_nobody = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
+            if !(met_nobody || members.iter().any(early)) {
+                out.extend(current.take().map(Chain::finish));
             }
             let chain = current.get_or_insert_with(|| Chain {
                 group,
                 step: members.first().and_then(|m| step_of(job, *m)),
                 ..Chain::default()
             });
-            add(job, chain, id, &members, &at, windows);
+            let is_behind = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| follows(job, *p, m)));
+            add(job, chain, id, &members, &ready, is_behind, windows);
             previous.extend(members.iter().map(|m| (m.part, *m)));
         }
-        out.extend(current);
+        out.extend(current.map(Chain::finish));
     }
     out
 }
 
-fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], at: &[Ns], windows: &Windows) {
+/// Whether a call of a device started behind another of the same stream.
+fn follows(job: &Job, previous: Member, m: Member) -> bool {
+    let (p, c) = (job.call(previous), job.call(m));
+    !c.on_host && (p.device, p.stream) == (c.device, c.stream) && c.span.start >= p.span.end - TOLERANCE
+}
+
+fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], is_behind: bool, windows: &Windows) {
+    let is_first = chain.instances.is_empty();
+    chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
     chain.instances.push(id);
-    let found = arrivals(at);
     let kind = job.instances()[id as usize].kind;
     // in a broadcast nobody waits for a receiver, in a reduce nobody for the root
     let holds_others = |m: &&Member| match (kind.is_from_root(), kind.is_to_root()) {
@@ -193,39 +323,111 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], at: &[Ns], win
         (from_root, _) => (job.root(id) == Some(**m)) == from_root,
     };
     // arrivals need clocks and matches to be right, local times do not
-    let last = members.get(found.last_member as usize).filter(|_| !job.arrivals(id as usize).is_impossible);
+    let is_possible = !job.arrivals(id as usize).is_impossible;
+    let found = arrivals(ready);
+    let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
+    let end = |m: &Member| job.aligned(m.part, job.call(*m).released);
+    let mut behind: BTreeMap<Option<u32>, Behind> = BTreeMap::new();
+    for (m, t) in members.iter().zip(ready) {
+        let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
+        let met = if let Some(From::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
+        let link = met.and_then(|met| chain.links_of.get(&met)).copied();
+        let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
+        let own = Came { ready: *t, part: m.part, slack };
+        match behind.entry(link) {
+            Entry::Vacant(slot) => {
+                slot.insert(Behind { link, last: own, second: None });
+            }
+            Entry::Occupied(mut slot) => {
+                let b = slot.get_mut();
+                let second = own.min(b.last);
+                b.last = own.max(b.last);
+                b.second = b.second.max(Some(second));
+            }
+        }
+    }
+    // local times can be compared where all start at the same meeting point
+    let is_comparable = behind.len() == 1;
+    let position = chain.links.len() as u32;
+    chain.links_of.extend(members.iter().map(|m| (*m, position)));
+    chain.links.push(Link {
+        late: late.map(|m| m.part),
+        behind: behind.into_values().collect(),
+        end: members.iter().map(end).max().unwrap_or(found.last),
+        is_queued: is_behind && !is_first,
+    });
+    let starts: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.call(*m).arrival())).collect();
+    let last = members.get(arrivals(&starts).last_member as usize).filter(|_| is_possible);
     if let Some(m) = last.filter(holds_others) {
-        let gain = chain.gains.entry(m.part).or_default();
-        *gain = (*gain).max(found.gain);
         *chain.lasts.entry(m.part).or_default() += 1;
         let others = members.iter().filter(|o| *o != m);
         *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
     }
-    let mut locals: Vec<(Ns, Member)> =
-        members.iter().filter_map(|m| Some((windows[m.part as usize][m.call as usize]?.span.len(), *m))).collect();
-    locals.sort_unstable();
-    let n = locals.len();
-    if n < 2 {
+    let keeps_largest = chain.on_host && !is_first;
+    if !(keeps_largest || !is_comparable && !is_first) {
+        chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
+    }
+    if !is_comparable && !is_first {
         return;
     }
-    // without its largest, how far the members are apart: what is usual here
-    if n > 2 {
-        chain.spread = chain.spread.max(locals[n - 2].0 - locals[0].0);
-    }
-    for (k, (own, m)) in locals.iter().enumerate() {
-        // the lower median of the others
-        let middle = (n - 2) / 2;
-        let (typical, peer) = locals[if middle < k { middle } else { middle + 1 }];
-        let excess = (own - typical).max(0);
-        let late = Late { member: *m, instance: id, excess, difference: own - typical, typical: Some(peer) };
-        let slot = chain.lates.entry(m.part).or_insert(late);
-        if slot.excess < excess {
-            *slot = late;
+    let local = |m: &Member| {
+        let w = windows[m.part as usize][m.call as usize]?;
+        Some(LocalTime { all: w.span.len(), worked: w.span.len() - waited_within(job, *m, &w), member: *m })
+    };
+    let locals: Vec<LocalTime> = members.iter().filter_map(local).collect();
+    let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
+    let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
+    let lates = &mut chain.lates;
+    let spread = lateness(&locals, id, |mut late| {
+        // who was ready before another had begun has a longer time behind it, but delays nobody
+        if job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
+            (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
         }
+        let known = lates.get(&late.member.part).map(|l| l.excess).filter(|_| keeps_largest);
+        if known.is_none_or(|excess| excess < late.excess) {
+            lates.insert(late.member.part, late);
+        }
+    });
+    chain.spread = if keeps_largest { chain.spread.max(spread) } else { spread };
+}
+
+/// A member's local time, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalTime {
+    pub all: Ns,
+    /// Without waiting for others.
+    pub worked: Ns,
+    pub member: Member,
+}
+
+/// The lateness of each member, from their local times; returns how far the members are apart without the largest.
+pub fn lateness(locals: &[LocalTime], instance: u32, mut take: impl FnMut(Late)) -> Ns {
+    let n = locals.len();
+    if n < 2 {
+        return 0;
     }
-    if chain.instances.len() == 1 || chain.arrivals.is_empty() {
-        chain.arrivals = members.iter().map(|m| m.part).zip(at.iter().copied()).collect();
+    let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
+    worked.sort_unstable();
+    // the lower median of the others, in a sorted list of all
+    let middle = (n - 2) / 2;
+    let mut ordered: Vec<&LocalTime> = locals.iter().collect();
+    ordered.sort_unstable_by_key(|l| (l.all, l.member));
+    for (k, l) in ordered.iter().enumerate() {
+        let typical = ordered[if middle < k { middle } else { middle + 1 }];
+        let own_place = worked.partition_point(|w| *w < l.worked);
+        let usual = worked[if middle < own_place { middle } else { middle + 1 }];
+        take(Late {
+            member: l.member,
+            instance,
+            local: l.all,
+            excess: (l.all - typical.all).max(0),
+            difference: l.all - typical.all,
+            worked: l.worked - usual,
+            balance: l.worked - worked[(n - 1) / 2],
+            typical: Some(typical.member),
+        });
     }
+    if n > 2 { ordered[n - 2].all - ordered[0].all } else { 0 }
 }
 
 /// Median length of the steps of all parts, partial ones left out unless all are, ns; of the captures without steps.

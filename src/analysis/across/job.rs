@@ -3,7 +3,8 @@
 use super::clock::{Clock, ClockMode, align};
 use super::exposed::Run;
 use super::matching::{Instance, Matched, Member, collectives, messages};
-use super::part::Part;
+use super::part::{Part, SyncPoints};
+use super::ready::meeting_points;
 use super::waits::{Arrivals, Outcome, Waits, root, split};
 use crate::model::collective::Call;
 use crate::model::strings::Interner;
@@ -17,6 +18,8 @@ pub struct Job {
     /// By part.
     pub clocks: Vec<Clock>,
     waits: Waits,
+    /// By part and call: whether the rank met the others at its end, and its next local time starts there.
+    met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
     pub names: Interner,
 }
@@ -31,7 +34,8 @@ impl Job {
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
         let waits = split(&parts, &matched, &clocks);
-        Self { parts, matched, clocks, waits, names }
+        let met = meeting_points(&parts, &matched);
+        Self { parts, matched, clocks, waits, met, names }
     }
 
     pub fn instances(&self) -> &[Instance] {
@@ -60,6 +64,21 @@ impl Job {
     /// Arrivals of an instance, by index.
     pub fn arrivals(&self, instance: usize) -> Arrivals {
         self.waits.arrivals.get(instance).copied().unwrap_or_default()
+    }
+
+    /// When a rank was ready for a call, on its own clock.
+    pub fn ready(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].ready
+    }
+
+    /// Since when a rank computed nothing at the end of a call, on its own clock.
+    pub fn idle_since(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].idle_since
+    }
+
+    /// Where a part met the others on one of its lanes.
+    pub fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
+        self.parts[part as usize].sync_points(lane, &self.met[part as usize])
     }
 
     /// The root of an instance, as recorded, else the lowest member.

@@ -17,6 +17,8 @@ mod job;
 mod local;
 mod matching;
 mod part;
+mod ready;
+pub mod replicas;
 mod sequence;
 mod waits;
 
@@ -27,4 +29,5 @@ pub use job::Job;
 pub use local::{Entry, Local, Origin, Use};
 pub use matching::{Instance, Member, Method};
 pub use part::{Lane, Part, PartStep, PartWindow, TABLES as PART_TABLES};
+pub use ready::{Readiness, TOLERANCE};
 pub use waits::{Arrivals, Outcome};

@@ -6,32 +6,42 @@
 //!
 //! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock residual and
 //!    the median end skew.
-//! 2. *Persistent*: above it in at least half of the steps, and on average beyond what the other members are apart
-//!    from each other in the same chains (with more than one step and more than two members).
-//! 3. *Together*: ranks that are equally late hide each other. A set of at most half of the members, all with an
-//!    excess above the threshold, is judged by what repairing all of them gives.
-//! 4. *In steps*: above the threshold and [`BEYOND`] times what members are usually apart in a step. When these steps
-//!    are most of all and belong to several ranks, it is one finding: *rotating*.
-//! 5. With several steps, those found are left out and the rest is judged again, by the rule for single steps in any
-//!    case and where [`REMAIN`] members remain: who would be late *behind* them.
-//!
-//! How far members are apart in a chain is the distance between their local times without the largest; with two
-//! members, the deviation of their difference from its median over the steps. Chains of one step add in quadrature.
+//! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that it was
+//!    no chance: a permutation test, or it was ahead in every step ([`super::chance`]). An effect without evidence is kept
+//!    as *unproven*: nobody is named for it.
+//! 3. *Together*: ranks that are equally late hide each other. A set of at most half of the members, all with an excess
+//!    above the threshold, is judged by what repairing all of them gives, with the same test for sets.
+//! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any other rank in
+//!    any step, and [`DEVIATIONS`] robust standard deviations of what ranks usually differ.
+//! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`] deviations.
+//! 6. With several steps, those found are left out and the rest is judged again, where [`REMAIN`] ranks remain: who
+//!    would be late *behind* them.
 
+use super::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
 use crate::analysis::across::delay::{Chain, StepKey, Windows, all_windows, chains, median_step};
+use crate::analysis::across::replicas::replica_chains;
 use crate::analysis::across::{Job, median};
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A single step stands out from this many usual distances,
-const BEYOND: i64 = 2;
-/// and from so many when it is hidden behind others: fewer ranks are left to compare it with.
-const BEYOND_HIDDEN: i64 = 3;
+/// A single step stands out when its gain is so many times the largest of any other rank,
+const STANDS_OUT: i64 = 3;
+/// and so many standard deviations, taken from the median absolute deviation.
+const DEVIATIONS: f64 = 5.0;
+/// Standard deviation of normal values over their median absolute deviation.
+const SIGMA_OF_MAD: f64 = 1.4826;
 
-/// Members that must be left to judge who is hidden: fewer cannot tell what is usual.
-const REMAIN: usize = 5;
+/// Comparisons (other ranks times steps) without which nothing can be said to stand out.
+const COMPARISONS: usize = 7;
+
+/// Ranks that must be left to judge who is hidden: fewer cannot tell what is usual.
+const REMAIN: usize = 4;
+
+/// Ranks and steps with fewer than these cannot be late in turn.
+const ROTATING_RANKS: usize = 4;
+const ROTATING_STEPS: usize = 3;
 
 /// What kind of straggling a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +63,31 @@ impl Pattern {
     }
 }
 
+/// Why a finding is no chance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Evidence {
+    /// A permutation test, with its p-value.
+    Permutation(f64),
+    /// The largest in every step, by at least the distance between the others.
+    Ahead,
+    /// It stands out from all other ranks and steps.
+    StandsOut,
+}
+
+impl Evidence {
+    pub fn name(self) -> &'static str {
+        match self {
+            Evidence::Permutation(_) => "permutation",
+            Evidence::Ahead => "ahead_in_every_step",
+            Evidence::StandsOut => "stands_out",
+        }
+    }
+
+    pub fn p_value(self) -> Option<f64> {
+        if let Evidence::Permutation(p) = self { Some(p) } else { None }
+    }
+}
+
 /// One finding.
 #[derive(Debug, Clone)]
 pub struct Straggler {
@@ -67,11 +102,27 @@ pub struct Straggler {
     pub excess: Ns,
     /// Parts that hide it: it is late among the others.
     pub behind: Vec<u32>,
+    pub evidence: Evidence,
+}
+
+/// Ranks whose delay is large enough, but may be chance.
+#[derive(Debug, Clone)]
+pub struct Unproven {
+    pub parts: Vec<u32>,
+    /// Steps in which they are late.
+    pub late: usize,
+    /// Median own gain of a step, ns.
+    pub gain: Ns,
+    /// `None`: the steps are too few for the test.
+    pub p_value: Option<f64>,
+    /// Ranks that were compared.
+    pub ranks: usize,
 }
 
 /// All that was judged.
 pub struct Judged {
     pub stragglers: Vec<Straggler>,
+    pub unproven: Vec<Unproven>,
     pub windows: Windows,
     /// Chains of the first round.
     pub chains: Vec<Chain>,
@@ -80,6 +131,8 @@ pub struct Judged {
     pub median_step: Ns,
     /// By part.
     pub thresholds: Vec<Ns>,
+    /// By part, where the test was made: the share of permutations in which some rank is as late.
+    pub p_values: BTreeMap<u32, f64>,
     /// Largest own gain a step among those that are not named: part, and ns per step.
     pub largest: Option<(u32, Ns)>,
 }
@@ -90,11 +143,16 @@ const ROUNDS: usize = 4;
 /// Judges all ranks.
 pub fn judge(job: &Job, options: &Options) -> Judged {
     let windows = all_windows(job);
-    let first = asked(job, options, chains(job, &windows, &BTreeSet::new()));
+    let all = |without: &BTreeSet<u32>| {
+        let mut all = chains(job, &windows, without);
+        all.extend(replica_chains(job, &windows, without));
+        asked(job, options, all)
+    };
+    let first = all(&BTreeSet::new());
     let steps: Vec<StepKey> = first.iter().filter_map(|c| c.step).collect::<BTreeSet<_>>().into_iter().collect();
     let median_step = median_step(job);
     let thresholds = thresholds(job, median_step, options);
-    let mut stragglers: Vec<Straggler> = Vec::new();
+    let (mut stragglers, mut unproven, mut p_values): (Vec<Straggler>, _, _) = Default::default();
     let mut named: BTreeSet<u32> = BTreeSet::new();
     let mut largest = None;
     // one step cannot tell who is late behind others from chance
@@ -103,25 +161,30 @@ pub fn judge(job: &Job, options: &Options) -> Judged {
         let of_round = if round == 0 {
             &first
         } else {
-            later = asked(job, options, chains(job, &windows, &named));
+            later = all(&named);
             &later
         };
         let is_first = round == 0;
-        let round = Round::new(of_round, &steps, &thresholds, is_first);
-        let mut found = round.judge();
+        let round = Round::new(of_round, &steps, &thresholds);
+        if !is_first && round.parts.len() < REMAIN {
+            break;
+        }
+        let mut found = round.judge(is_first);
         if is_first {
             largest = round.largest();
+            unproven = found.unproven;
+            p_values = found.p_values;
         }
-        if found.is_empty() {
+        if found.stragglers.is_empty() {
             break;
         }
         let behind: Vec<u32> = named.iter().copied().collect();
-        named.extend(found.iter().flat_map(|s| s.parts.iter().copied()));
-        found.iter_mut().for_each(|s| s.behind = behind.clone());
-        stragglers.extend(found);
+        named.extend(found.stragglers.iter().flat_map(|s| s.parts.iter().copied()));
+        found.stragglers.iter_mut().for_each(|s| s.behind = behind.clone());
+        stragglers.extend(found.stragglers);
     }
     stragglers.sort_by_key(|s| (!s.behind.is_empty(), std::cmp::Reverse(s.gain), s.parts.clone()));
-    Judged { stragglers, windows, chains: first, steps, median_step, thresholds, largest }
+    Judged { stragglers, unproven, windows, chains: first, steps, median_step, thresholds, p_values, largest }
 }
 
 /// Chains of the groups and steps that are asked for.
@@ -144,195 +207,281 @@ fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {
     job.clocks.iter().map(|c| share.max(3 * skew.max(c.residual)).max(1)).collect()
 }
 
-/// Chains by step.
+/// Chains by step, and what they say of each part.
 struct Round<'a> {
     steps: &'a [StepKey],
     thresholds: &'a [Ns],
-    /// Nobody is left out yet.
-    is_first: bool,
-    /// Chain, its step (index into `steps`) and how far its members are apart.
-    chains: Vec<(&'a Chain, usize, Ns)>,
-    /// By part: how far the members of its chains are usually apart in one step.
-    usual: BTreeMap<u32, Ns>,
+    /// With the index of its step.
+    chains: Vec<(&'a Chain, usize)>,
+    /// Parts that are compared, in order.
+    parts: Vec<u32>,
+    /// By part and step.
+    measures: BTreeMap<u32, Vec<Measure>>,
+}
+
+/// What one round found.
+#[derive(Default)]
+struct Found {
+    stragglers: Vec<Straggler>,
+    unproven: Vec<Unproven>,
+    p_values: BTreeMap<u32, f64>,
 }
 
 impl<'a> Round<'a> {
-    fn new(chains: &'a [Chain], steps: &'a [StepKey], thresholds: &'a [Ns], is_first: bool) -> Self {
-        let judged = chains.iter().filter(|c| is_first || c.arrivals.len() >= REMAIN);
-        let mut placed: Vec<(&Chain, usize, Ns)> =
-            judged.filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?, c.spread))).collect();
-        apart_of_two(&mut placed);
-        let mut squares: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for (c, step, apart) in &placed {
-            for (part, _) in &c.arrivals {
-                squares.entry(*part).or_insert_with(|| vec![0.0; steps.len()])[*step] += (*apart as f64).powi(2);
+    fn new(chains: &'a [Chain], steps: &'a [StepKey], thresholds: &'a [Ns]) -> Self {
+        let chains: Vec<(&Chain, usize)> =
+            chains.iter().filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?))).collect();
+        let mut measures: BTreeMap<u32, Vec<Measure>> = BTreeMap::new();
+        for (c, step) in &chains {
+            for (part, late) in &c.lates {
+                let m = &mut measures.entry(*part).or_insert_with(|| vec![Measure::default(); steps.len()])[*step];
+                m.gain += c.own_gain(*part);
+                m.excess += late.excess;
+                m.difference += late.difference;
+                m.balance += late.balance;
+                m.is_present = true;
             }
         }
-        let root = |s: Vec<f64>| median(&mut s.into_iter().map(|x| x.sqrt() as Ns).collect::<Vec<_>>());
-        let usual = squares.into_iter().filter_map(|(p, s)| Some((p, root(s)?))).collect();
-        Self { steps, thresholds, is_first, chains: placed, usual }
+        Self { steps, thresholds, chains, parts: measures.keys().copied().collect(), measures }
     }
 
-    fn judge(&self) -> Vec<Straggler> {
+    fn of(&self, part: u32) -> &[Measure] {
+        self.measures.get(&part).map_or(&[], Vec::as_slice)
+    }
+
+    fn limit(&self, part: u32) -> Ns {
+        self.thresholds.get(part as usize).copied().unwrap_or(Ns::MAX)
+    }
+
+    /// Steps in which a part is late: its own gain reaches the threshold, and is no passing part of a step in which it was
+    /// faster as a whole.
+    fn late_steps(&self, part: u32) -> Vec<usize> {
+        let is_late = |m: &Measure| m.gain >= self.limit(part) && m.difference * 2 >= m.gain;
+        self.of(part).iter().enumerate().filter(|(_, m)| is_late(m)).map(|(s, _)| s).collect()
+    }
+
+    fn judge(&self, is_first: bool) -> Found {
+        let mut found = Found::default();
         let n = self.steps.len();
         if n == 0 {
-            return Vec::new();
+            return found;
         }
-        let mut own: BTreeMap<u32, Vec<Measure>> = BTreeMap::new();
-        for (c, step, apart) in &self.chains {
-            for part in c.gains.keys() {
-                let gain = c.own_gain(*part);
-                if gain > 0 {
-                    own.entry(*part).or_insert_with(|| vec![Measure::default(); n])[*step].add(c, *part, gain, *apart);
-                }
+        let by_step: Vec<Vec<Ns>> =
+            (0..n).map(|s| self.parts.iter().map(|p| self.of(*p)[s].balance).collect()).collect();
+        let balances = Balances(&by_step);
+        if is_first {
+            self.together(&balances, &mut found);
+        }
+        self.persistent(&balances, &mut found);
+        let taken = |p: &u32, found: &Found| found.stragglers.iter().any(|s| s.parts.contains(p));
+        let rest: Vec<u32> = self.parts.iter().filter(|p| !taken(p, &found)).copied().collect();
+        // what is found to be late always hides what is usual: the rest is judged without it, in the next round
+        if found.stragglers.is_empty() {
+            found.stragglers.extend(self.single_steps(&rest));
+            if found.stragglers.is_empty() && is_first {
+                found.stragglers.extend(self.rotating(&rest));
             }
         }
-        for (c, step, _) in &self.chains {
-            for (part, late) in &c.lates {
-                if let Some(m) = own.get_mut(part) {
-                    m[*step].balance += late.difference;
-                }
-            }
-        }
-        let mut found = if self.is_first { self.together(&own) } else { Vec::new() };
-        let taken: BTreeSet<u32> = found.iter().flat_map(|s| s.parts.iter().copied()).collect();
-        let mut single: Vec<(u32, usize, Measure)> = Vec::new();
-        for (part, by_step) in own.iter().filter(|(p, _)| !taken.contains(p)) {
-            let limit = self.thresholds[*part as usize];
-            let is_late = |s: &usize| by_step[*s].gain >= limit && by_step[*s].balance * 2 >= by_step[*s].gain;
-            let late: Vec<usize> = (0..n).filter(is_late).collect();
-            let sum = |f: fn(&Measure) -> Ns| by_step.iter().map(f).sum::<Ns>();
-            // several steps tell chance from a habit; one step cannot
-            let clear = n == 1 || sum(|m| m.gain) >= sum(|m| m.apart);
-            let usual = self.usual.get(part).copied().unwrap_or(0);
-            let beyond = if self.is_first { BEYOND } else { BEYOND_HIDDEN };
-            let out: Vec<usize> = late.iter().copied().filter(|s| by_step[*s].gain >= beyond * usual).collect();
-            if self.is_first && late.len() * 2 >= n && clear {
-                found.push(self.straggler(Pattern::Persistent, *part, &late, by_step));
-            } else if !self.is_first && out.len() * 2 >= n {
-                found.push(self.straggler(Pattern::Persistent, *part, &out, by_step));
-            } else {
-                single.extend(out.into_iter().map(|s| (*part, s, by_step[s])));
-            }
-        }
-        found.extend(self.single_steps(&single));
         found
     }
 
-    fn straggler(&self, pattern: Pattern, part: u32, late: &[usize], by_step: &[Measure]) -> Straggler {
-        Straggler {
-            pattern,
-            parts: vec![part],
-            steps: late.iter().map(|s| (self.steps[*s], vec![part])).collect(),
-            gain: late.iter().map(|s| by_step[*s].gain).sum(),
-            excess: late.iter().map(|s| by_step[*s].excess).sum(),
-            behind: Vec::new(),
+    /// Ranks that are late in the median step.
+    fn persistent(&self, balances: &Balances, found: &mut Found) {
+        let n = self.steps.len();
+        let is_taken = |p: &u32| found.stragglers.iter().any(|s| s.parts.contains(p));
+        let is_usually_late = |p: &u32| {
+            let mut gains: Vec<Ns> = self.of(*p).iter().map(|m| m.gain).collect();
+            gains.sort_unstable();
+            // the upper median: late in half of the steps is enough
+            gains.get(n / 2).is_some_and(|g| *g >= self.limit(*p))
+        };
+        let late: Vec<usize> =
+            (0..self.parts.len()).filter(|i| !is_taken(&self.parts[*i]) && is_usually_late(&self.parts[*i])).collect();
+        if late.is_empty() {
+            return;
+        }
+        let sets: Vec<Vec<usize>> = (0..self.parts.len()).map(|i| vec![i]).collect();
+        let p_values = balances.p_values(&sets);
+        if let Some(p) = &p_values {
+            found.p_values = self.parts.iter().copied().zip(p.iter().copied()).collect();
+        }
+        for i in late {
+            let part = self.parts[i];
+            let p_value = p_values.as_ref().map(|p| p[i]);
+            let evidence = match p_value {
+                Some(p) if p <= P_MOST => Some(Evidence::Permutation(p)),
+                _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(Evidence::Ahead),
+                _ => None,
+            };
+            let steps = self.late_steps(part);
+            match evidence.filter(|_| !steps.is_empty()) {
+                Some(evidence) => {
+                    let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
+                    found.stragglers.push(self.straggler(Pattern::Persistent, &cells, evidence));
+                }
+                None => found.unproven.push(self.unproven(vec![part], p_value)),
+            }
         }
     }
 
-    /// Steps in which some rank stands out: by rank, or as one finding where they rotate.
-    fn single_steps(&self, single: &[(u32, usize, Measure)]) -> Vec<Straggler> {
-        let parts: BTreeSet<u32> = single.iter().map(|(p, ..)| *p).collect();
-        let steps: BTreeSet<usize> = single.iter().map(|(_, s, _)| *s).collect();
-        let build = |pattern, of: &dyn Fn(u32) -> bool| {
-            let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
-            let kept: Vec<_> = single.iter().filter(|(p, ..)| of(*p)).collect();
-            for (p, s, _) in &kept {
-                by_step.entry(self.steps[*s]).or_default().push(*p);
-            }
-            Straggler {
-                pattern,
-                parts: kept.iter().map(|(p, ..)| *p).collect::<BTreeSet<_>>().into_iter().collect(),
-                steps: by_step.into_iter().collect(),
-                gain: kept.iter().map(|(.., m)| m.gain).sum(),
-                excess: kept.iter().map(|(.., m)| m.excess).sum(),
-                behind: Vec::new(),
-            }
+    /// By step, the balance of a part in the chain in which it delays the others most, and theirs. Empty where there is a
+    /// step in which it delays nobody.
+    fn where_it_delays_most(&self, part: u32) -> Vec<(Ns, Vec<Ns>)> {
+        let of_step = |step: usize| {
+            let of = self.chains.iter().filter(|(c, s)| *s == step && c.own_gain(part) > 0);
+            let (worst, _) = of.max_by_key(|(c, _)| c.own_gain(part))?;
+            let others = worst.lates.iter().filter(|(p, _)| **p != part).map(|(_, l)| l.balance);
+            Some((worst.lates.get(&part)?.balance, others.collect()))
         };
-        if parts.len() > 1 && steps.len() * 2 >= self.steps.len() {
-            return vec![build(Pattern::Rotating, &|_| true)];
+        (0..self.steps.len()).map(of_step).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn unproven(&self, parts: Vec<u32>, p_value: Option<f64>) -> Unproven {
+        let late = parts.iter().map(|p| self.late_steps(*p).len()).max().unwrap_or(0);
+        let of = |p: &u32| median(&mut self.of(*p).iter().map(|m| m.gain).collect::<Vec<_>>()).unwrap_or(0);
+        let gain = parts.iter().map(of).max().unwrap_or(0);
+        Unproven { parts, late, gain, p_value, ranks: self.parts.len() }
+    }
+
+    /// A finding of these parts in these steps.
+    fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: Evidence) -> Straggler {
+        let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
+        for (p, s) in cells {
+            by_step.entry(self.steps[*s]).or_default().push(*p);
         }
-        parts.iter().map(|p| build(Pattern::InSteps, &|x| x == *p)).collect()
+        let sum = |f: fn(&Measure) -> Ns| cells.iter().map(|(p, s)| f(&self.of(*p)[*s])).sum::<Ns>();
+        Straggler {
+            pattern,
+            parts: cells.iter().map(|(p, _)| *p).collect::<BTreeSet<_>>().into_iter().collect(),
+            steps: by_step.into_iter().collect(),
+            gain: sum(|m| m.gain),
+            excess: sum(|m| m.excess),
+            behind: Vec::new(),
+            evidence,
+        }
+    }
+
+    /// What standing out takes among these parts: robust standard deviations of what ranks differ from the others, ns.
+    /// `None` where too little is compared.
+    fn deviation(&self, parts: &[u32]) -> Option<Ns> {
+        if parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
+            return None;
+        }
+        let present = parts.iter().flat_map(|p| self.of(*p)).filter(|m| m.is_present);
+        let mut differences: Vec<Ns> = present.map(|m| m.difference).collect();
+        let middle = median(&mut differences)?;
+        let mut apart: Vec<Ns> = differences.iter().map(|d| (d - middle).abs()).collect();
+        Some((DEVIATIONS * SIGMA_OF_MAD * median(&mut apart)? as f64).ceil() as Ns)
+    }
+
+    /// Ranks whose steps stand out from all other ranks and steps.
+    fn single_steps(&self, parts: &[u32]) -> Vec<Straggler> {
+        let Some(deviation) = self.deviation(parts) else { return Vec::new() };
+        let most = |p: u32| self.of(p).iter().map(|m| m.gain).max().unwrap_or(0);
+        let mut out = Vec::new();
+        for &part in parts {
+            let others = parts.iter().filter(|p| **p != part).map(|p| most(*p)).max().unwrap_or(0);
+            let stands_out = |s: &usize| {
+                let gain = self.of(part)[*s].gain;
+                gain >= STANDS_OUT * others && gain >= deviation
+            };
+            let cells: Vec<(u32, usize)> =
+                self.late_steps(part).into_iter().filter(stands_out).map(|s| (part, s)).collect();
+            if !cells.is_empty() {
+                out.push(self.straggler(Pattern::InSteps, &cells, Evidence::StandsOut));
+            }
+        }
+        out
+    }
+
+    /// Several ranks in turn: in most steps the last one stands out from what ranks usually differ, and by more than the
+    /// others are apart in that step.
+    fn rotating(&self, parts: &[u32]) -> Option<Straggler> {
+        let n = self.steps.len();
+        if parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
+            return None;
+        }
+        let deviation = self.deviation(parts)?;
+        let clear = |part: u32, s: usize| {
+            let others = || parts.iter().filter(|p| **p != part).map(|p| self.of(*p)[s].balance);
+            let (least, most) = (others().min().unwrap_or(0), others().max().unwrap_or(0));
+            self.of(part)[s].balance - most >= most - least
+        };
+        let cells: Vec<(u32, usize)> = parts
+            .iter()
+            .flat_map(|p| self.late_steps(*p).into_iter().map(|s| (*p, s)))
+            .filter(|(p, s)| self.of(*p)[*s].gain >= deviation && clear(*p, *s))
+            .collect();
+        let who: BTreeSet<u32> = cells.iter().map(|(p, _)| *p).collect();
+        let when: BTreeSet<usize> = cells.iter().map(|(_, s)| *s).collect();
+        (who.len() > 1 && when.len() * 3 >= n * 2)
+            .then(|| self.straggler(Pattern::Rotating, &cells, Evidence::StandsOut))
     }
 
     /// Sets of equally late ranks that are late in at least half of the steps.
-    fn together(&self, own: &BTreeMap<u32, Vec<Measure>>) -> Vec<Straggler> {
+    fn together(&self, balances: &Balances, found: &mut Found) {
         let n = self.steps.len();
-        let mut sets: BTreeMap<Vec<u32>, Vec<Measure>> = BTreeMap::new();
-        for (c, step, apart) in &self.chains {
-            let late: Vec<u32> =
-                c.lates.iter().filter(|(p, l)| l.excess >= self.thresholds[**p as usize]).map(|(p, _)| *p).collect();
+        let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for (c, step) in &self.chains {
+            let late: Vec<u32> = c.lates.iter().filter(|(p, l)| l.excess >= self.limit(**p)).map(|(p, _)| *p).collect();
             if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
                 continue;
             }
             let last = c.arrivals.iter().map(|(_, t)| *t).max().unwrap_or(0);
             let others = c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
             let excess = late.iter().filter_map(|p| c.lates.get(p)).map(|l| l.excess).max().unwrap_or(0);
-            let m = &mut sets.entry(late).or_insert_with(|| vec![Measure::default(); n])[*step];
-            m.gain += (last - others).max(0).min(excess);
-            m.excess += excess;
-            m.apart += apart;
+            let m = &mut sets.entry(late).or_insert_with(|| vec![(0, 0); n])[*step];
+            m.0 += (last - others).max(0).min(excess);
+            m.1 += excess;
         }
-        let mut out: Vec<Straggler> = Vec::new();
         let mut ordered: Vec<_> = sets.into_iter().collect();
-        ordered.sort_by_key(|(set, m)| (std::cmp::Reverse(m.iter().map(|m| m.gain).sum::<Ns>()), set.clone()));
+        ordered.sort_by_key(|(set, m)| (std::cmp::Reverse(m.iter().map(|m| m.0).sum::<Ns>()), set.clone()));
         for (set, by_step) in ordered {
-            let limit = set.iter().map(|p| self.thresholds[*p as usize]).max().unwrap_or(0);
-            let late: Vec<usize> = (0..n).filter(|s| by_step[*s].gain >= limit).collect();
-            let gain: Ns = late.iter().map(|s| by_step[*s].gain).sum();
+            let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0);
+            let late: Vec<usize> = (0..n).filter(|s| by_step[*s].0 >= limit).collect();
+            let gain: Ns = late.iter().map(|s| by_step[*s].0).sum();
             // a set is one finding when repairing one of it would not do
-            let alone = |p: &u32| own.get(p).map_or(0, |m| late.iter().map(|s| m[*s].gain).sum::<Ns>());
+            let alone = |p: &u32| late.iter().map(|s| self.of(*p)[*s].gain).sum::<Ns>();
             let best: Ns = set.iter().map(alone).max().unwrap_or(0);
-            let known = out.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
+            let known = found.stragglers.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
             if late.len() * 2 < n || late.is_empty() || best * 2 > gain || known {
                 continue;
             }
-            out.push(Straggler {
+            let places: Vec<usize> = set.iter().filter_map(|p| self.parts.binary_search(p).ok()).collect();
+            let p_value = balances.p_values(&[places]).and_then(|p| p.first().copied());
+            let Some(p) = p_value.filter(|p| *p <= P_MOST) else {
+                if !found.unproven.iter().any(|u| u.parts.iter().any(|p| set.contains(p))) {
+                    let gain = gain / late.len() as i64;
+                    let late = late.len();
+                    found.unproven.push(Unproven { parts: set, late, gain, p_value, ranks: self.parts.len() });
+                }
+                continue;
+            };
+            found.stragglers.push(Straggler {
                 pattern: Pattern::Together,
                 steps: late.iter().map(|s| (self.steps[*s], set.clone())).collect(),
                 gain,
-                excess: late.iter().map(|s| by_step[*s].excess).sum(),
+                excess: late.iter().map(|s| by_step[*s].1).sum(),
                 parts: set,
                 behind: Vec::new(),
+                evidence: Evidence::Permutation(p),
             });
         }
-        out
     }
 
     /// The part with the largest own gain, ns per step.
     fn largest(&self) -> Option<(u32, Ns)> {
-        let mut sums: BTreeMap<u32, Ns> = BTreeMap::new();
-        for (c, ..) in &self.chains {
-            for part in c.gains.keys() {
-                *sums.entry(*part).or_default() += c.own_gain(*part);
-            }
-        }
         let n = self.steps.len().max(1) as i64;
-        sums.into_iter().max_by_key(|(p, g)| (*g, std::cmp::Reverse(*p))).map(|(p, g)| (p, g / n))
+        let sums = self.measures.iter().map(|(p, m)| (*p, m.iter().map(|m| m.gain).sum::<Ns>()));
+        let sums = sums.filter(|(_, g)| *g > 0);
+        sums.max_by_key(|(p, g)| (*g, std::cmp::Reverse(*p))).map(|(p, g)| (p, g / n))
     }
 }
 
-/// Two members have no others to be apart: their difference against its median over the steps, by group and position
-/// in the step.
-fn apart_of_two(placed: &mut [(&Chain, usize, Ns)]) {
-    let mut counts: BTreeMap<(u32, usize), usize> = BTreeMap::new();
-    let mut differences: BTreeMap<(u32, usize), Vec<(usize, Ns)>> = BTreeMap::new();
-    for (i, (c, step, _)) in placed.iter().enumerate() {
-        let position = counts.entry((c.group, *step)).or_default();
-        if let [a, b] = c.arrivals.as_slice()
-            && c.lates.len() == 2
-        {
-            // of two, one has the excess, and it is their difference
-            let excess = |p: u32| c.lates.get(&p).map_or(0, |l| l.excess);
-            differences.entry((c.group, *position)).or_default().push((i, excess(a.0) - excess(b.0)));
-        }
-        *position += 1;
-    }
-    for of_position in differences.into_values() {
-        let Some(middle) = median(&mut of_position.iter().map(|(_, d)| *d).collect::<Vec<_>>()) else { continue };
-        for (i, d) in of_position {
-            placed[i].2 = (d - middle).abs();
-        }
+impl Unproven {
+    /// Steps that would be enough to tell; `None` where the steps are not what is missing.
+    pub fn steps_to_record(&self, steps: usize) -> Option<usize> {
+        Some(steps_needed(self.ranks)).filter(|needed| *needed > steps)
     }
 }
 
@@ -341,16 +490,11 @@ fn apart_of_two(placed: &mut [(&Chain, usize, Ns)]) {
 struct Measure {
     gain: Ns,
     excess: Ns,
-    /// How far the members were apart in the same chains.
-    apart: Ns,
-    /// How much longer it worked in all chains of the step, those where it was faster taken off.
+    /// How much longer it worked than the median of the others in all chains of the step, those where it was faster
+    /// taken off.
+    difference: Ns,
+    /// The same against the median of all members.
     balance: Ns,
-}
-
-impl Measure {
-    fn add(&mut self, c: &Chain, part: u32, gain: Ns, apart: Ns) {
-        self.gain += gain;
-        self.excess += c.lates.get(&part).map_or(0, |l| l.excess);
-        self.apart += apart;
-    }
+    /// It has a local time in this step.
+    is_present: bool,
 }

@@ -1,5 +1,6 @@
 //! Stragglers: which rank makes the others wait, how much, since when, and because of what.
 
+mod chance;
 mod compat;
 mod judge;
 mod marks;

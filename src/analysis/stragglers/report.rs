@@ -1,6 +1,6 @@
 //! Stragglers in sentences, and the picture of delay by rank and step.
 
-use super::judge::{Judged, Pattern, Straggler};
+use super::judge::{Judged, Pattern, Straggler, Unproven};
 use super::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
 use super::why::{Explained, Reason, reasons};
 use crate::analysis::across::cause::Cause;
@@ -294,6 +294,9 @@ pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], op
         view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
     }
     view.notes.extend(verdict(job, judged, options));
+    view.notes.extend(cannot_tell(job, judged));
+    view.notes.extend(always_last(job, judged, sums));
+    view.notes.extend(shared_cores(job));
     view.notes.extend(clocks(job));
     view.notes.extend(place(job, judged, sums));
     view.notes.extend(missing(partials));
@@ -309,6 +312,9 @@ fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
     if judged.chains.is_empty() {
         return Some("no collectives could be compared across ranks".to_string());
     }
+    if !judged.unproven.is_empty() {
+        return None;
+    }
     let limit = judged.thresholds.iter().max().copied().unwrap_or(0);
     let pct = options.across.straggler_min_pct;
     Some(match judged.largest {
@@ -322,6 +328,87 @@ fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
         ),
         _ => "no straggler: no rank works longer than the others and makes them wait".to_string(),
     })
+}
+
+/// Effects that may be chance, and what to record to know.
+fn cannot_tell(job: &Job, judged: &Judged) -> Vec<String> {
+    const SHOWN: usize = 4;
+    let steps = judged.steps.len();
+    let one = |u: &Unproven| {
+        let noun = if u.parts.len() == 1 { "rank" } else { "ranks" };
+        let who = format!("{noun} {}", rank_list(&ranks_of(job, &u.parts)));
+        let share = fmt_pct(percent(u.gain, judged.median_step));
+        let late = format!(
+            "late in {} of {}, by {} in the median ({share} of a step)",
+            u.late,
+            plural(steps, "step"),
+            fmt_ns(u.gain)
+        );
+        match (u.steps_to_record(steps), u.p_value) {
+            (Some(needed), _) if u.ranks == 2 => format!(
+                "cannot tell whether {who} is slower: {late}; of 2 ranks one is later in every step by chance, too: \
+                 record {needed} steps"
+            ),
+            (Some(needed), _) => format!(
+                "cannot tell whether this lasts: {who} {late}; with {} and {} that may be chance: record {needed} steps",
+                plural(u.ranks, "rank"),
+                plural(steps, "step")
+            ),
+            (None, Some(p)) => format!(
+                "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as late in \
+                 {} of such recordings",
+                fmt_pct(Some(p * 100.0))
+            ),
+            (None, None) => format!("cannot tell whether this is more than chance: {who} {late}"),
+        }
+    };
+    let mut out: Vec<String> = judged.unproven.iter().take(SHOWN).map(one).collect();
+    let more = judged.unproven.len().saturating_sub(SHOWN);
+    if more > 0 {
+        out.push(format!("cannot tell for {} more", plural(more, "rank")));
+    }
+    out
+}
+
+/// A rank that is nearly always last, never waits and makes the others wait, although the rules name nobody for it.
+fn always_last(job: &Job, judged: &Judged, sums: &ByPart) -> Vec<String> {
+    const LAST_PCT: f64 = 80.0;
+    let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
+    let by_part = totals(sums);
+    let steps = judged.steps.len().max(1) as i64;
+    let others = (by_part.len() as i64 - 1).max(1);
+    let waits = |part: u32| {
+        let d = by_part.get(&part)?;
+        let last = percent(i64::from(d.last), i64::from(d.count))?;
+        let imposed = d.imposed / steps / others;
+        let is_so = last >= LAST_PCT
+            && percent(imposed, judged.median_step).is_some_and(|p| p >= 5.0)
+            && d.wait * 20 <= d.imposed / others;
+        is_so.then(|| {
+            format!(
+                "rank {} comes last in {} of {} collectives and hardly waits itself, while the others wait {} a step on \
+                 average ({} of it): look at it even though no rule names it",
+                job.parts[part as usize].rank,
+                d.last,
+                d.count,
+                fmt_ns(imposed),
+                fmt_pct(percent(imposed, judged.median_step))
+            )
+        })
+    };
+    by_part.keys().filter(|p| !named.contains(p)).filter_map(|p| waits(*p)).collect()
+}
+
+/// Ranks without devices on one host take time from each other.
+fn shared_cores(job: &Job) -> Option<String> {
+    let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+    for p in job.parts.iter().filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.on_host)) {
+        *hosts.entry(p.host.as_deref().unwrap_or("")).or_default() += 1;
+    }
+    let (_, most) = hosts.into_iter().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 1)?;
+    Some(format!(
+        "{most} ranks compute on the cores of one host and take them from each other: small delays are chance"
+    ))
 }
 
 /// How far the clocks can be trusted.

@@ -25,6 +25,8 @@ table! {
         gain_per_step_ns: i64, "ns", "the same over all steps";
         gain_pct: Option<f64>, "%", "of the median step";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
+        evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is no chance";
+        p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
         behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them";
         cause: Option<Text>, "", "largest difference from the typical rank";
         cause_name: Option<Text>, "", "kernel, operator, Python function, ...";
@@ -41,10 +43,10 @@ table! {
         step: Option<u32>, "", "index of the step in time, where steps have no number";
         step_label: Option<i64>, "", "number in the step's name";
         process_group: Option<Text>, "", "name and members; null: all groups";
-        gain_ns: i64, "ns", "last minus second last arrival where it is last; all groups: no more than its excess";
+        gain_ns: i64, "ns", "how much earlier its chains of collectives would have ended had it been ready with the last of the others; all groups: no more than its excess";
         excess_ns: i64, "ns", "local time minus the median of the other members'";
-        local_ns: i64, "ns", "time between synchronisation points and the next arrivals";
-        last_count: u32, "", "collectives where it came last";
+        local_ns: i64, "ns", "time from synchronisation points until it was ready for the last collective of each chain";
+        last_count: u32, "", "collectives where its kernel started last";
         collective_count: u32, "", "collectives";
         last_pct: Option<f64>, "%", "of the collectives";
         imposed_wait_ns: i64, "ns", "waiting of the other members where it came last";
@@ -86,6 +88,7 @@ table! {
         last_count: u64, "", "collectives where one of its ranks came last";
         last_pct: Option<f64>, "%", "of the collectives of its ranks";
         imposed_wait_ns: i64, "ns", "waiting of others where one of its ranks came last";
+        p_value: Option<f64>, "", "how often chance alone makes some rank as late, over all steps; null: a host or device, or not tested, since nobody is late enough or the steps are too few";
     }
 }
 
@@ -152,6 +155,8 @@ fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Batch {
             gain_per_step_ns: s.gain / steps,
             gain_pct: percent(s.gain / steps, judged.median_step),
             excess_sum_ns: s.excess,
+            evidence: s.evidence.name(),
+            p_value: s.evidence.p_value(),
             behind_ranks: behind.as_deref(),
             cause: main.map(|c| c.cause.name()),
             cause_name: main.and_then(|c| text(c.name)),
@@ -169,7 +174,7 @@ pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), Delay>;
 pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
     let mut out: ByPart = BTreeMap::new();
     for c in &judged.chains {
-        for (part, d) in of_chain(job, judged, c) {
+        for (part, d) in of_chain(job, c) {
             out.entry((part, c.step, Some(c.group))).or_default().add(&d);
             out.entry((part, c.step, None)).or_default().add(&Delay { gain: c.own_gain(part), ..d });
         }
@@ -178,13 +183,14 @@ pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
 }
 
 /// A chain's delays, by part.
-fn of_chain(job: &Job, judged: &Judged, c: &Chain) -> BTreeMap<u32, Delay> {
+fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, Delay> {
     let mut out: BTreeMap<u32, Delay> = c.arrivals.iter().map(|(part, _)| (*part, Delay::default())).collect();
     for (part, gain) in &c.gains {
         out.entry(*part).or_default().gain = *gain;
     }
     for (part, late) in &c.lates {
-        out.entry(*part).or_default().excess = late.excess;
+        let d = out.entry(*part).or_default();
+        (d.excess, d.local) = (late.excess, late.local);
     }
     for (part, d) in &mut out {
         d.last = c.lasts.get(part).copied().unwrap_or(0);
@@ -195,7 +201,6 @@ fn of_chain(job: &Job, judged: &Judged, c: &Chain) -> BTreeMap<u32, Delay> {
             let Some(d) = out.get_mut(&m.part) else { continue };
             d.count += 1;
             d.wait += job.outcome(*m).map_or(0, |o| o.wait);
-            d.local += judged.windows[m.part as usize][m.call as usize].map_or(0, |w| w.span.len());
         }
     }
     out
@@ -337,6 +342,7 @@ fn places(job: &Job, judged: &Judged, sums: &ByPart) -> Batch {
             last_count: u64::from(d.last),
             last_pct: percent(i64::from(d.last), i64::from(d.count)),
             imposed_wait_ns: d.imposed,
+            p_value: p.parts.first().filter(|_| p.level == "rank").and_then(|part| judged.p_values.get(part)).copied(),
         });
     }
     table.finish()

@@ -43,7 +43,7 @@ pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
 
 /// Whether a part's window in a chain is worth explaining: it delayed others, or was late behind one that did.
 fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
-    c.own_gain(part) > 0
+    c.is_delayed_by(part)
         || judged.stragglers.iter().any(|s| {
             s.parts.contains(&part)
                 && c.step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))

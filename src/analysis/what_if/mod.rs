@@ -103,7 +103,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         rows: Vec::new(),
         notes: missing(partials),
     };
-    let Some(replay) = Replay::new(job) else {
+    let Some(replay) = Replay::new(job).filter(|_| job.parts.len() > 1) else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
         return Output {
             tables: vec![WhatIfs::default().finish()],
@@ -236,14 +236,19 @@ fn causes(
             *at.entry(key).or_default().entry((e.part, e.call)).or_default() += d.delta();
         }
     }
+    let nodes: HashMap<(u32, u32), usize> = (0..replay.len()).map(|i| ((replay.part(i), replay.call(i)), i)).collect();
     let mut sums: Vec<(Key, Ns)> = sums.into_iter().collect();
     sums.sort_by_key(|(k, t)| (std::cmp::Reverse(*t), *k));
     sums.into_iter()
         .take(options.top)
         .map(|(key, _)| {
-            let of = at.get(&key);
-            let off = |i: usize| of.and_then(|of| of.get(&(replay.part(i), replay.call(i)))).copied().unwrap_or(0);
-            let step = mean(&replay.run(|i| (replay.local(i) - off(i)).max(0)));
+            let mut off: HashMap<usize, Ns> = HashMap::new();
+            for (call, time) in at.get(&key).into_iter().flatten() {
+                if let Some(node) = nodes.get(call) {
+                    take_off(replay, *node, *time, &mut off);
+                }
+            }
+            let step = mean(&replay.run(|i| replay.local(i) - off.get(&i).copied().unwrap_or(0)));
             let (name, detail) = (job.names.get(key.1), job.names.get(key.2));
             let mut what = key.0.name().to_string();
             for text in [name, detail].into_iter().filter(|t| !t.is_empty()) {
@@ -252,6 +257,21 @@ fn causes(
             Repair { scope: "cause", what, step }
         })
         .collect()
+}
+
+/// Divides what a cause took in a local window over its segments, in proportion to their lengths.
+fn take_off(replay: &Replay, node: usize, time: Ns, off: &mut HashMap<usize, Ns>) {
+    let segments = replay.segments(node);
+    let length = |i: &usize| replay.local(*i).max(0);
+    let mut all: i128 = segments.iter().map(|i| i128::from(length(i))).sum();
+    let mut left = i128::from(time).min(all);
+    for i in segments {
+        let own = i128::from(length(&i));
+        let part = if all == 0 { 0 } else { left * own / all };
+        *off.entry(i).or_default() += part as Ns;
+        left -= part;
+        all -= own;
+    }
 }
 
 fn finding(

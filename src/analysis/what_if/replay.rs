@@ -1,25 +1,25 @@
 //! Replay of a job: local work between collectives, and the collectives that join it.
 //!
 //! ```text
-//!   base ]---- local ----[ arrival ..wait.. | transfer ] end       end = last arrival + own transfer
+//!   base ]---- local ----[ ready   start ..wait.. | transfer ] end
+//!
+//!   start = max(ready, end of the call before it on its stream)      end = latest start of the members + transfer
 //! ```
 //!
-//! A *base* is what the local work before an arrival follows: the end of the latest collective at which the rank
-//! really waited; the end of the call before it on its stream, when it started right behind that; the arrival before
-//! it, when the rank worked on since then; else the step's or the capture's start. With the measured local times the replay gives the measured ends back; what is missing to
-//! that is the replay error. Then local times are exchanged.
+//! A *base* is what the local work before a call follows: the end of the latest collective at which the rank met the
+//! others; the moment when it was ready for the call before, when it worked on since then; else the step's or the
+//! capture's start. With the measured local times the replay gives the measured ends back; what is missing to that is the
+//! replay error. Then local times are exchanged.
 //!
 //! Nodes are replayed in the order of their measured times, which is a topological order wherever the clocks and
 //! matches are right. Where they are not (an end before the last arrival), the measured time stands in, and the error
 //! shows it.
 
 use crate::analysis::across::delay::{StepKey, step_of};
-use crate::analysis::across::{Instance, Job, Member, median};
+use crate::analysis::across::{Instance, Job, Member, TOLERANCE, median};
+use crate::model::collective::Call;
 use crate::units::Ns;
 use std::collections::HashMap;
-
-/// A call that starts so soon behind the one before it on its stream was held by it, ns.
-const RIGHT_BEHIND: Ns = 20_000;
 
 /// Fewer peers do not tell what is usual.
 const PEERS: usize = 3;
@@ -28,8 +28,8 @@ const PEERS: usize = 3;
 enum Base {
     /// End of a call of the same part, by node.
     End(u32),
-    /// Arrival of a call of the same part: the rank worked on without waiting for it.
-    Arrival(u32),
+    /// When the part was ready for an earlier call: it worked on without waiting for it.
+    Ready(u32),
     /// A moment on the common axis.
     Fixed(Ns),
 }
@@ -38,9 +38,9 @@ enum Base {
 #[derive(Clone, Copy)]
 enum Needs {
     Nobody,
-    /// One other node's arrival.
-    Arrival(u32),
-    /// All arrivals of these instances: a range of `Replay::joined`.
+    /// One other node's start.
+    Start(u32),
+    /// All starts of these instances: a range of `Replay::joined`.
     Instances(u32, u32),
 }
 
@@ -48,21 +48,32 @@ enum Needs {
 struct Node {
     member: Member,
     base: Base,
-    /// From the base to the arrival, as measured, ns.
+    /// From the base until the rank was ready, as measured, ns.
     local: Ns,
-    /// From the later of own arrival and what it needs to its release, as measured, ns.
+    /// The call before it on its stream, by node.
+    behind: Option<u32>,
+    /// From the later of own start and what it needs to its release, as measured, ns.
     rest: Ns,
     needs: Needs,
-    arrival: Ns,
+    ready: Ns,
+    start: Ns,
     end: Ns,
     step: Option<StepKey>,
+}
+
+/// What happens to a node. Of the same moment an end comes first, since others build on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Moment {
+    End,
+    Ready,
+    Start,
 }
 
 /// The graph of a job.
 pub struct Replay {
     nodes: Vec<Node>,
-    /// Ends (true) and arrivals in order of measured time.
-    order: Vec<(u32, bool)>,
+    /// What happens, in order of measured time.
+    order: Vec<(u32, Moment)>,
     /// Instances that ends need.
     joined: Vec<u32>,
     /// Nodes of each instance: a range of `nodes_of`.
@@ -124,18 +135,24 @@ impl Replay {
             usual: Vec::new(),
         };
         me.link(job, &ids);
-        me.order = me.nodes.iter().enumerate().flat_map(|(i, _)| [(i as u32, false), (i as u32, true)]).collect();
-        // an end stands before an arrival of the same moment, which may build on it
+        let moments = |i| [Moment::Ready, Moment::Start, Moment::End].map(|m| (i, m));
+        me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
         let (nodes, order) = (&me.nodes, &mut me.order);
-        order.sort_by_key(|(i, is_end)| {
-            let n = &nodes[*i as usize];
-            (if *is_end { n.end } else { n.arrival }, !*is_end, *i)
+        order.sort_by_key(|&(i, moment)| {
+            let n = &nodes[i as usize];
+            let time = match moment {
+                Moment::End => n.end,
+                // as late as what it builds on, which may end within the tolerance behind it
+                Moment::Ready => n.ready.max(n.ready - n.local),
+                Moment::Start => n.start,
+            };
+            (time, moment, i)
         });
         let mut steps: Vec<StepKey> = me.nodes.iter().filter_map(|n| n.step).collect();
         steps.sort_unstable();
         steps.dedup();
         me.steps = steps;
-        let starts = me.nodes.iter().filter(|n| n.step.is_some()).map(|n| n.arrival - n.local);
+        let starts = me.nodes.iter().filter(|n| n.step.is_some()).map(|n| n.ready - n.local);
         me.start = starts.min()?;
         me.usual = me.usual_times(job);
         (!me.steps.is_empty()).then_some(me)
@@ -168,24 +185,24 @@ impl Replay {
             });
             self.nodes[n as usize].needs = needs;
         }
-        // the last measured arrival of an instance is asked for once per member: keep it
-        let measured = |n: &u32| self.nodes[*n as usize].arrival;
+        // the last measured start of an instance is asked for once per member: keep it
+        let measured = |n: &u32| self.nodes[*n as usize].start;
         let last: Vec<Ns> = (0..self.of_instance.len() as u32)
             .map(|id| self.members(id).iter().map(measured).max().unwrap_or(Ns::MIN))
             .collect();
         for i in 0..self.nodes.len() {
-            let ready = self.ready(i, &last);
+            let joined = self.joined_at(i, &last);
             let n = &mut self.nodes[i];
-            n.rest = (n.end - ready).max(0);
+            n.rest = (n.end - joined).max(0);
         }
     }
 
-    /// The later of a node's own arrival and what it needs, as measured; `last` by instance.
-    fn ready(&self, i: usize, last: &[Ns]) -> Ns {
-        let own = self.nodes[i].arrival;
+    /// The later of a node's own start and what it needs, as measured; `last` by instance.
+    fn joined_at(&self, i: usize, last: &[Ns]) -> Ns {
+        let own = self.nodes[i].start;
         match self.nodes[i].needs {
             Needs::Nobody => own,
-            Needs::Arrival(other) => own.max(self.nodes[other as usize].arrival),
+            Needs::Start(other) => own.max(self.nodes[other as usize].start),
             Needs::Instances(a, b) => {
                 let all = self.joined[a as usize..b as usize].iter().filter_map(|id| last.get(*id as usize));
                 all.copied().max().unwrap_or(own).max(own)
@@ -201,38 +218,47 @@ impl Replay {
 
     /// Replays with local times of the caller's choice.
     pub fn run(&self, local: impl Fn(usize) -> Ns) -> Times {
-        let mut arrival: Vec<Option<Ns>> = vec![None; self.nodes.len()];
+        let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
+        let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut end: Vec<Option<Ns>> = vec![None; self.nodes.len()];
-        // the last arrival of an instance is asked for once per member: keep it
+        // the last start of an instance is asked for once per member: keep it
         let mut last: Vec<Option<Ns>> = vec![None; self.of_instance.len()];
-        for &(i, is_end) in &self.order {
+        for &(i, moment) in &self.order {
             let i = i as usize;
             let n = &self.nodes[i];
-            if !is_end {
-                let base = match n.base {
-                    Base::Fixed(t) => t,
-                    Base::End(b) => end[b as usize].unwrap_or(self.nodes[b as usize].end),
-                    Base::Arrival(b) => arrival[b as usize].unwrap_or(self.nodes[b as usize].arrival),
-                };
-                arrival[i] = Some(base + local(i));
-                continue;
-            }
-            let at = |k: u32| arrival[k as usize].unwrap_or(self.nodes[k as usize].arrival);
-            let own = at(i as u32);
-            let ready = match n.needs {
-                Needs::Nobody => own,
-                Needs::Arrival(other) => own.max(at(other)),
-                Needs::Instances(a, b) => {
-                    let mut ready = own;
-                    for id in &self.joined[a as usize..b as usize] {
-                        let latest = || self.members(*id).iter().map(|k| at(*k)).max().unwrap_or(Ns::MIN);
-                        let t = *last[*id as usize].get_or_insert_with(latest);
-                        ready = ready.max(t);
-                    }
-                    ready
+            let ended = |b: u32| end[b as usize].unwrap_or(self.nodes[b as usize].end);
+            match moment {
+                Moment::Ready => {
+                    let base = match n.base {
+                        Base::Fixed(t) => t,
+                        Base::End(b) => ended(b),
+                        Base::Ready(b) => ready[b as usize].unwrap_or(self.nodes[b as usize].ready),
+                    };
+                    ready[i] = Some(base + local(i));
                 }
-            };
-            end[i] = Some(ready + n.rest);
+                Moment::Start => {
+                    let own = ready[i].unwrap_or(n.ready);
+                    start[i] = Some(n.behind.map_or(own, |b| own.max(ended(b))));
+                }
+                Moment::End => {
+                    let at = |k: u32| start[k as usize].unwrap_or(self.nodes[k as usize].start);
+                    let own = at(i as u32);
+                    let joined = match n.needs {
+                        Needs::Nobody => own,
+                        Needs::Start(other) => own.max(at(other)),
+                        Needs::Instances(a, b) => {
+                            let mut joined = own;
+                            for id in &self.joined[a as usize..b as usize] {
+                                let latest = || self.members(*id).iter().map(|k| at(*k)).max().unwrap_or(Ns::MIN);
+                                let t = *last[*id as usize].get_or_insert_with(latest);
+                                joined = joined.max(t);
+                            }
+                            joined
+                        }
+                    };
+                    end[i] = Some(joined + n.rest);
+                }
+            }
         }
         self.times(|i| end[i].unwrap_or(self.nodes[i].end))
     }
@@ -270,6 +296,20 @@ impl Replay {
         self.nodes[node].member.call
     }
 
+    /// The nodes whose local times fill the local window of a node: back to the last meeting point.
+    pub fn segments(&self, node: usize) -> Vec<usize> {
+        let mut out = vec![node];
+        while let Base::Ready(b) = self.nodes[out[out.len() - 1]].base {
+            out.push(b as usize);
+        }
+        out
+    }
+
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub fn step(&self, node: usize) -> Option<StepKey> {
         self.nodes[node].step
     }
@@ -288,7 +328,7 @@ impl Replay {
                 let at = place.entry(n.step).or_default();
                 let before = match n.base {
                     Base::End(b) => Some((true, kind(self.nodes[b as usize].member))),
-                    Base::Arrival(b) => Some((false, kind(self.nodes[b as usize].member))),
+                    Base::Ready(b) => Some((false, kind(self.nodes[b as usize].member))),
                     Base::Fixed(_) => None,
                 };
                 let next = known.len() as u32;
@@ -320,63 +360,72 @@ impl Replay {
     }
 }
 
-/// What one member of an instance of a rooted kind needs; `None`: all arrivals.
+/// What one member of an instance of a rooted kind needs; `None`: all starts.
 fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Member, u32>) -> Option<Needs> {
     if !(i.kind.is_from_root() || i.kind.is_to_root()) {
         return None;
     }
     let root = job.root(id)?;
     match (i.kind.is_from_root(), root == me) {
-        (true, false) => ids.get(&root).map(|n| Needs::Arrival(*n)),
+        (true, false) => ids.get(&root).map(|n| Needs::Start(*n)),
         (true, true) | (false, false) => Some(Needs::Nobody),
         (false, true) => None,
     }
 }
 
-/// Nodes of one part, in order of arrival.
+/// Nodes of one part, in the order in which it was ready for its calls.
 fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
     let p = &job.parts[part as usize];
     let calls = &p.calls.calls;
     let on = |t: Ns| job.aligned(part, t);
     for lane in 0..p.lanes.len() {
-        let order = p.calls_by_arrival(lane);
+        let order = p.calls_by_ready(lane);
         let first = nodes.len() as u32;
         let node_of: HashMap<usize, u32> = order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
-        let points = p.sync_points(lane);
-        let mut on_stream: HashMap<Option<i64>, usize> = HashMap::new();
+        let before_on_stream = before_on_stream(calls, &order);
+        let points = job.sync_points(part, lane);
         let mut previous: Option<(Ns, usize)> = None;
         for i in order {
             let c = &calls[i];
-            let t = c.arrival();
-            let waited = points.before(t);
-            let held = on_stream.get(&c.stream).copied().filter(|&q| {
-                let gap = t - calls[q].span.end;
-                !c.on_host && (0..=RIGHT_BEHIND).contains(&gap)
-            });
-            let before = previous.filter(|(b, _)| waited.is_none_or(|(e, _)| e < *b));
-            let (base, local) = match (held, before, waited) {
-                (Some(q), ..) => (Base::End(node_of[&q]), t - calls[q].released),
-                (None, Some((b, q)), _) => (Base::Arrival(node_of[&q]), t - b),
-                (None, None, Some((e, q))) => (Base::End(node_of[&q]), t - e),
-                (None, None, None) => {
+            let t = p.readiness[i].ready;
+            let met = points.before(t).map(|(_, q)| (calls[q].released, q)).filter(|(_, q)| *q != i);
+            let before = previous.filter(|(b, _)| met.is_none_or(|(e, _)| e < *b));
+            let (base, local) = match (before, met) {
+                (Some((b, q)), _) => (Base::Ready(node_of[&q]), t - b),
+                (None, Some((e, q))) => (Base::End(node_of[&q]), t - e),
+                (None, None) => {
                     let step = p.step_of(c).map(|s| s.window.start);
                     let from = step.filter(|s| *s <= t).unwrap_or(p.capture.start.min(t));
                     (Base::Fixed(on(from)), t - from)
                 }
             };
             let member = Member { part, call: i as u32 };
+            let behind = before_on_stream.get(&i).copied();
+            let start = behind.map_or(on(t), |q| on(t.max(calls[q].span.end)));
             nodes.push(Node {
                 member,
                 base,
                 local,
+                behind: behind.and_then(|q| node_of.get(&q).copied()),
                 rest: 0,
                 needs: Needs::Nobody,
-                arrival: on(t),
+                ready: on(t),
+                start,
                 end: on(c.released),
                 step: step_of(job, member),
             });
-            on_stream.insert(c.stream, i);
             previous = Some((t, i));
         }
     }
+}
+
+/// For each call of a device the one before it on its stream, where it started behind that one's end.
+fn before_on_stream(calls: &[Call], order: &[usize]) -> HashMap<usize, usize> {
+    let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
+    by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));
+    let follows = |w: &&[usize]| {
+        let (a, b) = (&calls[w[0]], &calls[w[1]]);
+        a.stream == b.stream && b.span.start >= a.span.end - TOLERANCE
+    };
+    by_start.windows(2).filter(follows).map(|w| (w[1], w[0])).collect()
 }

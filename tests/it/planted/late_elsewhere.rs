@@ -122,5 +122,5 @@ fn waiting_in_another_group_is_a_cause_with_its_origin() {
         assert_eq!(found, expected, "step {step}");
     }
     let named: Vec<String> = answer.rows("stragglers").iter().map(|r| r.0.to_string()).collect();
-    assert!(named.iter().any(|r| r.contains(r#""ranks":"3""#)), "{named:?}");
+    assert!(named.iter().any(|r| r.contains(r#""ranks":"3""#)), "{named:?} {:?}", answer.notes("stragglers"));
 }

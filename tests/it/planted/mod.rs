@@ -16,6 +16,7 @@ mod late_causes;
 mod late_elsewhere;
 mod matching;
 mod on_host;
+mod overlap;
 mod pipeline;
 pub mod recording;
 pub mod simulate;

@@ -101,3 +101,62 @@ fn a_lost_message_touches_no_other() {
     check_matches("lost", &answer, &job, &recording);
     assert_eq!(check_waits("lost", &answer, &job, &recording, 0), job.calls().count() - 2);
 }
+
+/// Two pipelines of four stages, and nothing that joins them: stage `s` of the one is rank `s`, of the other rank `4 + s`.
+fn replicas(slow: Option<u32>, steps: u64, seed: u64) -> Simulated {
+    let program = move |rank: u32, step: u64| {
+        let (first, place) = (rank / STAGES * STAGES, rank % STAGES);
+        let group = 1 + (rank / STAGES) as usize;
+        let (elements, transfer, is_eager) = (200_000, us(35), false);
+        let longer = |dur: i64| if slow == Some(rank) { dur * 13 / 10 } else { dur };
+        let seeded = step + 1000 * seed;
+        let mut actions = Vec::new();
+        for batch in 0..BATCHES {
+            if place > 0 {
+                actions.push(Action::Receive { group, from: first + place - 1, elements, transfer });
+            }
+            actions.push(kernel("forward", longer(about(us(300), 3, rank, seeded, batch))));
+            if place + 1 < STAGES {
+                actions.push(Action::Send { group, to: first + place + 1, elements, transfer, is_eager });
+            }
+        }
+        for batch in 0..BATCHES {
+            if place + 1 < STAGES {
+                actions.push(Action::Receive { group, from: first + place + 1, elements, transfer });
+            }
+            actions.push(kernel("backward", longer(about(us(600), 3, rank, seeded, 10 + batch))));
+            if place > 0 {
+                actions.push(Action::Send { group, to: first + place - 1, elements, transfer, is_eager });
+            }
+        }
+        actions.push(kernel("adam", us(60)));
+        actions
+    };
+    let groups = [Group::new("7", "pp", 0..STAGES), Group::new("8", "pp", STAGES..2 * STAGES)];
+    simulate(&Job::new(2 * STAGES, steps, &program).groups(groups))
+}
+
+#[test]
+fn a_slow_stage_is_compared_with_the_same_stage_of_another_pipeline() {
+    for slow in [1, 2, 6] {
+        let answer = Recording::full().answer(&replicas(Some(slow), 8, 1));
+        let rows = answer.rows("stragglers");
+        let named: Vec<&str> = rows.iter().map(|r| r.text("ranks")).collect();
+        assert_eq!(named, [slow.to_string()], "{:?}", answer.notes("stragglers"));
+        assert_eq!(rows[0].text("pattern"), "persistent");
+    }
+}
+
+#[test]
+fn nobody_is_named_in_balanced_pipelines() {
+    for seed in 0..8 {
+        let answer = Recording::full().answer(&replicas(None, 8, 10 + seed));
+        assert_eq!(answer.rows("stragglers").len(), 0, "two pipelines, seed {seed}");
+    }
+    // one pipeline has no replicas: its stages are not judged, whatever bubble they wait in
+    for slow in [0, us(90)] {
+        let answer = Recording::full().answer(&job(false, slow));
+        let pp = answer.rows_where("straggler_delays", |r| r.text("process_group").contains("pp"));
+        assert!(pp.is_empty(), "{pp:?}");
+    }
+}

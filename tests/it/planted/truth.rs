@@ -106,16 +106,21 @@ pub fn check_waits(what: &str, answer: &Answer, job: &Simulated, recording: &Rec
     compared
 }
 
+/// A time is the truth, give or take some percent.
+pub fn within(what: &str, got: i64, truth: i64, pct: i64) {
+    assert!((got - truth).abs() * 100 <= truth * pct, "{what}: {got} ns, the truth is {truth}");
+}
+
 /// How late a rank was at one collective.
 #[derive(Clone, Debug)]
 pub struct Late {
     pub rank: u32,
     pub step: u64,
     pub key: Key,
-    /// From the last synchronisation point to the arrival.
+    /// From the last synchronisation point until the rank was ready.
     pub window: Range<i64>,
     pub excess: i64,
-    /// Last minus second last arrival; 0 where others were later.
+    /// The last minus the second last to be ready; 0 where others were later.
     pub gain: i64,
     /// The member whose local time is the median of the others'.
     pub typical: u32,
@@ -137,22 +142,33 @@ pub fn lates_without_steps(job: &Simulated) -> Vec<Late> {
     lates_from(job, |c| job.first_start(c.rank))
 }
 
+/// When a rank was ready for a call: the later of its submission and the last end of the kernels launched before.
+pub fn ready(job: &Simulated, call: &Call) -> i64 {
+    let end = |row: &Row| match row {
+        Row::Kernel { launch, run, .. } if launch.start < call.submit.start => Some(run.end),
+        _ => None,
+    };
+    let computed = job.rows[call.rank as usize].iter().filter_map(end).max().unwrap_or(i64::MIN);
+    // the launch call begins 3 ns after the operator around it
+    (call.submit.start + 3).max(computed).min(call.run.start)
+}
+
+/// Borders that differ by no more are the same moment, ns.
+const TOLERANCE: i64 = 1_000;
+
 fn lates_from(job: &Simulated, start: impl Fn(&Call) -> i64) -> Vec<Late> {
     let mut windows: BTreeMap<(u32, Key), Range<i64>> = BTreeMap::new();
     for rank in 0..job.world {
-        let mut calls: Vec<&Call> = job.calls().filter(|c| c.rank == rank).collect();
-        calls.sort_by_key(|c| c.run.start);
+        let calls: Vec<&Call> = job.calls().filter(|c| c.rank == rank).collect();
         let across = |end: i64| {
-            let runs = |row: &Row| matches!(row, Row::Kernel { run, .. } if run.start < end && end < run.end);
+            let runs = |row: &Row| matches!(row, Row::Kernel { run, .. } if run.start < end - TOLERANCE && end + TOLERANCE < run.end);
             job.rows[rank as usize].iter().any(runs)
         };
         let points: Vec<i64> = calls.iter().map(|c| c.run.end).filter(|end| !across(*end)).collect();
-        for (i, c) in calls.iter().enumerate() {
-            let point = points.iter().copied().filter(|p| *p <= c.run.start).max();
-            let from = point.unwrap_or_else(|| start(c));
-            if i == 0 || calls[i - 1].run.start <= from {
-                windows.insert((rank, c.key), from..c.run.start);
-            }
+        for c in calls {
+            let ready = ready(job, c);
+            let point = points.iter().copied().filter(|p| *p <= ready + TOLERANCE).max().map(|p| p.min(ready));
+            windows.insert((rank, c.key), point.unwrap_or_else(|| start(c))..ready);
         }
     }
     let mut out = Vec::new();
@@ -167,14 +183,14 @@ fn lates_from(job: &Simulated, start: impl Fn(&Call) -> i64) -> Vec<Late> {
                 locals.iter().filter(|(_, c)| c.rank != call.rank).map(|(l, c)| (*l, c.rank)).collect();
             others.sort_unstable();
             let (median, typical) = others[(others.len() - 1) / 2];
-            let second = members.iter().filter(|c| c.rank != call.rank).map(|c| c.run.start).max().unwrap_or(0);
+            let second = members.iter().filter(|c| c.rank != call.rank).map(|c| ready(job, c)).max().unwrap_or(0);
             out.push(Late {
                 rank: call.rank,
                 step: call.step,
                 key,
                 window: windows[&(call.rank, key)].clone(),
                 excess: (local - median).max(0),
-                gain: (call.run.start - second).max(0),
+                gain: (ready(job, call) - second).max(0),
                 typical,
             });
         }

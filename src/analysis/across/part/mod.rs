@@ -8,6 +8,7 @@ pub use tables::TABLES;
 
 use super::hta_rows::{self, HtaRow, HtaRows};
 use super::local::{self, Local, Origin};
+use super::ready::{Readiness, TOLERANCE, readiness};
 use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
 use crate::analysis::host_activity::HostNames;
 use crate::analysis::shortest::{self, Worker};
@@ -76,9 +77,8 @@ pub struct Part {
     pub step_rule: StepRule,
     pub steps: Vec<PartStep>,
     pub calls: RankCalls,
-    /// Per call: compute runs across its end, or (on the host) the next call was submitted before it ended. The rank
-    /// did not wait for it there.
-    pub runs_on: Vec<bool>,
+    /// Per call.
+    pub readiness: Vec<Readiness>,
     pub lanes: Vec<Lane>,
     /// Per lane, its calls by start.
     order: Vec<Order>,
@@ -101,14 +101,14 @@ impl Part {
         let mut names = Interner::default();
         let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
         let is_compared = has_peers && !calls.calls.is_empty();
+        let readiness = readiness(trace, &calls);
         let lanes = if !is_compared {
             trace.devices.iter().map(|w| lane(trace, w, options)).collect()
         } else {
             let hosts = HostNames::of(trace);
             let mut lanes: Vec<Lane> = Vec::new();
             for work in &trace.devices {
-                let cuts =
-                    cuts(trace, &calls, |c| if work.is_gpu { c.device == work.device && !c.on_host } else { true });
+                let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
                 let local = if work.is_gpu {
                     local::of_device(trace, work, cuts, options, &hosts, &mut names)
                 } else {
@@ -117,7 +117,7 @@ impl Part {
                 lanes.push(Lane { local, ..lane(trace, work, options) });
             }
             if host_lane {
-                let cuts = cuts(trace, &calls, |c| c.on_host);
+                let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
                 let local = local::of_host(trace, cuts, &hosts, &mut names);
                 lanes.push(Lane { local, ..Lane::default() });
             }
@@ -141,7 +141,7 @@ impl Part {
             capture: trace.capture,
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),
-            runs_on: runs_on(trace, &calls),
+            readiness,
             calls,
             lanes,
             order,
@@ -185,12 +185,11 @@ impl Part {
         self.steps.get(call.step? as usize)
     }
 
-    /// Calls of a lane, in order of arrival.
-    pub fn calls_by_arrival(&self, lane: usize) -> Vec<usize> {
-        let calls = &self.calls.calls;
+    /// Calls of a lane, in the order in which the rank was ready for them.
+    pub fn calls_by_ready(&self, lane: usize) -> Vec<usize> {
         let mut out: Vec<usize> =
             self.order.get(lane).map_or(Vec::new(), |o| o.calls.iter().map(|&i| i as usize).collect());
-        out.sort_by_key(|&i| (calls[i].arrival(), i));
+        out.sort_by_key(|&i| (self.readiness[i].ready, i));
         out
     }
 
@@ -203,24 +202,25 @@ impl Part {
         started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
     }
 
-    /// The call at whose end the rank last waited for others on a lane, at each instant.
-    pub fn sync_points(&self, lane: usize) -> SyncPoints {
+    /// The call at whose end the rank last met the others on a lane, at each instant; `met` by call.
+    pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
         let calls = &self.calls.calls;
         let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
-        let waited = of_lane.iter().map(|&i| i as usize).filter(|&i| !self.runs_on[i]);
-        let mut ends: Vec<(Ns, usize)> = waited.map(|i| (calls[i].released, i)).collect();
+        let joined = of_lane.iter().map(|&i| i as usize).filter(|&i| met.get(i) == Some(&true));
+        let mut ends: Vec<(Ns, usize)> = joined.map(|i| (calls[i].released, i)).collect();
         ends.sort_unstable();
         SyncPoints(ends)
     }
 }
 
-/// Ends of calls at which a rank really waited, in order.
+/// Ends of calls at which a rank met the others, in order.
 pub struct SyncPoints(Vec<(Ns, usize)>);
 
 impl SyncPoints {
     /// The last of them up to `t`, with its call.
     pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
-        self.0.partition_point(|(e, _)| *e <= t).checked_sub(1).map(|k| self.0[k])
+        let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
+        Some((e.min(t), call))
     }
 }
 
@@ -280,36 +280,16 @@ fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {
     }
 }
 
-/// Where local work is cut: arrivals and ends of the lane's calls, starts of steps, the capture.
-fn cuts(trace: &RankTrace, calls: &RankCalls, on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
+/// Where local work is cut: where the rank was ready for the lane's calls and where they ended, starts of steps, the
+/// capture.
+fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
     let mut cuts = vec![trace.capture.start, trace.capture.end];
     cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
-    for c in calls.calls.iter().filter(|c| on_lane(c)) {
-        cuts.extend([c.arrival(), c.released]);
+    for (c, r) in calls.calls.iter().zip(readiness).filter(|(c, _)| on_lane(c)) {
+        cuts.extend([r.ready, c.released]);
     }
     cuts.sort_unstable();
     cuts.dedup();
     cuts.shrink_to_fit();
     cuts
-}
-
-fn runs_on(trace: &RankTrace, calls: &RankCalls) -> Vec<bool> {
-    let compute: Vec<_> = trace.devices.iter().map(|w| (w.device, w.timeline.when(Work::Compute))).collect();
-    let mut out: Vec<bool> = Vec::with_capacity(calls.calls.len());
-    let mut next_on_host = None;
-    // calls are in order of submission: from behind, the next one on the host is known
-    for c in calls.calls.iter().rev() {
-        if c.on_host {
-            out.push(next_on_host.is_some_and(|s: Ns| s < c.released));
-            next_on_host = Some(c.submit);
-        } else {
-            let own = compute.iter().find(|(d, _)| *d == c.device);
-            out.push(own.is_some_and(|(_, u)| {
-                let i = u.spans().partition_point(|s| s.end <= c.span.end);
-                u.spans().get(i).is_some_and(|s| s.start < c.span.end)
-            }));
-        }
-    }
-    out.reverse();
-    out
 }

@@ -1,7 +1,7 @@
 //! A part from its tables. Any tables give a part or a flaw; positions are checked, so that reducing may use them.
 
 use super::tables::*;
-use super::{Lane, Part, PartStep, PartWindow, orders};
+use super::{Lane, Part, PartStep, PartWindow, Readiness, orders};
 use crate::analysis::across::hta_rows::{HtaRow, HtaRows};
 use crate::analysis::across::local::{Entry, Local, Origin, Use};
 use crate::model::checked::{Cells, Flaw};
@@ -24,7 +24,7 @@ impl Part {
     pub fn from_tables(tables: &[Batch]) -> Result<Self, Flaw> {
         let names = interner(Cells(find(tables, Names::SPEC)?).texts("name")?, find(tables, Names::SPEC)?)?;
         let hta_names = interner(Cells(find(tables, HtaNames::SPEC)?).texts("name")?, find(tables, HtaNames::SPEC)?)?;
-        let (calls, runs_on) = calls(tables)?;
+        let (calls, readiness) = calls(tables)?;
         let lanes = lanes(tables, names.len())?;
         let head = Cells(find(tables, Heads::SPEC)?);
         let ranks = head.u32s("rank")?;
@@ -43,7 +43,7 @@ impl Part {
             capture: capture.first().copied().unwrap_or(Span::new(0, 0)),
             step_rule: rule.first().copied().unwrap_or(StepRule::Capture),
             steps: steps(find(tables, Steps::SPEC)?)?,
-            runs_on,
+            readiness,
             order: orders(&calls, &lanes),
             calls,
             lanes,
@@ -90,7 +90,7 @@ fn steps(batch: &Batch) -> Result<Vec<PartStep>, Flaw> {
     Ok(windows.into_iter().enumerate().map(step).collect())
 }
 
-fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<bool>), Flaw> {
+fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
     let groups = groups(tables)?;
     let dtypes = Cells(find(tables, Dtypes::SPEC)?).texts("dtype")?;
     let cells = Cells(find(tables, Calls::SPEC)?);
@@ -101,7 +101,9 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<bool>), Flaw> {
     let dtype = cells.indices("dtype", dtypes.len().min(1 << 16))?;
     let (root, rank_arg, step) = (cells.opt_u32s("root")?, cells.opt_u32s("rank_arg")?, cells.opt_u32s("step")?);
     let (device, stream) = (cells.opt_i64s("device")?, cells.opt_i64s("stream")?);
-    let (on_host, runs_on) = (cells.flags("on_host")?, cells.flags("runs_on")?);
+    let (on_host, ready) = (cells.flags("on_host")?, cells.i64s("ready_ns")?);
+    let (runs_on, is_awaited) = (cells.flags("runs_on")?, cells.flags("is_awaited")?);
+    let idle_since = cells.i64s("idle_since_ns")?;
     let call = |i: usize| Call {
         event: event[i],
         submit: submit[i],
@@ -121,12 +123,19 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<bool>), Flaw> {
         on_host: on_host[i],
     };
     let all: Vec<Call> = (0..event.len()).map(call).collect();
+    let state = |i: usize| Readiness {
+        ready: ready[i],
+        runs_on: runs_on[i],
+        is_awaited: is_awaited[i],
+        idle_since: idle_since[i],
+    };
+    let readiness = (0..event.len()).map(state).collect();
     let cells = Cells(find(tables, Edges::SPEC)?);
     let (call, bytes) = (cells.indices("call", all.len())?, cells.opt_i64s("size_bytes")?);
     let (src, dst) = (cells.u32s("src")?, cells.u32s("dst")?);
     let edge = |i: usize| Edge { call: call[i], src: src[i], dst: dst[i], bytes: bytes[i] };
     let edges = (0..call.len()).map(edge).collect();
-    Ok((RankCalls::from_lists(all, groups, edges, dtypes.into_iter().map(str::to_string).collect()), runs_on))
+    Ok((RankCalls::from_lists(all, groups, edges, dtypes.into_iter().map(str::to_string).collect()), readiness))
 }
 
 fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {

@@ -76,7 +76,10 @@ table! {
         device: Option<i64>, "", "device";
         stream: Option<i64>, "", "stream";
         on_host: bool, "", "a range on the host";
-        runs_on: bool, "", "the rank did not wait for it at its end";
+        ready_ns: i64, "ns", "when the rank was ready for it";
+        runs_on: bool, "", "the rank computes across its end, or submits the next one before it";
+        is_awaited: bool, "", "the rank waited for its end";
+        idle_since_ns: i64, "ns", "since when nothing was computed at its end";
     }
 }
 

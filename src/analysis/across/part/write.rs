@@ -2,7 +2,7 @@
 //! are made by `hta analyze`, which has one method.
 
 use super::tables::*;
-use super::{Lane, Part};
+use super::{Lane, Part, Readiness};
 use crate::model::collective::{Call, RankCalls};
 use crate::model::schema::Batch;
 use crate::model::strings::Interner;
@@ -69,7 +69,7 @@ impl Part {
 
     fn call_table(&self) -> Batch {
         let mut table = Calls::default();
-        let row = |(c, runs_on): (&Call, &bool)| {
+        let row = |(c, r): (&Call, &Readiness)| {
             table.push(CallRow {
                 event_id: c.event,
                 submit_ns: c.submit,
@@ -88,10 +88,13 @@ impl Part {
                 device: c.device,
                 stream: c.stream,
                 on_host: c.on_host,
-                runs_on: *runs_on,
+                ready_ns: r.ready,
+                runs_on: r.runs_on,
+                is_awaited: r.is_awaited,
+                idle_since_ns: r.idle_since,
             });
         };
-        self.calls.calls.iter().zip(&self.runs_on).for_each(row);
+        self.calls.calls.iter().zip(&self.readiness).for_each(row);
         table.finish()
     }
 

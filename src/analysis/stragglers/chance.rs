@@ -1,0 +1,200 @@
+//! Whether chance alone would make a rank as late as it was: the evidence that a straggler must have.
+//!
+//! The measure is a rank's *balance*: its local time minus the lower median of all members', by step. If no rank were
+//! slower than the others, the balances of a step could as well have been those of any other ranks. So they are permuted
+//! over the ranks, within each step, and the largest sum over the steps is noted: the p-value of a rank is the share of
+//! permutations whose largest sum is at least its own. All permutations are made while there are few, else a fixed number
+//! of random ones with a fixed seed.
+//!
+//! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`: so many steps are needed that this is 2 % at most.
+
+use crate::units::Ns;
+
+/// A p-value up to this is evidence.
+pub const P_MOST: f64 = 0.02;
+
+/// So many permutations are all made.
+const ALL: f64 = 50_000.0;
+
+/// Random permutations, and fewer in large jobs: so many balances are drawn at most.
+const DRAWS: usize = 20_000;
+const LEAST_DRAWS: usize = 2_000;
+const DRAWN_BALANCES: usize = 10_000_000;
+
+/// Steps that a permutation test needs with `ranks` ranks.
+pub fn steps_needed(ranks: usize) -> usize {
+    let n = ranks.max(2) as f64;
+    (1..).find(|s| n.powi(1 - *s as i32) <= P_MOST).unwrap_or(usize::MAX)
+}
+
+/// Balances by step, each in order of rank, and as many in each step.
+pub struct Balances<'a>(pub &'a [Vec<Ns>]);
+
+impl Balances<'_> {
+    fn ranks(&self) -> usize {
+        self.0.first().map_or(0, Vec::len)
+    }
+
+    /// p-values of sets of ranks, all of the same size: the sum of a set against the largest sum of any set of that size.
+    ///
+    /// `None` where the steps are too few for any p-value to be evidence.
+    pub fn p_values(&self, sets: &[Vec<usize>]) -> Option<Vec<f64>> {
+        let (n, steps) = (self.ranks(), self.0.len());
+        let size = sets.first()?.len();
+        if n < 2 || steps < steps_needed(n) {
+            return None;
+        }
+        let sum = |set: &Vec<usize>| set.iter().map(|r| self.0.iter().map(|b| b[*r]).sum::<Ns>()).sum::<Ns>();
+        let observed: Vec<Ns> = sets.iter().map(sum).collect();
+        let mut found = Tally { largest: Vec::new(), size };
+        let permutations = (1..=n).map(|k| k as f64).product::<f64>().powi(steps as i32);
+        let (more, of) = if permutations <= ALL {
+            let orders = all_orders(n);
+            self.every(1, &mut self.0[0].clone(), &orders, &mut found);
+            (0, found.largest.len())
+        } else {
+            let draws = (DRAWN_BALANCES / (n * steps)).clamp(LEAST_DRAWS, DRAWS);
+            self.random(draws, &mut found);
+            // the observed order is one of the possible ones
+            (1, draws + 1)
+        };
+        found.largest.sort_unstable();
+        let at_least = |sum: &Ns| found.largest.len() - found.largest.partition_point(|x| x < sum) + more;
+        Some(observed.iter().map(|sum| at_least(sum) as f64 / of as f64).collect())
+    }
+
+    /// All orders of the steps from `step` on; the first step stays as it is, since names do not matter.
+    fn every(&self, step: usize, sums: &mut [Ns], orders: &[Vec<usize>], found: &mut Tally) {
+        let Some(of_step) = self.0.get(step) else { return found.note(sums) };
+        for order in orders {
+            order.iter().zip(sums.iter_mut()).for_each(|(from, sum)| *sum += of_step[*from]);
+            self.every(step + 1, sums, orders, found);
+            order.iter().zip(sums.iter_mut()).for_each(|(from, sum)| *sum -= of_step[*from]);
+        }
+    }
+
+    fn random(&self, draws: usize, found: &mut Tally) {
+        let mut shuffled: Vec<Vec<Ns>> = self.0.to_vec();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut sums = vec![0; self.ranks()];
+        for _ in 0..draws {
+            sums.fill(0);
+            for of_step in &mut shuffled {
+                for i in (1..of_step.len()).rev() {
+                    of_step.swap(i, below(&mut state, i + 1));
+                }
+                of_step.iter().zip(&mut sums).for_each(|(b, sum)| *sum += b);
+            }
+            found.note(&sums);
+        }
+    }
+}
+
+/// A number below `n` (splitmix64).
+fn below(state: &mut u64, n: usize) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    ((u128::from(z) * n as u128) >> 64) as usize
+}
+
+/// The largest sums of sets of one size, one for each permutation.
+struct Tally {
+    largest: Vec<Ns>,
+    size: usize,
+}
+
+impl Tally {
+    fn note(&mut self, sums: &[Ns]) {
+        let largest = if self.size == 1 {
+            sums.iter().copied().max().unwrap_or(0)
+        } else {
+            let mut sums = sums.to_vec();
+            sums.sort_unstable_by_key(|s| std::cmp::Reverse(*s));
+            sums.iter().take(self.size).sum()
+        };
+        self.largest.push(largest);
+    }
+}
+
+/// All orders of `0..n`.
+fn all_orders(n: usize) -> Vec<Vec<usize>> {
+    let mut out = vec![Vec::new()];
+    for _ in 0..n {
+        let longer = |order: Vec<usize>| {
+            let free: Vec<usize> = (0..n).filter(|i| !order.contains(i)).collect();
+            free.into_iter().map(move |i| order.iter().copied().chain([i]).collect())
+        };
+        out = out.into_iter().flat_map(longer).collect();
+    }
+    out
+}
+
+/// Whether a rank was the largest in every step, each time by at least the distance between the others: evidence for
+/// jobs whose steps are too few to permute. By step, the rank's balance and those of the others that it was compared with.
+pub fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
+    let ranks = steps.iter().map(|(_, others)| others.len() + 1).min().unwrap_or(0);
+    let enough = (4..8).contains(&ranks) && steps.len() >= 3 || ranks >= 8 && steps.len() >= 2;
+    enough
+        && steps.iter().all(|(own, others)| {
+            let (least, most) = (others.iter().min().copied().unwrap_or(0), others.iter().max().copied().unwrap_or(0));
+            own - most >= most - least && *own > most
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// n^(1-S) <= 2 %: the steps that the definition lists.
+    #[test]
+    fn small_jobs_need_more_steps() {
+        let needed: Vec<usize> = [2, 3, 4, 7, 8, 49, 50, 1000].into_iter().map(steps_needed).collect();
+        assert_eq!(needed, [7, 5, 4, 4, 3, 3, 2, 2]);
+    }
+
+    /// Rank 0 is always the one with 9: the other orders that put all of them on one rank are n of n^S.
+    #[test]
+    fn a_rank_that_is_always_late_has_the_least_p_value() {
+        let two = vec![vec![9, 0]; 7];
+        assert_eq!(Balances(&two).p_values(&[vec![0], vec![1]]), Some(vec![1.0 / 64.0, 1.0]));
+        let three = vec![vec![9, 0, 0]; 5];
+        assert_eq!(Balances(&three).p_values(&[vec![0]]), Some(vec![1.0 / 81.0]));
+        let few = vec![vec![9, 0]; 6];
+        assert_eq!(Balances(&few).p_values(&[vec![0]]), None);
+    }
+
+    /// 4 ranks, 5 steps: 24^5 orders are too many to make. 4 of 4^5 have a sum as large.
+    #[test]
+    fn random_orders_give_nearly_the_exact_p_value() {
+        let b = vec![vec![9, 0, 0, 0]; 5];
+        let p = Balances(&b).p_values(&[vec![0]]).expect("enough steps")[0];
+        assert!((p - 1.0 / 256.0).abs() < 0.002, "{p}");
+        let twins = vec![vec![9, 9, 0, 0]; 4];
+        let p = Balances(&twins).p_values(&[vec![0, 1]]).expect("enough steps")[0];
+        assert!((p - 1.0 / 216.0).abs() < 0.002, "{p}");
+    }
+
+    #[test]
+    fn a_rank_in_turn_is_no_evidence() {
+        let b: Vec<Vec<Ns>> = (0..8).map(|s| (0..4).map(|r| if r == s % 4 { 9 } else { 0 }).collect()).collect();
+        assert!(Balances(&b).p_values(&[vec![0]]).expect("enough steps")[0] > 0.5);
+    }
+
+    /// ```text
+    ///   others 0..10 apart by 10; the first is ahead by 10, then by 9
+    /// ```
+    #[test]
+    fn ahead_means_by_the_distance_between_the_others_in_every_step() {
+        let clear = vec![(20, vec![10, 0, 5]); 3];
+        let mut once = clear.clone();
+        once[1].0 = 19;
+        assert!(is_always_ahead(&clear));
+        assert!(!is_always_ahead(&once));
+        assert!(!is_always_ahead(&clear[..2]));
+        assert!(!is_always_ahead(&vec![(20, vec![10, 0]); 3]));
+        assert!(is_always_ahead(&vec![(20, vec![0; 7]); 2]));
+    }
+}
