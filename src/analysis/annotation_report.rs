@@ -34,7 +34,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     let mut marks = 0;
     for batch in partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC)) {
         let first = batch.int("device", 0);
-        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some("capture")) {
+        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
             if batch.int("is_step", row) == Some(1) {
                 marks += 1;
                 continue;

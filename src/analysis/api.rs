@@ -51,6 +51,11 @@ pub enum Wanted {
 }
 
 impl Options {
+    /// The rows of a table per window that are printed: those of the steps asked for, else those of `whole`.
+    pub fn printed_scope(&self, whole: &'static str) -> &'static str {
+        if self.model.steps.is_some() { "step" } else { whole }
+    }
+
     /// Whether a row table is kept.
     pub fn wants(&self, spec: &TableSpec) -> bool {
         match self.wanted {

@@ -7,7 +7,7 @@
 use super::across::Job;
 use super::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
 use super::compat::hta_cupti;
-use super::population::reasons;
+use super::population::{counted, plural, reasons};
 use super::step_scopes::StepScopes;
 use crate::model::category::{Class, is_counter_range};
 use crate::model::rank_trace::{RankTrace, is_launch_call};
@@ -291,17 +291,17 @@ fn view(partials: &[Partial], top: usize) -> View {
     let mut notes = Vec::new();
     for p in partials {
         let Some(batch) = p.table(Pairing::SPEC).filter(|b| b.int("is_paired", 0) == Some(0)) else { continue };
-        let count = |column| fmt_count(batch.uint(column, 0).unwrap_or(0));
+        let count = |column, noun| counted(batch.uint(column, 0).unwrap_or(0), noun);
         notes.push(format!(
-            "rank {}: {} counter ranges and {} launch calls cannot be paired",
+            "rank {}: {} and {} cannot be paired",
             p.rank,
-            count("range_count"),
-            count("launch_count")
+            count("range_count", "counter range"),
+            count("launch_count", "launch call")
         ));
     }
     notes.extend(reasons(partials));
     if order.len() > top {
-        notes.push(format!("{} more operators are in the table", order.len() - top));
+        notes.push(format!("{} in the table", plural(order.len() - top, "more operator")));
     }
     View {
         title: "Counted floating-point operations by operator".to_string(),

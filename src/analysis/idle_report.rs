@@ -145,6 +145,7 @@ fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
         fmt_ns(g.mean("dur_ns"))
     );
     let mut certainty = Certainty::Measured;
+    let (kernel, other) = (g.mean("kernel_wait_ns"), g.mean("other_ns"));
     match causes.first() {
         Some(c) if host * 2 >= idle => {
             let time = c.time / g.rows.len().max(1) as i64;
@@ -157,10 +158,15 @@ fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
                 if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(c.name, 60)) },
             ));
         }
-        _ if g.mean("other_ns") * 2 >= idle => {
-            sentence.push_str(": work was submitted but held, or its launch is unknown")
-        }
-        _ => sentence.push_str(", mostly between a launch and its start"),
+        _ if other * 2 >= idle => sentence.push_str(": work was submitted but held, or its launch is unknown"),
+        _ if kernel * 2 > idle => sentence.push_str(", mostly between a launch and its start"),
+        _ => sentence.push_str(&format!(
+            ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held or its \
+             launch unknown",
+            fmt_pct(percent(host, idle)),
+            fmt_pct(percent(kernel, idle)),
+            fmt_pct(percent(other, idle)),
+        )),
     }
     let step = g.worst_step("idle_ns");
     if let Some((step, ns)) = &step {

@@ -3,9 +3,10 @@
 use super::across::Job;
 use super::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
 use super::compat::hta;
-use super::population::reasons;
+use super::population::{counted, plural, reasons};
 use super::settings::{Kind, Setting};
-use super::summary::{Summary, top_names};
+pub use super::short_names::clip;
+use super::summary::{NameTotal, Summary, top_names_by};
 use crate::model::activity::Activity;
 use crate::model::args::Arg;
 use crate::model::rank_trace::RankTrace;
@@ -75,6 +76,14 @@ const BY: Setting = Setting {
     kind: Kind::Choices(&["op", "shape", "stream"]),
 };
 
+/// Columns that a key of `--by` adds: key, column of the table, head and side in the printed table.
+const KEY_COLUMNS: [(&str, &str, &str, Align); 4] = [
+    ("op", "op", "operator", Align::Left),
+    ("shape", "grid", "grid", Align::Right),
+    ("shape", "block", "block", Align::Right),
+    ("stream", "stream", "stream", Align::Right),
+];
+
 pub struct Kernels;
 
 impl Analysis for Kernels {
@@ -125,42 +134,40 @@ impl Analysis for Kernels {
             Some(compat) => return super::compat::concatenated(partials, self.compat_tables(compat)),
             None => {}
         }
-        let names = top_names(partials, KernelsByName::SPEC);
+        let scope = options.printed_scope("span");
+        let names = top_names_by(partials, KernelsByName::SPEC, scope, &[]);
+        let names: Vec<NameTotal> = names.into_iter().map(|(total, _)| total).collect();
         let all: Ns = names.iter().map(|n| n.sum_ns).sum();
+        // the printed rows have the keys of the table
+        let keys: Vec<(&str, &'static str, Align)> =
+            KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).map(|k| (k.1, k.2, k.3)).collect();
+        let columns: Vec<&str> = keys.iter().map(|k| k.0).collect();
+        let rows = top_names_by(partials, KernelsByName::SPEC, scope, &columns);
+        let row = |(n, cells): &(NameTotal, Vec<String>)| {
+            let mut row = vec![n.short_name.clone()];
+            row.extend(cells.iter().map(|cell| dimensions(cell)));
+            // further keys take the room of the class and the share
+            row.extend(keys.is_empty().then(|| n.class.clone()));
+            row.extend([fmt_count(n.count as u64), fmt_ns(n.sum_ns), fmt_ns(n.sum_ns / n.count.max(1))]);
+            row.extend(keys.is_empty().then(|| fmt_pct(percent(n.sum_ns, all))));
+            row
+        };
         let view = View {
-            title: format!(
-                "Kernels by summed time, {} rank{}",
-                partials.len(),
-                if partials.len() == 1 { "" } else { "s" }
-            ),
-            columns: vec![
-                ("kernel", Align::Left),
-                ("class", Align::Left),
-                ("count", Align::Right),
-                ("sum", Align::Right),
-                ("mean", Align::Right),
-                ("share", Align::Right),
-            ],
-            rows: names
-                .iter()
-                .take(options.top)
-                .map(|n| {
-                    vec![
-                        n.short_name.clone(),
-                        n.class.clone(),
-                        fmt_count(n.count as u64),
-                        fmt_ns(n.sum_ns),
-                        fmt_ns(n.sum_ns / n.count.max(1)),
-                        fmt_pct(percent(n.sum_ns, all)),
-                    ]
-                })
+            title: format!("Kernels by summed time, {}", plural(partials.len(), "rank")),
+            columns: [("kernel", Align::Left)]
+                .into_iter()
+                .chain(keys.iter().map(|k| (k.1, k.2)))
+                .chain(keys.is_empty().then_some(("class", Align::Left)))
+                .chain([("count", Align::Right), ("sum", Align::Right), ("mean", Align::Right)])
+                .chain(keys.is_empty().then_some(("share", Align::Right)))
                 .collect(),
+            rows: rows.iter().take(options.top).map(row).collect(),
             notes: reasons(partials)
                 .into_iter()
-                .chain(
-                    (names.len() > options.top)
-                        .then(|| format!("{} more names are in the table", names.len() - options.top)),
-                )
+                .chain((rows.len() > options.top).then(|| {
+                    let noun = if keys.is_empty() { "more name" } else { "more row" };
+                    format!("{} in the table", plural(rows.len() - options.top, noun))
+                }))
                 .collect(),
         };
         let mut findings = Vec::new();
@@ -176,11 +183,12 @@ impl Analysis for Kernels {
                     share_of_step: None,
                     certainty: Certainty::Measured,
                     sentence: format!(
-                        "`{}` is the kernel with most compute time: {} of all GPU time, {} calls of {} on average",
+                        "`{}` is the kernel with most compute time: {} of all GPU time, {} of {}{}",
                         clip(&n.short_name, 60),
                         fmt_pct(share),
-                        fmt_count(n.count as u64),
-                        fmt_ns(n.sum_ns / n.count.max(1))
+                        counted(n.count as u64, "call"),
+                        fmt_ns(n.sum_ns / n.count.max(1)),
+                        if n.count == 1 { "" } else { " on average" }
                     ),
                     table: KernelsByName::SPEC.name,
                 });
@@ -192,15 +200,6 @@ impl Analysis for Kernels {
             .collect();
         Output { tables, findings, views: vec![view], raw: None }
     }
-}
-
-/// The first characters of a text, with `...` where it was cut.
-pub fn clip(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_string();
-    }
-    let head: String = text.chars().take(width.saturating_sub(3)).collect();
-    format!("{head}...")
 }
 
 fn classes(trace: &RankTrace, options: &Options) -> Batch {
@@ -233,6 +232,17 @@ struct Keys {
     op: bool,
     shape: bool,
     stream: bool,
+}
+
+/// `32x256` for the grid `[32,256,1]`; other texts as they are.
+fn dimensions(text: &str) -> String {
+    let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return text.to_string() };
+    let all: Vec<&str> = inside.split(',').map(str::trim).collect();
+    if !all.iter().all(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())) {
+        return text.to_string();
+    }
+    let last = all.iter().rposition(|d| *d != "1").unwrap_or(0);
+    all.get(..=last).map_or_else(|| text.to_string(), |shown| shown.join("x"))
 }
 
 /// What one row of `kernels_by_name` stands for.
@@ -409,6 +419,15 @@ pub fn short_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dimensions_are_shown_without_trailing_ones() {
+        assert_eq!(dimensions("[32,256,1]"), "32x256");
+        assert_eq!(dimensions("[1, 1, 1]"), "1");
+        assert_eq!(dimensions("[1,1,4]"), "1x1x4");
+        assert_eq!(dimensions("aten::mm"), "aten::mm");
+        assert_eq!(dimensions("[unlinked]"), "[unlinked]");
+    }
 
     #[test]
     fn short_names_keep_what_names_the_kernel() {

@@ -4,7 +4,7 @@ use super::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use super::breakdown::capital;
 use super::kernels::clip;
 use super::launches::{LaunchStats, Unlinked};
-use super::population::{plural, reasons};
+use super::population::{counted, plural, reasons};
 use crate::model::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -43,7 +43,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     let mut apis: BTreeMap<&str, Api> = BTreeMap::new();
     let (mut noise, mut nothing) = (0, 0);
     for batch in partials.iter().filter_map(|p| p.table(LaunchStats::SPEC)) {
-        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some("capture")) {
+        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
             let int = |column| batch.int(column, row).unwrap_or(0);
             let api = apis.entry(batch.text("api", row).unwrap_or_default()).or_default();
             api.calls += int("launch_count");
@@ -66,12 +66,13 @@ fn view(partials: &[Partial], options: &Options) -> View {
         notes.push("short: what was started runs shorter than the call that starts it".to_string());
     }
     if nothing > 0 {
-        notes.push(format!("{} calls own no recorded activity", fmt_count(nothing as u64)));
+        let own = if nothing == 1 { "owns" } else { "own" };
+        notes.push(format!("{} {own} no recorded activity", counted(nothing as u64, "call")));
     }
     if noise > 0 {
         notes.push(format!(
-            "{} starts lie before their own call: clock noise, 0 in the statistics",
-            fmt_count(noise as u64)
+            "{} before the launching call: clock noise, 0 in the statistics",
+            counted(noise as u64, "start")
         ));
     }
     let line = |(name, a): &(&str, Api)| {
@@ -208,11 +209,11 @@ fn launch_bound(l: &Loss, of: usize) -> Option<Finding> {
 fn outliers(l: &Loss, of: usize, above: Ns) -> Option<Finding> {
     let share = l.share(l.outlier_idle)?;
     let sentence = format!(
-        "{} while its device idles inside launch calls of more than {}: {} calls, the longest {} in `{}`; such a \
+        "{} while its device idles inside launch calls of more than {}: {}, the longest {} in `{}`; such a \
          call loads its kernel for the first time, waits for a copy, memory or a lock, or its thread did not get a core",
         l.loses(l.outlier_idle, share, of),
         fmt_ns(above),
-        fmt_count(l.outliers as u64),
+        counted(l.outliers as u64, "call"),
         fmt_ns(l.longest.0),
         clip(&l.longest.1, 40),
     );

@@ -30,6 +30,7 @@ pub mod population;
 pub mod queue;
 pub mod registry;
 pub mod settings;
+pub mod short_names;
 pub mod shortest;
 pub mod stacks;
 pub mod step_scopes;

@@ -41,12 +41,12 @@ impl Group<'_> {
     }
 
     /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` without
-    /// steps, or when none of several stands out.
+    /// several steps, or when none of them stands out.
     pub fn worst_step(&self, column: &str) -> Option<(String, Ns)> {
         let value = |r: &usize| self.batch.int(column, *r).unwrap_or(0);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
-        // within a twentieth of the mean, no step stands out
-        if !self.is_steps || (self.rows.len() > 1 && value(&worst) * 20 <= self.mean(column) * 21) {
+        // within a twentieth of the mean no step stands out, and one step has none to stand out of
+        if !self.is_steps || self.rows.len() < 2 || value(&worst) * 20 <= self.mean(column) * 21 {
             return None;
         }
         let name = match self.batch.int("step_label", worst) {
@@ -109,6 +109,16 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
 /// `1 step`, `5 steps`.
 pub fn plural(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `1 call`, `1,234 calls`: for counts that may be large.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", crate::units::fmt_count(n), if n == 1 { "" } else { "s" })
+}
+
+/// `rank 3`, `ranks 0-7`.
+pub fn ranks_named(ranks: &[u32]) -> String {
+    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks))
 }
 
 /// Whether any rank has more than one device.

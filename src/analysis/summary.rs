@@ -3,7 +3,7 @@
 use super::api::Partial;
 use crate::model::schema::TableSpec;
 use crate::units::Ns;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Statistics of one set of durations, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,29 +58,46 @@ pub struct NameTotal {
 
 /// Sums the `span` rows of `kernels_by_name` over ranks by class and short name, largest first.
 pub fn top_names(partials: &[Partial], spec: &TableSpec) -> Vec<NameTotal> {
-    let mut by_name: BTreeMap<(&str, &str), (i64, Ns)> = BTreeMap::new();
+    top_names_by(partials, spec, "span", &[]).into_iter().map(|(total, _)| total).collect()
+}
+
+/// Sums the rows of a scope, also by further columns, whose cells come with each sum; `-` where a row has none.
+pub fn top_names_by(
+    partials: &[Partial],
+    spec: &TableSpec,
+    scope: &str,
+    columns: &[&str],
+) -> Vec<(NameTotal, Vec<String>)> {
+    let mut by_name: BTreeMap<(&str, &str, Vec<String>), (i64, Ns)> = BTreeMap::new();
     let mut steps = 1;
     for batch in partials.iter().filter_map(|p| p.table(spec)) {
+        let of_rank: BTreeSet<i64> = (0..batch.len()).filter_map(|row| batch.int("step", row)).collect();
+        steps = steps.max(of_rank.len() as i64);
         for row in 0..batch.len() {
-            steps = steps.max(batch.int("step", row).unwrap_or(0) + 1);
-            if batch.text("scope", row) != Some("span") {
+            if batch.text("scope", row) != Some(scope) {
                 continue;
             }
             let text = |column| batch.text(column, row).unwrap_or_default();
-            let (count, sum) = by_name.entry((text("class"), text("short_name"))).or_default();
+            let cell = |column: &&str| match (batch.text(column, row), batch.int(column, row)) {
+                (Some(text), _) => text.to_string(),
+                (None, Some(number)) => number.to_string(),
+                (None, None) => "-".to_string(),
+            };
+            let key = (text("class"), text("short_name"), columns.iter().map(cell).collect());
+            let (count, sum) = by_name.entry(key).or_default();
             *count += batch.int("count", row).unwrap_or(0);
             *sum += batch.int("sum_ns", row).unwrap_or(0);
         }
     }
-    let total = |((class, name), (count, sum_ns)): ((&str, &str), (i64, Ns))| NameTotal {
-        class: class.to_string(),
-        short_name: name.to_string(),
-        count,
-        sum_ns,
-        steps,
-    };
-    let mut totals: Vec<NameTotal> = by_name.into_iter().map(total).collect();
-    totals.sort_by(|a, b| (b.sum_ns, &a.short_name, &a.class).cmp(&(a.sum_ns, &b.short_name, &b.class)));
+    let mut totals: Vec<(NameTotal, Vec<String>)> = by_name
+        .into_iter()
+        .map(|((class, name, cells), (count, sum_ns))| {
+            let (class, short_name) = (class.to_string(), name.to_string());
+            (NameTotal { class, short_name, count, sum_ns, steps }, cells)
+        })
+        .collect();
+    totals
+        .sort_by(|(a, x), (b, y)| (b.sum_ns, &a.short_name, &a.class, x).cmp(&(a.sum_ns, &b.short_name, &b.class, y)));
     totals
 }
 

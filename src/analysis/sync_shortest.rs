@@ -2,6 +2,7 @@
 
 use super::across::Job;
 use super::api::{Align, Output, View};
+use super::population::counted;
 use super::shortest::{Worker, shortest};
 use crate::model::schema::{TableSpec, Text};
 use crate::table;
@@ -74,8 +75,9 @@ pub fn reduce(job: &Job) -> Output {
         Ok(found) => {
             if found.names_differ > 0 {
                 let n = found.names_differ;
-                view.notes
-                    .push(format!("{n} operators have other names on other ranks: matching by position is wrong"));
+                let operators = counted(n as u64, "operator");
+                let have = if n == 1 { "has another name" } else { "have other names" };
+                view.notes.push(format!("{operators} {have} on other ranks: matching by position is wrong"));
             }
             for ((part, worker), seen) in job.parts.iter().zip(&workers).zip(&found.workers) {
                 let mut push =

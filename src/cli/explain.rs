@@ -61,13 +61,14 @@ pub fn names() -> Vec<(&'static str, &'static str)> {
     out
 }
 
-/// The page of an analysis, a table or a topic.
+/// The page of all that has this name: an analysis, a topic, a table, a query.
 ///
 /// # Errors
 /// When there is none of that name.
 pub fn page(name: &str) -> Result<String, SetError> {
     let mut out = String::new();
-    if let Some(a) = ANALYSES.iter().find(|a| a.stem() == name) {
+    let analysis = ANALYSES.iter().find(|a| a.stem() == name);
+    if let Some(a) = analysis {
         out.push_str(a.explain().trim_end());
         out.push('\n');
         settings(&mut out, a.settings());
@@ -77,19 +78,13 @@ pub fn page(name: &str) -> Result<String, SetError> {
         for spec in a.tables().iter().chain(of_method).chain(compat) {
             table(&mut out, spec);
         }
-    } else if let Some(spec) = tables().find(|t| t.name == name) {
-        table(&mut out, spec);
-    } else if name == "schema" {
-        out = schema_page::page();
-    } else if name == "events" {
-        events(&mut out);
-    } else if let Some(query) = catalog::find(name) {
-        documented(&mut out, query);
-    } else if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
+    }
+    if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
         out.push_str(text.trim_end());
         out.push('\n');
         match name {
             "health" => counters(&mut out),
+            "schema" => out = schema_page::page(),
             "diff" => {
                 settings(&mut out, DIFF.settings());
                 for spec in DIFF.tables().iter().chain(DIFF.compat_tables(Compat::Hta)) {
@@ -98,7 +93,22 @@ pub fn page(name: &str) -> Result<String, SetError> {
             }
             _ => {}
         }
-    } else {
+    }
+    // a topic and a table of one name share a page; an analysis has its tables on its own
+    let is_on_page = analysis.is_some_and(|a| a.tables().iter().any(|t| t.name == name));
+    if let Some(spec) = tables().find(|t| t.name == name).filter(|_| !is_on_page) {
+        table(&mut out, spec);
+    }
+    if name == "events" {
+        events(&mut out);
+    }
+    if let Some(query) = catalog::find(name) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        documented(&mut out, query);
+    }
+    if out.is_empty() {
         let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
         let reason = format!("expected a query, a table, an analysis or a topic: {}", known.join(", "));
         return Err(SetError::Argument { option: "explain", value: name.to_string(), reason });

@@ -1,6 +1,8 @@
 //! Text set in columns that fit a width.
 
 use crate::analysis::api::{Align, View};
+use crate::analysis::short_names::{clip, marked};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -14,13 +16,18 @@ pub fn set(view: &View, width: usize) -> String {
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
     let (widths, n) = (widths(columns, rows, width), columns.len());
     let mut out = String::new();
+    let alike: Vec<BTreeSet<&str>> =
+        (0..n).map(|i| if columns[i].1 == Align::Left { alike(rows, i, widths[i]) } else { BTreeSet::new() }).collect();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
         for (i, cell) in cells.enumerate().take(n) {
             if i > 0 {
                 text.push_str(&" ".repeat(GAP));
             }
-            let cell = shorten(cell, widths[i]);
+            let cell = match alike[i].contains(cell) {
+                true => marked(&clean(cell), widths[i]),
+                false => shorten(cell, widths[i]),
+            };
             let pad = " ".repeat(widths[i].saturating_sub(len(&cell)));
             match columns[i].1 {
                 Align::Left => text.push_str(&format!("{cell}{pad}")),
@@ -75,21 +82,24 @@ fn widths(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> Vec<
     widths
 }
 
-/// Text without control characters, its middle cut out where it is too long: kernel names differ at
-/// both ends.
+/// Text without control characters.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Text without control characters, cut to the width.
 fn shorten(text: &str, width: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let n = clean.chars().count();
-    if n <= width {
-        return clean;
+    clip(&clean(text), width)
+}
+
+/// Texts of a column that another one of it would look like when both are cut.
+fn alike<'a>(rows: &'a [Vec<String>], column: usize, width: usize) -> BTreeSet<&'a str> {
+    let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(String::as_str).collect();
+    let mut by_cut: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for cell in cells.into_iter().filter(|c| len(c) > width) {
+        by_cut.entry(shorten(cell, width)).or_default().push(cell);
     }
-    if width < 8 {
-        return clean.chars().take(width).collect();
-    }
-    let tail = (width - 3) / 3;
-    let head: String = clean.chars().take(width - 3 - tail).collect();
-    let end: String = clean.chars().skip(n - tail).collect();
-    format!("{head}...{end}")
+    by_cut.into_values().filter(|same| same.len() > 1).flatten().collect()
 }
 
 /// Breaks text at blanks so that no line is longer than `width`, where words allow it.
@@ -126,6 +136,21 @@ mod tests {
         assert!(
             text.lines().nth(1).is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms"))
         );
+    }
+
+    #[test]
+    fn names_that_would_be_cut_to_one_text_stay_apart() {
+        let name = |middle: &str| format!("sm90_xmma_gemm_f32f32_{}{middle}{}_cublas", "t".repeat(40), "w".repeat(40));
+        let view = View {
+            title: String::new(),
+            columns: vec![("kernel", Align::Left), ("sum", Align::Right)],
+            rows: ["64x64", "128x64", "64x64"].iter().map(|m| vec![name(m), "1 ms".to_string()]).collect(),
+            notes: Vec::new(),
+        };
+        let text = set(&view, 50);
+        let rows: Vec<&str> = text.lines().skip(1).collect();
+        assert!(rows[0] != rows[1] && rows[0] == rows[2], "{text}");
+        assert!(rows.iter().all(|r| r.chars().count() <= 50 && r.contains('#')), "{text}");
     }
 
     #[test]

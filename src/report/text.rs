@@ -3,7 +3,7 @@
 use super::columns::{set, wrap};
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
-use crate::analysis::population::rank_list;
+use crate::analysis::population::{counted, plural, rank_list};
 use crate::model::health::{Counter, Severity, Tally};
 use crate::pipeline::Outcome;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
@@ -100,9 +100,9 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     }
     let _ = write!(
         line,
-        " ({}), {} events, {} of JSON",
+        " ({}), {}, {} of JSON",
         rank_list(&ranks),
-        fmt_count(sum("event_count") as u64),
+        counted(sum("event_count") as u64, "event"),
         fmt_bytes(outcome.unpacked_bytes)
     );
     for l in wrap(&line, width) {
@@ -231,8 +231,9 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
     if notes > 0 {
         let _ = writeln!(
             out,
-            "{notes} kind{} of harmless oddities are in the `health` table",
-            if notes == 1 { "" } else { "s" }
+            "{} of harmless oddities {} in the `health` table",
+            plural(notes, "kind"),
+            if notes == 1 { "is" } else { "are" }
         );
     }
 }
@@ -272,7 +273,7 @@ fn classes(out: &mut String, outcome: &Outcome, width: usize) {
     for ((class, reason), (count, ns)) in &rules {
         if class == "communication" {
             found = true;
-            let line = format!("communication rule `{reason}` matched {} kernels ({})", fmt_count(*count), fmt_ns(*ns));
+            let line = format!("communication rule `{reason}` matched {} ({})", counted(*count, "kernel"), fmt_ns(*ns));
             for l in wrap(&line, width) {
                 let _ = writeln!(out, "{l}");
             }

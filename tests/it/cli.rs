@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const ONE: &str = "data/samples/gpu_ddp8/rank_0.json.gz";
 
 fn hta(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hta")).args(args).current_dir(ROOT).output().unwrap()
@@ -152,4 +153,36 @@ fn everything_that_is_listed_is_explained() {
         assert_eq!(page.status.code(), Some(0), "{name}");
         assert!(page.stdout.len() > 200, "{name}");
     }
+}
+
+#[test]
+fn a_topic_and_a_table_of_one_name_share_a_page() {
+    for (name, topic, table) in
+        [("ranks", "how its number is found", "Table ranks: "), ("health", "Counters", "Table health: ")]
+    {
+        let page = text(&hta(&["explain", name]).stdout);
+        let (topic, table) = (page.find(topic), page.find(table));
+        assert!(topic.is_some() && topic < table, "{page}");
+    }
+    // the table of all activities has the name of an analysis
+    let page = text(&hta(&["explain", "kernels"]).stdout);
+    assert!(page.contains("# kernels") && page.contains("Table kernels: ") && page.contains("Table kernels_by_name: "));
+}
+
+#[test]
+fn the_printed_kernels_follow_their_keys() {
+    let head = |by: &str| -> Vec<String> {
+        let printed = text(&hta(&["kernels", ONE, "--by", by]).stdout);
+        let head = printed.lines().find(|l| l.starts_with("kernel ")).unwrap_or_default().to_string();
+        head.split_whitespace().map(str::to_string).collect()
+    };
+    assert_eq!(head("op,shape"), ["kernel", "operator", "grid", "block", "count", "sum", "mean"]);
+    assert_eq!(head("stream"), ["kernel", "stream", "count", "sum", "mean"]);
+    let rows = |by: &[&str]| {
+        let printed = text(&hta(&[&["kernels", ONE, "--top", "99"], by].concat()).stdout);
+        printed.lines().skip_while(|l| !l.starts_with("kernel ")).skip(1).count()
+    };
+    assert!(rows(&["--by", "op,shape"]) > rows(&[]));
+    let printed = text(&hta(&["kernels", ONE, "--by", "op"]).stdout);
+    assert!(printed.contains("aten::mm") && printed.lines().all(|l| l.chars().count() <= 80), "{printed}");
 }

@@ -142,7 +142,7 @@ fn copies_are_told_apart_by_direction_and_memory_and_their_exposed_time_is_that_
     let got = ["count", "size_bytes", "busy_ns", "call_ns", "no_kernel_ns"].map(|c| rule.int(c));
     assert_eq!(got, [1, 8, us(8), us(40), us(26)]);
     let told = findings(&answer);
-    assert!(told.iter().any(|s| s.contains("synchronous copies")), "{told:?}");
+    assert!(told.iter().any(|s| s.contains("1 synchronous copy per step")), "{told:?}");
 }
 
 /// ```text
@@ -222,7 +222,7 @@ fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() 
     assert_eq!(lost("synchronous_set"), us(100));
     let told = findings(&answer);
     for text in
-        ["pageable memory (1.00 MB)", "200 copies of less than", "synchronizes 1 times", "synchronous memory sets"]
+        ["pageable memory (1.00 MB)", "200 copies of less than", "synchronizes once", "1 synchronous memory set per"]
     {
         assert_eq!(told.iter().filter(|s| s.contains(text)).count(), 1, "{text}: {told:?}");
     }

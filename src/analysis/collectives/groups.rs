@@ -104,7 +104,7 @@ pub fn group_view(job: &Job, shares: &[Share], shown: &Shown) -> View {
         ]);
     }
     if order.len() > GROUPS_SHOWN {
-        view.notes.push(format!("{} more groups are in the table", order.len() - GROUPS_SHOWN));
+        view.notes.push(format!("{} in the table", plural(order.len() - GROUPS_SHOWN, "more group")));
     }
     view.notes.extend(warnings(job));
     view

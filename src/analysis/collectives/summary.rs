@@ -4,7 +4,7 @@ use super::Shown;
 use super::tables::{CollectiveSummaries, CollectiveSummaryRow};
 use crate::analysis::across::{Job, Method};
 use crate::analysis::api::{Align, Options, Partial, View};
-use crate::analysis::population::reasons;
+use crate::analysis::population::{plural, reasons};
 use crate::analysis::summary::Summary;
 use crate::model::collective::Kind;
 use crate::model::schema::Batch;
@@ -142,7 +142,7 @@ pub fn summary_view(sums: &BTreeMap<SumKey, Sum>, shown: &Shown, partials: &[Par
         view.notes.push(line.to_string());
     }
     if order.len() > options.top {
-        view.notes.push(format!("{} more, with less time, are in the table", order.len() - options.top));
+        view.notes.push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more row")));
     }
     view
 }

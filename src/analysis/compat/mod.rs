@@ -14,6 +14,7 @@ pub mod hta_stragglers;
 pub mod tracelens;
 
 use super::api::{Align, Output, Partial, View};
+use super::population::plural;
 use crate::model::schema::{Batch, TableSpec};
 
 /// All ranks' rows of the tables, and a view of each.
@@ -43,7 +44,10 @@ pub fn view(spec: &'static TableSpec, tables: &[Batch]) -> View {
         title: spec.name.to_string(),
         columns: spec.columns.iter().map(|c| (c.name, align(c.kind))).collect(),
         rows: rows.collect(),
-        notes: (total > SHOWN).then(|| format!("{} more rows are in the table", total - SHOWN)).into_iter().collect(),
+        notes: (total > SHOWN)
+            .then(|| format!("{} in the table", plural(total - SHOWN, "more row")))
+            .into_iter()
+            .collect(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::rules::{Rule, SMALL_BYTES};
 use super::{CopyRules, MemoryCopies};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::breakdown::capital;
-use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::analysis::population::{Group, groups, plural, reasons, several_devices};
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ struct Sums {
 fn view(partials: &[Partial], options: &Options) -> View {
     let mut kinds: BTreeMap<(String, String), Sums> = BTreeMap::new();
     for b in partials.iter().filter_map(|p| p.table(MemoryCopies::SPEC)) {
-        for row in (0..b.len()).filter(|&r| b.text("scope", r) == Some("span")) {
+        for row in (0..b.len()).filter(|&r| b.text("scope", r) == Some(options.printed_scope("span"))) {
             let text = |column: &str| b.text(column, row).unwrap_or("?");
             let int = |column: &str| b.int(column, row).unwrap_or(0);
             let memory = match (b.text("source", row), b.text("target", row)) {
@@ -71,7 +71,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     order.sort_by(|a, b| (Reverse(a.1.dur), &a.0).cmp(&(Reverse(b.1.dur), &b.0)));
     let mut notes = reasons(partials);
     if order.len() > options.top {
-        notes.push(format!("{} more kinds are in the table", order.len() - options.top));
+        notes.push(format!("{} in the table", plural(order.len() - options.top, "more kind")));
         order.truncate(options.top);
     }
     if !order.is_empty() {
@@ -131,6 +131,11 @@ fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
         (_, n) if n >= 10 => format!("about {}", fmt_count(n as u64)),
         _ => format!("{:.1}", count as f64 / windows as f64),
     };
+    let is_one = number == "1";
+    let (copies, sets) = if is_one { ("copy", "set") } else { ("copies", "sets") };
+    let (staged, their) =
+        if is_one { ("it is staged and holds", "its call") } else { ("they are staged and hold", "their calls") };
+    let times = if is_one { "once".to_string() } else { format!("{number} times") };
     let size = fmt_bytes((g.sum("size_bytes") / windows) as u64);
     let who = capital(&g.who(several));
     let call = fmt_ns(g.mean("call_ns"));
@@ -138,20 +143,20 @@ fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
         format!("no kernel runs for {} {} ({}) of that", fmt_ns(g.mean("no_kernel_ns")), g.per(), fmt_pct(Some(share)));
     let sentence = match rule {
         Rule::Pageable => format!(
-            "{who} makes {number} asynchronous copies {per} from or to pageable memory ({size}); they are staged and \
-             hold the host ({call} in their calls), and {cost}. Pin the memory (DataLoader(pin_memory=True), \
+            "{who} makes {number} asynchronous {copies} {per} from or to pageable memory ({size}); {staged} \
+             the host ({call} in {their}), and {cost}. Pin the memory (DataLoader(pin_memory=True), \
              tensor.pin_memory()) and pass non_blocking=True"
         ),
         Rule::SyncCopy => format!(
-            "{who} makes {number} synchronous copies {per} ({size}); the host spends {call} in their calls, and {cost}. \
+            "{who} makes {number} synchronous {copies} {per} ({size}); the host spends {call} in {their}, and {cost}. \
              Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and prints copy)"
         ),
         Rule::SyncSet => format!(
-            "{who} makes {number} synchronous memory sets {per}; the host spends {call} in their calls, and {cost}. \
+            "{who} makes {number} synchronous memory {sets} {per}; the host spends {call} in {their}, and {cost}. \
              Use the asynchronous call"
         ),
         Rule::Synchronize => format!(
-            "{who} synchronizes {number} times {per}: the host spends {call} in the calls, and {cost}. Remove \
+            "{who} synchronizes {times} {per}: the host spends {call} in {their}, and {cost}. Remove \
              torch.cuda.synchronize(), `.item()` and `.cpu()` from the step, or order streams by events instead"
         ),
         Rule::Small => format!(

@@ -153,7 +153,7 @@ fn classes(paths: &[RankPath], options: &Options) -> View {
             ("work", Align::Right),
             ("overhead", Align::Right),
             ("of window", Align::Right),
-            ("mostly", Align::Left),
+            ("largest part", Align::Left),
         ],
         rows: Vec::new(),
         notes: Vec::new(),
@@ -231,10 +231,7 @@ fn finding(paths: &[RankPath]) -> Option<Finding> {
     let top = row.top_name.as_ref().filter(|t| t.1 > 0);
     if let Some((name, time)) = top {
         let on = if count > 1 { format!(" on rank {}", most.head.rank) } else { String::new() };
-        sentence.push_str(&format!(": most of it{on} `{}` with {}", clip(name, NAMED), fmt_ns(*time)));
-        if row.count > 1 {
-            sentence.push_str(&format!(", {} segments in all", row.count));
-        }
+        sentence.push_str(&format!(": its largest part{on} is `{}` with {}", clip(name, NAMED), fmt_ns(*time)));
     }
     sentence.push('.');
     let has_inferred = led.iter().any(|p| p.rows.iter().any(|r| r.has_inferred));

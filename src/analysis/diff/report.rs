@@ -10,6 +10,7 @@ use super::threshold::{Threshold, Verdict, noise};
 use super::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
 use crate::analysis::kernels::{clip, short_name};
+use crate::analysis::population::{counted, plural};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 
 /// Characters of the bar of the longer side.
@@ -211,14 +212,14 @@ fn named(p: &Population, rows: &[Named], side: Side, options: &Options) -> Optio
         .filter(|(_, n)| *n > 0)
         .map(|(k, n)| format!("{} {k}", fmt_count(n as u64)))
         .collect();
-    let of = fmt_count(all as u64);
+    let of = counted(all as u64, "name");
     let mut notes = vec![if counts.is_empty() {
-        format!("none of {of} names differs")
+        format!("none of {of} differs")
     } else {
-        format!("of {of} names: {}", counts.join(", "))
+        format!("of {of}: {}", counts.join(", "))
     }];
     if changed.len() > options.top {
-        notes.push(format!("{} more are in the table {}", changed.len() - options.top, Names::SPEC.name));
+        notes.push(format!("{} in the table {}", plural(changed.len() - options.top, "more name"), Names::SPEC.name));
     }
     let mut columns = vec![
         ("", Align::Left),

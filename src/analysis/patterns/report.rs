@@ -5,7 +5,7 @@ use super::tables::{GRAPH_DONE_PCT, TopRepeats};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::breakdown::capital;
 use crate::analysis::kernels::clip;
-use crate::analysis::population::{plural, reasons};
+use crate::analysis::population::{counted, plural, reasons};
 use crate::model::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
 use std::cmp::Reverse;
@@ -61,7 +61,7 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
         notes.push(format!("rank {rank}, which has the largest; the others are in the table"));
     }
     match shown.first().and_then(|&r| t.uint("hidden", r)) {
-        Some(n) if n > 0 => notes.push(format!("{} more, mostly parts of these, are in the table", fmt_count(n))),
+        Some(n) if n > 0 => notes.push(format!("{} in the table", counted(n, "more sequence"))),
         _ => {}
     }
     View {
@@ -115,7 +115,7 @@ fn sequences(t: &Batch, rank: u32, options: &Options) -> View {
             ("begins with", Align::Left),
         ],
         rows: (0..shown).map(row).collect(),
-        notes: (more > 0).then(|| format!("{} more are in the table", fmt_count(more))).into_iter().collect(),
+        notes: (more > 0).then(|| format!("{} in the table", counted(more, "more sequence"))).into_iter().collect(),
     }
 }
 
@@ -149,15 +149,16 @@ fn finding(rank: u32, t: &Batch, r: usize, cost: Ns) -> Option<Finding> {
         share_of_step: Some(share),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "{} runs the same {} {} times{stream}, and the device idles {} a step in the gaps between them ({}); \
-             a CUDA graph or fused kernels would close gaps that launching makes: {:.0} launch calls cost the host \
-             {} each time",
+            "{} runs the same {} {}{stream}, and the device idles {} a step in the gaps between them ({}); \
+             a CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the host {} each \
+             time",
             capital(&format!("rank {rank}")),
             plural(usize::try_from(length).ok()?, "kernel"),
-            fmt_count(count),
+            counted(count, "time"),
             fmt_ns(cost),
             fmt_pct(Some(100.0 * share)),
-            launches,
+            counted(launches.round() as u64, "call"),
+            if launches.round() as u64 == 1 { "costs" } else { "cost" },
             fmt_ns(host),
         ),
         table: super::tables::Repeats::SPEC.name,

@@ -43,7 +43,8 @@ pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
 fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> View {
     let mut rows: Vec<(&Batch, usize)> = Vec::new();
     for batch in partials.iter().filter_map(|p| p.table(QueueStats::SPEC)) {
-        rows.extend((0..batch.len()).filter(|&r| batch.text("scope", r) == Some("span")).map(|r| (batch, r)));
+        let scope = options.printed_scope("span");
+        rows.extend((0..batch.len()).filter(|&r| batch.text("scope", r) == Some(scope)).map(|r| (batch, r)));
     }
     let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
     let mut notes = reasons(partials);
@@ -59,7 +60,12 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
     let name = |row: &(&Batch, usize)| {
         let (b, r) = *row;
         let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        format!("{}{device}", int(row, "rank"))
+        let step = match (b.text("scope", r), b.int("step_label", r), b.int("step", r)) {
+            (Some("step"), Some(label), _) => format!(" step {label}"),
+            (Some("step"), None, Some(index)) => format!(" step @{index}"),
+            _ => String::new(),
+        };
+        format!("{}{device}{step}", int(row, "rank"))
     };
     let cells = |name: String, of: &[&(&Batch, usize)]| {
         let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();

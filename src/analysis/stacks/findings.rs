@@ -6,11 +6,11 @@ use super::operators::Operators;
 use super::views::{end_of_path, sums, total};
 use crate::analysis::api::{Certainty, Finding, Partial};
 use crate::analysis::kernels::clip;
-use crate::analysis::population::plural;
+use crate::analysis::population::{counted, plural};
 use crate::model::category::Class;
 use crate::model::rank_trace::is_host_communication;
 use crate::model::schema::TableSpec;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 
 /// Share of all GPU (or host) time from which an operator or module is named, percent.
 const PART_MIN_PCT: f64 = 10.0;
@@ -51,11 +51,12 @@ fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
     share.filter(|s| *s >= PART_MIN_PCT)?;
     let (place, of) = if on_gpu { ("GPU", "all GPU time") } else { ("host", "the operators' time") };
     let sentence = format!(
-        "`{}` is the operator with most {place} time of its own: {} of {of}, {} calls of {} on average",
+        "`{}` is the operator with most {place} time of its own: {} of {of}, {} of {}{}",
         clip(&most.key[0], 60),
         fmt_pct(share),
-        fmt_count(most.values[2] as u64),
-        fmt_ns(own / most.values[2].max(1))
+        counted(most.values[2] as u64, "call"),
+        fmt_ns(own / most.values[2].max(1)),
+        if most.values[2] == 1 { "" } else { " on average" }
     );
     Some((own, sentence))
 }
@@ -92,8 +93,9 @@ fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
         }
         let most = of_kind.iter().max_by_key(|s| (s.values[0], std::cmp::Reverse(&s.key)));
         let name = most.map_or("", |s| s.key[1].as_str());
+        let part = if of_kind.len() == 1 { "" } else { "the largest part " };
         let sentence = format!(
-            "{}: {}, mostly `{name}`; {} of a step on the host ({}): {}",
+            "{}: {}, {part}`{name}`; {} of a step on the host ({}): {}",
             kind.what(),
             per_step(count, steps),
             fmt_ns(host / steps),

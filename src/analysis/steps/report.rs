@@ -4,7 +4,7 @@ use super::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
 use super::tables::{SlowSteps, StepSummary, StepsTable};
 use super::words::{cause, finding, signed};
 use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::population::{rank_list, reasons};
+use crate::analysis::population::{plural, rank_list, reasons};
 use crate::analysis::summary::Summary;
 use crate::analysis::worst_first::WorstFirst;
 use crate::model::schema::Batch;
@@ -110,7 +110,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     }
     let all_partial: Vec<u32> = marked.iter().filter(|(_, b)| int(b, "full_count") == 0).map(|(p, _)| p.rank).collect();
     if !all_partial.is_empty() {
-        view.notes.push(format!("rank {}: no step is full, all count", rank_list(&all_partial)));
+        let s = if all_partial.len() == 1 { "" } else { "s" };
+        view.notes.push(format!("rank{s} {}: no step is full, all count", rank_list(&all_partial)));
     }
     view
 }
@@ -165,7 +166,7 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
         view.notes.push(format!("step {}: {who}{}", s.worst.name(), cause(&s.worst).0));
     }
     if order.len() > options.top {
-        view.notes.push(format!("{} more slow steps are in the table", order.len() - options.top));
+        view.notes.push(format!("{} in the table", plural(order.len() - options.top, "more slow step")));
     }
     view.notes.push("against the rank's own median step; parts sum to the difference".to_string());
     if comparable && found.iter().any(|s| s.slow.len() > 1) {

@@ -36,7 +36,7 @@ pub fn cause(a: &At) -> (String, Certainty) {
             n if n > 0 => format!(", {}", plural(n as usize, "more call")),
             n => format!(", {}", plural(n.unsigned_abs() as usize, "fewer call")),
         };
-        Some(format!(", most in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
+        Some(format!(", the largest part in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
     };
     let with_kernel = |text: String| (text + &kernel().unwrap_or_default(), Certainty::Measured);
     match class {

@@ -238,9 +238,11 @@ pub fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result
     grid.leave_out(left, none.chain(sums.map(Cell::Int)).collect());
     let unsized_count = sizes.iter().filter(|s| s.ints[0].unwrap_or(0) <= 0 || s.floats[1].is_none()).count();
     if unsized_count > 0 {
-        grid.notes.push(format!(
-            "{unsized_count} rows have no known size or transfer: they are in the table, not in the chart."
-        ));
+        let (rows, they) = match unsized_count {
+            1 => ("1 row has".to_string(), "it is"),
+            n => (format!("{n} rows have"), "they are"),
+        };
+        grid.notes.push(format!("{rows} no known size or transfer: {they} in the table, not in the chart."));
     }
     Ok(Section::default().with("sizes", grid).with("groups", groups(results, texts)?))
 }

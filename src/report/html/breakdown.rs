@@ -212,7 +212,10 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
         let of = if without_steps == lanes.lanes.len() {
             "No rank has".to_string()
         } else {
-            format!("{without_steps} ranks have no")
+            match without_steps {
+                1 => "1 rank has no".to_string(),
+                n => format!("{n} ranks have no"),
+            }
         };
         section.notes.push(format!(
             "{of} full step: there the span counts, from the first start to the last end on the device."
@@ -220,9 +223,9 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     }
     let partial: u32 = lanes.lanes.values().map(|l| l.partial).sum();
     if partial > 0 {
-        section.notes.push(format!(
-            "{partial} steps that were cut, or did far less than the others, are left out of the means."
-        ));
+        let steps = if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
+        let are = if partial == 1 { "is" } else { "are" };
+        section.notes.push(format!("{steps} cut, or did far less than the others, {are} left out of the means."));
     }
     if lanes.steps.is_empty() {
         return Ok(section);

@@ -1,0 +1,95 @@
+//! Names cut to a number of characters so that they can still be told apart.
+//!
+//! A kernel's name differs from its neighbours' at both ends, so its middle is cut out. A Python frame,
+//! `path/to/file.py(12): function`, loses the front of its path: the function is what a reader looks for.
+
+/// Below this width only the first characters are kept.
+const LEAST: usize = 8;
+
+/// What stands for the part that was cut out.
+const CUT: &str = "...";
+
+/// A name in at most `width` characters.
+pub fn clip(name: &str, width: usize) -> String {
+    let n = name.chars().count();
+    if n <= width {
+        return name.to_string();
+    }
+    if width < LEAST {
+        return name.chars().take(width).collect();
+    }
+    let room = width - CUT.len();
+    if let Some(function) = function_of_frame(name)
+        && function.chars().count() <= room
+    {
+        let end: String = name.chars().skip(n - room).collect();
+        // whole folders, where one of them fits beside the file
+        let whole =
+            end.find('/').filter(|slash| end.len() - slash > function.len()).map_or(end.as_str(), |s| &end[s..]);
+        return format!("{CUT}{whole}");
+    }
+    let tail = room / 3;
+    let head: String = name.chars().take(room - tail).collect();
+    let end: String = name.chars().skip(n - tail).collect();
+    format!("{head}{CUT}{end}")
+}
+
+/// A cut name with a mark of the whole one, for names that would look alike: the first four hexadecimal digits of the
+/// 64-bit FNV-1a hash.
+pub fn marked(name: &str, width: usize) -> String {
+    let mark = format!("#{:04x}", fnv1a(name) >> 48);
+    match width.checked_sub(mark.len()).filter(|room| *room > 0) {
+        Some(room) => format!("{}{mark}", clip(name, room)),
+        None => clip(name, width),
+    }
+}
+
+/// File, line and function of a Python frame below a folder: what stands behind the last slash.
+fn function_of_frame(name: &str) -> Option<&str> {
+    let (place, _) = name.split_once("): ")?;
+    let (path, line) = place.rsplit_once('(')?;
+    if line.is_empty() || !line.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let file = path.rfind('/').map_or(0, |slash| slash + 1);
+    name.get(file..)
+}
+
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_keeps_its_function_and_loses_the_front_of_its_path() {
+        let frame = "/usr/lib/python3.10/site-packages/torch/nn/modules/module.py(1501): _call_impl";
+        assert_eq!(clip(frame, 50), ".../torch/nn/modules/module.py(1501): _call_impl");
+        assert_eq!(clip(frame, 40), ".../modules/module.py(1501): _call_impl");
+        assert_eq!(clip(frame, 200), frame);
+        // no folder fits: the file and the function do
+        assert!(clip(frame, 32).ends_with("module.py(1501): _call_impl"));
+    }
+
+    #[test]
+    fn a_kernel_keeps_both_ends() {
+        let name =
+            "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x64x32_warpgroupsize1x1x1_execute_segment_k_off_cublas";
+        let cut = clip(name, 30);
+        assert_eq!(cut, "sm90_xmma_gemm_f32...ff_cublas");
+        assert_eq!(clip("abcdefghij", 5), "abcde");
+    }
+
+    #[test]
+    fn names_that_are_cut_to_one_text_are_marked() {
+        let (a, b) = (format!("gemm_{}_cublas", "a".repeat(80)), format!("gemm_{}_cublas", "b".repeat(80)));
+        let middle = |c: char| format!("{}{c}{}", "x".repeat(60), "y".repeat(60));
+        assert_eq!(clip(&middle('1'), 40), clip(&middle('2'), 40));
+        assert_ne!(marked(&middle('1'), 40), marked(&middle('2'), 40));
+        assert!(marked(&a, 40).chars().count() == 40 && marked(&a, 40) != marked(&b, 40));
+        // a reference value of FNV-1a
+        assert_eq!(fnv1a("a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}
