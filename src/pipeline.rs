@@ -166,7 +166,7 @@ pub enum RunError {
     NothingReadable(Vec<Refused>),
     #[error("cannot write {what}: {source}")]
     Write { what: String, source: io::Error },
-    #[error("cannot find the ranks asked for: the set holds rank {0}")]
+    #[error("cannot find the ranks asked for: the set holds {0}")]
     NoSuchRank(String),
 }
 

@@ -57,7 +57,7 @@ table! {
     }
 }
 
-const MATCH: Setting = Setting {
+pub const MATCH: Setting = Setting {
     stem: "annotations",
     flag: "--match",
     value: "REGEX",

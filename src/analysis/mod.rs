@@ -13,6 +13,7 @@ pub mod counters;
 pub mod critical_path;
 pub mod cupti;
 pub mod diff;
+pub mod filters;
 pub mod gaps;
 pub mod host_activity;
 pub mod idle;

@@ -8,6 +8,7 @@ use super::output::{note, width};
 use super::progress::Bar;
 use super::table::OutputArgs;
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Output, ReplayMethod, WaitMethod, Wanted};
+use crate::analysis::filters;
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
 use crate::error::SetError;
@@ -151,6 +152,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let mut options = args.traces.options(&analyses)?;
     choose(stem, args.method, &mut options)?;
     enter(analysis.settings(), matches, &mut options)?;
+    filters::refuse_unused(&analyses, &options)?;
     let of_method = analysis.method_tables(&options.across).filter(|_| options.compat.is_none());
     let declared = of_method.unwrap_or_else(|| analysis.declared(options.compat));
     let table = args.output.table(declared)?;
@@ -165,6 +167,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let keep = Keep { table, is_text: args.output.is_text(), rows: Mutex::default() };
     let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
+    filters::check_pattern(&outcome.inventory)?;
     warn(&outcome.refused);
     if args.traces.common.strict && outcome.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");

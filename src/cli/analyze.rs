@@ -6,6 +6,7 @@ use super::output::{note, print, width};
 use super::progress::Bar;
 use super::report::{HtmlArgs, leave};
 use crate::analysis::api::{Analysis, Options, Wanted};
+use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
@@ -58,6 +59,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     let analyses: Vec<&'static dyn Analysis> =
         ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
     let mut options = args.traces.options(&analyses)?;
+    filters::refuse_unused(&analyses, &options)?;
     if args.no_events {
         options.wanted = Wanted::NoEvents;
     }
@@ -117,6 +119,7 @@ pub fn finish(
     out: &Path,
     strict: bool,
 ) -> anyhow::Result<Exit> {
+    filters::check_pattern(&outcome.inventory)?;
     if strict && outcome.has_loss() {
         warn(&outcome.refused);
         note(STRICT);

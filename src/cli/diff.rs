@@ -11,6 +11,7 @@ use crate::analysis::api::{Analysis, Compat, Options, Output};
 use crate::analysis::compat::hta_diff;
 use crate::analysis::diff::threshold::{Threshold, Verdict};
 use crate::analysis::diff::{DIFF, SHORT_NAMES, Set, compare};
+use crate::analysis::filters;
 use crate::error::SetError;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
@@ -66,6 +67,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let mut options = args.common.options(&[&DIFF])?;
     enter(DIFF.settings(), matches, &mut options)?;
+    filters::refuse_unused(&[&DIFF], &options)?;
     let table = args.output.table(DIFF.declared(options.compat))?;
     let thresholds = thresholds(&args.fail_if, options.compat)?;
     // both sets are looked for before the first is read
@@ -136,6 +138,7 @@ fn read(args: &DiffArgs, name: &str, inputs: &[Input], options: &Options) -> any
     };
     let run = || run_pipeline(&request, &NoRows, &Bar::default());
     let outcome = args.common.on_threads(run)?.with_context(|| of_set(name))?;
+    filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;
     warn(&outcome.refused);
     Ok(outcome)
 }

@@ -7,6 +7,7 @@ use super::progress::Bar;
 use crate::analysis::across::ClockMode;
 use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
+use crate::analysis::filters;
 use crate::error::SetError;
 use crate::report::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
 use crate::report::text::loss_lines;
@@ -98,6 +99,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
             reason,
         })?;
     }
+    filters::one_window(&options)?;
     let mut counters: Vec<Counter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
     counters.sort_unstable();
     counters.dedup();
@@ -131,6 +133,9 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
         Err(OverlayError::Run(e)) => return Err(e.into()),
         Err(e) => return Err(e.into()),
     };
+    if let Some(outcome) = &summary.outcome {
+        filters::check_pattern(&outcome.inventory)?;
+    }
     warn(&summary);
     if args.traces.common.strict && summary.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");

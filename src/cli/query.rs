@@ -5,6 +5,7 @@ use super::args::{AcrossArgs, CommonArgs, options, traces};
 use super::exit::Exit;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
+use crate::analysis::filters;
 use crate::error::SetError;
 use crate::pipeline::{Request, run as run_pipeline};
 use crate::query::answer::Answer;
@@ -179,6 +180,7 @@ impl QueryArgs {
         let live = Live::new(statement)?;
         let analyses = live.analyses();
         let mut options = options(&self.common, &self.across, &analyses)?;
+        filters::refuse_unused(&analyses, &options)?;
         options.wanted = live.rows_wanted();
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
         let traces = traces(&self.paths, self.rank_dir.as_deref())?;
@@ -190,6 +192,7 @@ impl QueryArgs {
             ranks: self.common.rank_ranges(),
         };
         let outcome = self.common.on_threads(|| run_pipeline(&request, &live, &Bar::default()))??;
+        filters::check_pattern(&outcome.inventory)?;
         warn(&outcome.refused);
         if self.common.strict && outcome.has_loss() {
             note("hta: cannot go on with --strict: something in the input could not be used");

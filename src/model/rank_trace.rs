@@ -41,6 +41,18 @@ pub struct StepFilter {
     pub indices: Vec<(u32, u32)>,
 }
 
+impl std::fmt::Display for StepFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let run = |mark: &str, a: i64, b: i64| match a == b {
+            true => format!("{mark}{a}"),
+            false => format!("{mark}{a}-{mark}{b}"),
+        };
+        let labels = self.labels.iter().map(|(a, b)| run("", *a, *b));
+        let indices = self.indices.iter().map(|(a, b)| run("@", i64::from(*a), i64::from(*b)));
+        f.write_str(&labels.chain(indices).collect::<Vec<_>>().join(","))
+    }
+}
+
 impl StepFilter {
     pub fn keeps(&self, index: u32, label: Option<i64>) -> bool {
         self.indices.iter().any(|(a, b)| (*a..=*b).contains(&index))

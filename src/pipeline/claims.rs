@@ -1,6 +1,7 @@
 //! Which file holds which rank, as far as it is known before the files are read.
 
 use super::RunError;
+use crate::analysis::population::ranks_named;
 use crate::error::{ReadError, SetError};
 use crate::model::meta::RankSource;
 use crate::read::discover::{assign_ranks, rank_of_name};
@@ -65,11 +66,11 @@ impl Claims {
                 return Err(duplicate(all, &pair[0], &pair[1]));
             }
         }
-        let known: Vec<String> = tasks.iter().map(|j| j.rank.to_string()).collect();
+        let known: Vec<u32> = tasks.iter().map(|j| j.rank).collect();
         if !ranks.is_empty() {
             tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
             if tasks.is_empty() && !known.is_empty() {
-                return Err(RunError::NoSuchRank(known.join(", ")));
+                return Err(RunError::NoSuchRank(ranks_named(&known)));
             }
         }
         Ok(tasks)

@@ -3,6 +3,7 @@
 use super::{Done, Extent, Request, RowSink, Task};
 use crate::analysis::across::Part;
 use crate::analysis::api::Analysis;
+use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::kept::{Keeper, Kept};
 use crate::error::ReadError;
@@ -61,7 +62,11 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    let inventory = || how.keeper.inventory(inventory::map(&trace, &options.model, &mut |rows| give(rows)));
+    let inventory = || {
+        let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
+        partial.tables.extend(filters::map(&trace, options));
+        how.keeper.inventory(partial)
+    };
     // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
     order.reverse();

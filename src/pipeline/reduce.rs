@@ -3,6 +3,7 @@
 use super::{MappedSet, Outcome, RowSink, RunError};
 use crate::analysis::across::{Clock, Job};
 use crate::analysis::api::{Analysis, Options, Output};
+use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::kept::{Kept, KeptPart};
 use crate::model::health::{Counter, Health};
@@ -16,7 +17,7 @@ const FEW: usize = 64;
 /// Reduces what was mapped, in one process or in several, to tables and findings.
 ///
 /// # Errors
-/// When the sink cannot write them.
+/// When a filter selects nothing, or the sink cannot write them.
 pub fn reduce(
     set: MappedSet,
     analyses: &[&'static dyn Analysis],
@@ -24,6 +25,9 @@ pub fn reduce(
     sink: &dyn RowSink,
 ) -> Result<Outcome, RunError> {
     let MappedSet { tasks, ranks: done, refused, .. } = set;
+    if filters::has_any(options) {
+        filters::check(done.iter().map(|d| d.inventory.open()))?;
+    }
     let mut health = Health::default();
     for d in done.iter().filter(|d| d.source == RankSource::Position) {
         health.note(Counter::RankByPosition, &d.file);
@@ -59,7 +63,11 @@ pub fn reduce(
     let has_peers = tasks.len() > 1;
     // a part of a job is mapped with peers in mind; a job of one rank has none
     let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
-    let join = || Job::join(parts.into_iter().map(open), options.across.clock);
+    let join = || -> Result<Job, RunError> {
+        let job = Job::join(parts.into_iter().map(open), options.across.clock);
+        filters::check_groups(&job, options)?;
+        Ok(job)
+    };
     type Left = (&'static dyn Analysis, Vec<Kept>);
     let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
@@ -72,7 +80,7 @@ pub fn reduce(
     };
     let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
     let (job, outputs) = if inventory.len() < FEW {
-        let job = join();
+        let job = join()?;
         let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
         (job, outputs)
@@ -85,7 +93,7 @@ pub fn reduce(
         for (i, left) in alone {
             outputs.push((i, answer(&nobody, left)?));
         }
-        let job = join();
+        let job = join()?;
         for (i, left) in joining {
             outputs.push((i, answer(&job, left)?));
         }

@@ -16,6 +16,7 @@ mod damage;
 mod determinism;
 mod diff;
 mod faults;
+mod filters;
 mod folders;
 mod html;
 mod invariants;

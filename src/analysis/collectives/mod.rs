@@ -57,11 +57,6 @@ impl Analysis for CollectivesOf {
         let shares = shares(job);
         tables.push(group_table(job, &shares, &shown));
         let mut views = vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
-        if !options.across.groups.is_empty() && !shown.has_any() {
-            let known: Vec<&str> = shown.names().take(8).collect();
-            let asked = options.across.groups.join(", ");
-            views[0].notes.push(format!("no process group is called {asked}: the set has {}", known.join("; ")));
-        }
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
         Output { tables, findings: Vec::new(), views, raw: None }
     }

@@ -14,24 +14,21 @@ pub struct Shown {
 impl Shown {
     pub fn new(job: &Job, options: &Options) -> Self {
         let wanted = &options.across.groups;
-        let fits = |g: &Group, shown: &str| {
-            wanted.is_empty()
-                || wanted.iter().any(|w| Some(w) == g.name.as_ref() || Some(w) == g.desc.as_ref() || w == shown)
-        };
+        let fits = |g: &Group, shown: &str| wanted.is_empty() || wanted.iter().any(|w| is_called(g, shown, w));
         let names: Vec<String> = job.matched.groups.iter().map(|g| g.shown(&job.parts)).collect();
         let asked = job.matched.groups.iter().zip(&names).map(|(g, n)| fits(g, n)).collect();
         let sizes = job.matched.groups.iter().map(|g| g.expected() as u32).collect();
         Self { names, sizes, asked, is_narrowed: !wanted.is_empty() }
     }
 
+    /// Whether the job has a group of this name, description or name as it is shown.
+    pub fn knows(job: &Job, name: &str) -> bool {
+        job.matched.groups.iter().any(|g| is_called(g, &g.shown(&job.parts), name))
+    }
+
     /// Whether a group is asked for.
     pub fn has(&self, group: u32) -> bool {
         self.asked.get(group as usize).copied().unwrap_or(false)
-    }
-
-    /// Whether any group is.
-    pub fn has_any(&self) -> bool {
-        self.asked.contains(&true)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -51,4 +48,8 @@ impl Shown {
     pub fn name(&self, group: u32) -> &str {
         self.names.get(group as usize).map_or("", String::as_str)
     }
+}
+
+fn is_called(group: &Group, shown: &str, name: &str) -> bool {
+    [&group.name, &group.desc].into_iter().flatten().any(|n| n == name) || shown == name
 }

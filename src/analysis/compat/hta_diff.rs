@@ -1,14 +1,14 @@
 //! `hta diff --compat hta`: `TraceDiff.compare_traces` and `ops_diff` of Meta's HTA 0.5.0.
 //!
-//! Counts and whole microseconds of the first rank's lowest step on each side, divided by nothing: a slower
-//! step there may be the first one only. Events are added up by name alone, whatever their category. A host row is
+//! Counts and whole microseconds of the first rank's lowest step on each side (of the steps that `--steps` chooses, all
+//! of them together), divided by nothing: a slower step there may be the first one only. Events are added up by name alone, whatever their category. A host row is
 //! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
 //! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
 
 use super::hta_loader::{Loaded, all_rows};
 use super::view;
 use crate::analysis::api::{Output, Partial};
-use crate::model::rank_trace::RankTrace;
+use crate::model::rank_trace::{RankTrace, StepFilter};
 use crate::model::schema::{Batch, Text};
 use crate::model::strings::StrId;
 use crate::table;
@@ -39,7 +39,7 @@ table! {
 }
 
 table! {
-    /// One rank's lowest step by name.
+    /// The step of one rank that is compared, by name.
     struct Ops, OpRow = "compat_hta_ops" by "is_gpu, name" {
         rank: u32, "", "rank";
         is_gpu: bool, "", "on a stream";
@@ -56,7 +56,7 @@ fn step_number(name: &str) -> Option<i64> {
     rest.get(..digits)?.parse().ok()
 }
 
-pub fn map(trace: &RankTrace) -> Partial {
+pub fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
     let rows = all_rows(trace);
     let numbers: BTreeMap<StrId, i64> = {
         let names: BTreeSet<StrId> = rows.iter().map(|r| r.name).collect();
@@ -65,13 +65,23 @@ pub fn map(trace: &RankTrace) -> Partial {
     let number_of = |r: &Loaded| numbers.get(&r.name).copied();
     let steps: Vec<(i64, i64, i64)> =
         rows.iter().filter_map(|r| number_of(r).map(|n| (r.row.ts, r.row.end(), n))).collect();
-    let Some(lowest) = steps.iter().map(|s| s.2).min() else {
+    let found: BTreeSet<i64> = steps.iter().map(|s| s.2).collect();
+    let Some(lowest) = found.first().copied() else {
         let reason = Some("no `ProfilerStep#n`: HTA cannot compare");
         let tables = vec![Ops::default().finish()];
         return Partial { rank: trace.rank, tables, reason };
     };
+    // HTA takes the lowest step unless it is told another one
+    let asked: BTreeSet<i64> = match filter {
+        None => BTreeSet::from([lowest]),
+        Some(f) => found.iter().zip(0..).filter(|(n, index)| f.keeps(*index, Some(**n))).map(|(n, _)| *n).collect(),
+    };
+    if asked.is_empty() {
+        // no table at all: the first rank that has such a step is compared
+        return Partial { rank: trace.rank, tables: Vec::new(), reason: Some("none of the steps asked for") };
+    }
     // of several steps that hold an instant the last in the file decides
-    let is_lowest = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| s.2 == lowest);
+    let is_asked = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| asked.contains(&s.2));
     let mut sums: BTreeMap<(bool, &str), (i64, i64)> = BTreeMap::new();
     for r in &rows {
         let at = match r.row.stream {
@@ -79,7 +89,7 @@ pub fn map(trace: &RankTrace) -> Partial {
             0 => None,
             _ => r.row.partner_ts,
         };
-        if at.is_some_and(is_lowest) {
+        if at.is_some_and(is_asked) {
             let sum = sums.entry((r.row.stream != -1, trace.text(r.name))).or_default();
             sum.0 += 1;
             sum.1 += r.row.dur;

@@ -12,7 +12,7 @@ mod window;
 
 pub use segment::{Edge, PathClass, Place, Segment};
 pub use walk::{Paths, path};
-pub use window::{PathWindow, choose};
+pub use window::{PathWindow, annotation, choose};
 
 use super::across::Job;
 use super::api::{Analysis, Give, Options, Output, Partial};

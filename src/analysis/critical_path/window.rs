@@ -45,7 +45,8 @@ fn capture(trace: &RankTrace) -> PathWindow {
 fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static str> {
     let all = &trace.steps.steps;
     if trace.steps.rule == StepRule::Capture || all.is_empty() {
-        return if options.model.steps.is_some() { Err("no such step") } else { Ok(capture(trace)) };
+        let is_asked = options.model.steps.as_ref().is_none_or(|f| f.keeps(0, None));
+        return if is_asked { Ok(capture(trace)) } else { Err("no such step") };
     }
     let windows = device_windows(all, &trace.activities);
     let chosen: Vec<(&Step, Span)> = match &options.model.steps {
@@ -79,7 +80,7 @@ fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
 }
 
 /// The k-th annotation of a name, counted from 0: `NAME` or `NAME:k`.
-fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
+pub fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
     let found = |name: &str, k: usize| {
         let c = &trace.columns;
         let mut rows: Vec<u32> = (0..c.len() as u32)

@@ -166,7 +166,7 @@ impl Analysis for Diff {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
-            Some(Compat::Hta) => hta_diff::map(trace),
+            Some(Compat::Hta) => hta_diff::map(trace, options.model.steps.as_ref()),
             Some(Compat::TraceLens) => Partial::default(),
             None => map::map(trace, options),
         }

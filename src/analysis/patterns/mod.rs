@@ -8,6 +8,8 @@ mod report;
 mod stream;
 mod tables;
 
+pub(in crate::analysis) use names::glob;
+
 use super::across::Job;
 use super::api::{Analysis, Compat, Give, Options, Output, Partial};
 use super::compat::hta_sequences;
@@ -24,7 +26,7 @@ pub(in crate::analysis) const OP: Setting = Setting {
     kind: Kind::Text,
 };
 
-const OP_GLOB: Setting = Setting {
+pub(in crate::analysis) const OP_GLOB: Setting = Setting {
     stem: "patterns",
     flag: "--op-glob",
     value: "GLOB",

@@ -54,7 +54,7 @@ impl Asked<'_> {
 }
 
 /// Whether `text` is as `pattern` says: `*` is any text, `?` any character, the rest itself.
-fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     // where to go on when what follows the last star does not fit: it takes one character more

@@ -9,6 +9,7 @@ pub use write::shelves;
 use super::tables::TABLES;
 use crate::analysis::across::PART_TABLES;
 use crate::analysis::api::Compat;
+use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::model::meta::{RankSource, TimeEra};
@@ -25,7 +26,7 @@ const SOURCES: [RankSource; 3] = [RankSource::File, RankSource::Name, RankSource
 pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {
     let among = |list: &'static [&'static TableSpec]| list.iter().copied().find(|s| s.name == table);
     match of {
-        INVENTORY => Some((INVENTORY, among(inventory::TABLES)?)),
+        INVENTORY => Some((INVENTORY, among(inventory::TABLES).or_else(|| among(filters::TABLES))?)),
         PART => Some((PART, among(PART_TABLES)?)),
         SET => Some((SET, among(TABLES)?)),
         stem => {

@@ -24,6 +24,7 @@ pub use tracks::{CounterTrack, End, Flow, RankTracks, Slice, Thread};
 use crate::analysis::api::{Analysis, Options};
 use crate::analysis::counters::series::Counter;
 use crate::analysis::stragglers::WhereLate;
+use crate::error::SetError;
 use crate::pipeline::{Outcome, Progress, Refused, Request, RunError, run};
 use crate::read::copy::stream::CopyError;
 use crate::read::kineto::event::LoadOptions;
@@ -103,7 +104,7 @@ pub enum OverlayError {
     Exists { path: String },
     #[error("cannot write {path}: it is one of the traces")]
     IsInput { path: String },
-    #[error("cannot draw the ranks asked for: the chosen ones are rank {0}")]
+    #[error("cannot draw the ranks asked for: the chosen ones are {0}")]
     NothingToDraw(String),
 }
 
@@ -128,6 +129,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
     let several = all.len() > 1;
     let mut tracks = tracks::Collector::new(request, &drawn);
     let analyses: &[&'static dyn Analysis] = if several && request.compares { &[&WhereLate] } else { &[] };
+    filters_are_used(request, !analyses.is_empty())?;
     let outcome = if !analyses.is_empty() || tracks.wants_any() {
         let ranks: Vec<(u32, u32)> = if analyses.is_empty() {
             drawn.iter().map(|s| (s.task.rank, s.task.rank)).collect()
@@ -149,4 +151,23 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
     let written = copy.write(out, passes.copy)?;
     let losses = drawn.iter().flat_map(|s| s.losses()).collect();
     Ok(Summary { drawn: written, refused, outcome, losses, notes: copy.notes() })
+}
+
+/// Refuses filters of steps and groups where nothing is drawn that they could narrow.
+fn filters_are_used(request: &OverlayRequest, compares: bool) -> Result<(), OverlayError> {
+    let refuse = |option, value: String, reason: &str| {
+        let error = SetError::Argument { option, value, reason: reason.to_string() };
+        Err(OverlayError::Run(error.into()))
+    };
+    let (steps, groups) = (&request.options.model.steps, &request.options.across.groups);
+    match (steps, groups.first()) {
+        (Some(filter), _) if !compares && !request.critical_path => {
+            let reason = "it narrows the critical path and the marks of late ranks, and neither is drawn";
+            refuse("--steps", filter.to_string(), reason)
+        }
+        (_, Some(name)) if !compares => {
+            refuse("--group", name.clone(), "it narrows the marks of late ranks, and no ranks are compared")
+        }
+        _ => Ok(()),
+    }
 }

@@ -2,6 +2,7 @@
 //! rank, its base time and its process names may stand behind the events.
 
 use super::{OverlayError, OverlayRequest};
+use crate::analysis::population::ranks_named;
 use crate::model::health::{Health, Severity};
 use crate::pipeline::{Claims, Progress, Refused, RunError, Task, again, duplicate};
 use crate::read::copy::stream::{Surveyed, survey};
@@ -123,8 +124,8 @@ pub fn drawn<'s>(all: &'s [Source], ranks: &[(u32, u32)]) -> Result<Vec<&'s Sour
     let wanted = |s: &&Source| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
     let drawn: Vec<&Source> = all.iter().filter(wanted).collect();
     if drawn.is_empty() {
-        let known: Vec<String> = all.iter().map(|s| s.task.rank.to_string()).collect();
-        return Err(OverlayError::NothingToDraw(known.join(", ")));
+        let known: Vec<u32> = all.iter().map(|s| s.task.rank).collect();
+        return Err(OverlayError::NothingToDraw(ranks_named(&known)));
     }
     Ok(drawn)
 }

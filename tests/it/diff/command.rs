@@ -62,7 +62,10 @@ fn bad_conditions_and_sets_stop_before_work_begins() {
         (vec![SAMPLE, "no/such"], "cannot use the test set\n  cannot find `no/such`"),
         (vec![empty, SAMPLE], "cannot use the base set\n  cannot find a trace"),
         (vec![SAMPLE, SAMPLE, "--ranks", "99"], "cannot use the base set\n  cannot find the ranks asked for"),
-        (vec![SAMPLE, SAMPLE, "--steps", "77"], "none of the steps asked for is in data/samples/gpu_ddp8"),
+        (
+            vec![SAMPLE, SAMPLE, "--steps", "77"],
+            "cannot use the base set\n  cannot use `77` for --steps: expected a step",
+        ),
     ] {
         let run = diff(&args);
         let errors = text(&run.stderr);

@@ -10,6 +10,7 @@ use super::hta_rows::{self, HtaRow, HtaRows};
 use super::local::{self, Local, Origin};
 use super::ready::{Readiness, TOLERANCE, readiness};
 use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
+use crate::analysis::filters::of_chosen_steps;
 use crate::analysis::host_activity::HostNames;
 use crate::analysis::shortest::{self, Worker};
 use crate::analysis::what_if::{Op, timeline};
@@ -151,7 +152,7 @@ impl Part {
             hta_names,
             worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
             timeline: match options.across.replay {
-                ReplayMethod::Published => timeline::operations(trace),
+                ReplayMethod::Published => of_chosen_steps(timeline::operations(trace), options.model.steps.as_ref()),
                 ReplayMethod::Replay => Vec::new(),
             },
         }

@@ -1,0 +1,351 @@
+//! Filters of the command line: which analyses they narrow, and what a set holds when one of them selects nothing.
+//!
+//! Each rank notes, for every filter that was given, whether it selects something there and what it could select
+//! ([`map`]). When all ranks are known, a filter that selects nothing on any of them is an error ([`check`]). The notes
+//! are a table of the rank's inventory, so that the parts of a job can be mapped by several processes. A run without
+//! filters leaves no such table.
+
+use super::across::Job;
+use super::annotations;
+use super::api::{Analysis, Compat, Options, Partial, ReplayMethod};
+use super::collectives::Shown;
+use super::critical_path;
+use super::patterns;
+use super::settings::Setting;
+use super::what_if::timeline;
+use crate::error::SetError;
+use crate::model::category::Class;
+use crate::model::rank_trace::{RankTrace, StepFilter};
+use crate::model::schema::{Batch, TableSpec, Text};
+use crate::model::step::StepRule;
+use crate::table;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// What the filters that were given select on a rank. Only partials hold it.
+    struct Filters, FilterRow = "filters" by "rank, option" {
+        rank: u32, "", "rank";
+        option: Text, "", "the option";
+        value: Text, "", "what was given";
+        is_hit: bool, "", "it selects something on this rank";
+        there: Option<Text>, "", "one of the things that it could select; null where there are none, or it selects one";
+    }
+}
+
+/// The tables of the notes, for reading partials.
+pub const TABLES: &[&TableSpec] = &[Filters::SPEC];
+
+const STEP_PATTERN: &str = "--step-pattern";
+
+/// Things that an error lists.
+const LISTED: usize = 12;
+
+/// One filter on one rank.
+struct Note {
+    option: &'static str,
+    value: String,
+    is_hit: bool,
+    /// What it could select; empty where it selects something.
+    there: Vec<String>,
+}
+
+impl Note {
+    fn new(option: &'static str, value: &str, is_hit: bool, there: impl FnOnce() -> Vec<String>) -> Self {
+        let there = if is_hit { Vec::new() } else { there() };
+        Self { option, value: value.to_string(), is_hit, there }
+    }
+}
+
+/// What the filters select on a rank; `None` when no filter was given.
+pub fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
+    let notes = notes(trace, options);
+    if notes.is_empty() {
+        return None;
+    }
+    let mut table = Filters::default();
+    for Note { option, value, is_hit, there } in &notes {
+        let mut row = |there: Option<&str>| {
+            table.push(FilterRow { rank: trace.rank, option, value, is_hit: *is_hit, there });
+        };
+        match there.as_slice() {
+            [] => row(None),
+            all => all.iter().take(LISTED + 1).for_each(|t| row(Some(t))),
+        }
+    }
+    Some(table.finish())
+}
+
+fn notes(trace: &RankTrace, options: &Options) -> Vec<Note> {
+    let settings = &options.settings;
+    let mut out = Vec::new();
+    if let Some(pattern) = &options.model.step_pattern {
+        let is_hit = trace.steps.rule == StepRule::Pattern;
+        out.push(Note::new(STEP_PATTERN, pattern.as_str(), is_hit, || names(trace, Class::Annotation)));
+    }
+    if let Some(filter) = &options.model.steps {
+        let all = steps(trace, options);
+        let is_hit = all.iter().any(|(index, label)| filter.keeps(*index, *label));
+        out.push(Note::new("--steps", &filter.to_string(), is_hit, || shown(&all)));
+    }
+    if let Some(text) = settings.text(&critical_path::ANNOTATION) {
+        let is_hit = critical_path::annotation(trace, text).is_some();
+        out.push(Note::new("--annotation", text, is_hit, || names(trace, Class::Annotation)));
+    }
+    if let Some(regex) = settings.regex(&annotations::MATCH) {
+        let mut there = names(trace, Class::Annotation);
+        there.extend(names(trace, Class::GpuAnnotation));
+        let is_hit = there.iter().any(|n| regex.is_match(n));
+        out.push(Note::new("--match", regex.as_str(), is_hit, || there));
+    }
+    let of_tool = options.compat == Some(Compat::Hta);
+    let operators = [(&patterns::OP, !of_tool), (&patterns::OP_GLOB, false)];
+    for (setting, is_exact) in operators {
+        let Some(text) = settings.text(setting) else { continue };
+        let is_glob = setting == &patterns::OP_GLOB;
+        let fits = |name: &str| match (is_glob, is_exact) {
+            (true, _) => patterns::glob(text, name),
+            (false, true) => text == name,
+            // HTA takes every name that holds the text
+            (false, false) => name.contains(text),
+        };
+        let there = names(trace, Class::HostOp);
+        let is_hit = match of_tool {
+            true => trace.columns.strings.iter().any(|(_, name)| fits(name)),
+            false => there.iter().any(|n| fits(n)),
+        };
+        out.push(Note::new(setting.flag, text, is_hit, || there));
+    }
+    out
+}
+
+/// Index and label of the steps that `--steps` chooses from.
+fn steps(trace: &RankTrace, options: &Options) -> Vec<(u32, Option<i64>)> {
+    if options.across.replay == ReplayMethod::Published {
+        // a published timeline has steps of its own
+        let steps: BTreeSet<i64> = timeline::operations(trace).iter().map(|op| op.step).collect();
+        return steps.into_iter().zip(0..).map(|(label, index)| (index, Some(label))).collect();
+    }
+    trace.steps.steps.iter().map(|s| (s.index, s.label)).collect()
+}
+
+/// Steps as they are written on the command line: runs of labels, else positions.
+fn shown(all: &[(u32, Option<i64>)]) -> Vec<String> {
+    let run = |first: String, last: String| if first == last { first } else { format!("{first}-{last}") };
+    let labels: Option<Vec<i64>> = all.iter().map(|(_, label)| *label).collect();
+    match (labels, all.first(), all.last()) {
+        (Some(labels), _, _) => labels
+            .chunk_by(|a, b| a.checked_add(1) == Some(*b))
+            .filter_map(|c| Some(run(c.first()?.to_string(), c.last()?.to_string())))
+            .collect(),
+        (None, Some(first), Some(last)) => vec![run(format!("@{}", first.0), format!("@{}", last.0))],
+        _ => Vec::new(),
+    }
+}
+
+/// Names of the events of a class, the most frequent first.
+fn names(trace: &RankTrace, class: Class) -> Vec<String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in (0..trace.columns.len() as u32).filter(|&r| trace.classes.get(r as usize) == Some(&class)) {
+        *counts.entry(trace.name(row)).or_default() += 1;
+    }
+    let mut all: Vec<(&str, u64)> = counts.into_iter().collect();
+    all.sort_by_key(|(name, n)| (Reverse(*n), *name));
+    all.into_iter().map(|(name, _)| name.to_string()).collect()
+}
+
+/// Whether notes are there to be checked.
+pub fn has_any(options: &Options) -> bool {
+    let own = [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB];
+    options.model.steps.is_some() || own.iter().any(|s| options.settings.is_given(s))
+}
+
+/// Checks the notes of all ranks; `inventories` are taken one by one until each filter has selected something.
+///
+/// # Errors
+/// The first filter that selects nothing on any rank.
+pub fn check(inventories: impl Iterator<Item = Partial>) -> Result<(), SetError> {
+    check_of(inventories, |option| option != STEP_PATTERN)
+}
+
+/// Checks that `--step-pattern` matches an annotation of some rank. Apart from the others: it says what a step is, and
+/// only on the command line is it a mistake that nothing is one.
+///
+/// # Errors
+/// When no annotation of any rank matches.
+pub fn check_pattern(inventories: &[Partial]) -> Result<(), SetError> {
+    check_of(inventories.iter().cloned(), |option| option == STEP_PATTERN)
+}
+
+fn check_of(inventories: impl Iterator<Item = Partial>, is_asked: impl Fn(&str) -> bool) -> Result<(), SetError> {
+    let mut hits: BTreeSet<String> = BTreeSet::new();
+    let mut missed: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+    for inventory in inventories {
+        let Some(table) = inventory.table(Filters::SPEC) else { return Ok(()) };
+        for row in 0..table.len() {
+            let option = table.text("option", row).unwrap_or_default();
+            if !is_asked(option) {
+                continue;
+            }
+            if table.int("is_hit", row) == Some(1) {
+                hits.insert(option.to_string());
+                continue;
+            }
+            let value = table.text("value", row).unwrap_or_default();
+            let (_, there) = missed.entry(option.to_string()).or_insert_with(|| (value.to_string(), Vec::new()));
+            if let Some(thing) = table.text("there", row)
+                && there.len() <= LISTED
+                && !there.iter().any(|t| t == thing)
+            {
+                there.push(thing.to_string());
+            }
+        }
+        if !hits.is_empty() && missed.keys().all(|option| hits.contains(option)) {
+            return Ok(());
+        }
+    }
+    match missed.into_iter().find(|(option, _)| !hits.contains(option)) {
+        None => Ok(()),
+        Some((option, (value, there))) => Err(nothing(&option, value, &there)),
+    }
+}
+
+/// The error of a filter that selects nothing.
+fn nothing(option: &str, value: String, there: &[String]) -> SetError {
+    let (option, noun) = match option {
+        "--steps" => ("--steps", "step"),
+        STEP_PATTERN => (STEP_PATTERN, "annotation"),
+        "--annotation" => ("--annotation", "annotation"),
+        "--match" => ("--match", "annotation"),
+        "--op" => ("--op", "operator"),
+        "--group" => ("--group", "process group"),
+        _ => ("--op-glob", "operator"),
+    };
+    let found = match (there, there.len() > LISTED) {
+        ([], _) => format!("there is no {noun}"),
+        (all, false) => format!("there are {}", all.join(", ")),
+        (all, true) => format!("there are {} and more", all[..LISTED].join(", ")),
+    };
+    let a = if noun.starts_with(['a', 'o']) { "an" } else { "a" };
+    let reason = format!("expected {a} {noun} of the traces, found none like it; {found}");
+    SetError::Argument { option, value, reason }
+}
+
+/// Checks that each process group asked for is one of the job.
+///
+/// # Errors
+/// The first that is not.
+pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
+    let wanted = &options.across.groups;
+    match wanted.iter().find(|w| !Shown::knows(job, w)) {
+        None => Ok(()),
+        Some(name) => {
+            let there: Vec<String> = Shown::new(job, options).names().take(LISTED + 1).map(str::to_string).collect();
+            Err(nothing("--group", name.clone(), &there))
+        }
+    }
+}
+
+/// Whether `--steps` changes the answer of an analysis.
+pub fn narrows_steps(analysis: &dyn Analysis, options: &Options) -> bool {
+    match (options.compat, analysis.stem()) {
+        (Some(Compat::Hta), "diff") => true,
+        (Some(_), _) => false,
+        (None, "what-if") => options.across.replay == ReplayMethod::Published,
+        (None, stem) => !["patterns", "collectives"].contains(&stem),
+    }
+}
+
+/// Whether `--group` changes the answer of an analysis.
+pub fn narrows_groups(analysis: &dyn Analysis, options: &Options) -> bool {
+    options.compat.is_none() && ["stragglers", "sync", "collectives"].contains(&analysis.stem())
+}
+
+/// Refuses filters that none of the analyses applies: an answer for everything would look like the one asked for.
+///
+/// # Errors
+/// The first such filter.
+pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> Result<(), SetError> {
+    let refuse = |option, value: String, what: &str| {
+        let of = match (options.compat, analyses) {
+            (Some(c), _) => format!("answers in the definitions of {} are for all {what}", c.name()),
+            (None, [one]) => format!("`{}` answers for all {what}", one.stem()),
+            (None, _) => format!("what was asked for answers for all {what}"),
+        };
+        Err(SetError::Argument { option, value, reason: format!("{of}: leave {option} out") })
+    };
+    if let Some(filter) = &options.model.steps
+        && !analyses.iter().any(|a| narrows_steps(*a, options))
+    {
+        return refuse("--steps", filter.to_string(), "steps");
+    }
+    let only_own = [(&annotations::MATCH, "annotations"), (&patterns::OP_GLOB, "operators")];
+    for (setting, what) in only_own {
+        let value = settings_text(options, setting);
+        if let (Some(value), true) = (value, options.compat.is_some()) {
+            return refuse(setting.flag, value, what);
+        }
+    }
+    if let (Some(name), Some(_)) = (options.settings.text(&patterns::OP), options.settings.text(&patterns::OP_GLOB)) {
+        let reason = "--op-glob chooses the operators: leave one of them out".to_string();
+        return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
+    }
+    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| narrows_groups(*a, options))) {
+        return refuse("--group", name.clone(), "process groups");
+    }
+    one_window(options)
+}
+
+fn settings_text(options: &Options, setting: &Setting) -> Option<String> {
+    let settings = &options.settings;
+    settings.text(setting).or_else(|| settings.regex(setting).map(regex::Regex::as_str)).map(str::to_string)
+}
+
+/// Refuses several options that each choose the window of the critical path.
+///
+/// # Errors
+/// When two of them are given.
+pub fn one_window(options: &Options) -> Result<(), SetError> {
+    let windows = [critical_path::ANNOTATION, critical_path::CAPTURE];
+    let mut given = windows.iter().filter(|s| options.settings.is_given(s)).map(|s| s.flag);
+    let first = given.next();
+    if let (Some(flag), Some(filter)) = (first, &options.model.steps) {
+        let reason = format!("{flag} chooses the window: leave one of them out");
+        return Err(SetError::Argument { option: "--steps", value: filter.to_string(), reason });
+    }
+    if let (Some(_), Some(_)) = (first, given.next()) {
+        let value = options.settings.text(&critical_path::ANNOTATION).unwrap_or_default().to_string();
+        let reason = "--capture chooses the window: leave one of them out".to_string();
+        return Err(SetError::Argument { option: "--annotation", value, reason });
+    }
+    Ok(())
+}
+
+/// Keeps the operations of a published timeline that are in the steps asked for.
+pub fn of_chosen_steps(mut ops: Vec<super::what_if::Op>, filter: Option<&StepFilter>) -> Vec<super::what_if::Op> {
+    if let Some(filter) = filter {
+        let steps: BTreeSet<i64> = ops.iter().map(|op| op.step).collect();
+        let chosen: BTreeSet<i64> = steps
+            .into_iter()
+            .zip(0..)
+            .filter(|(label, index)| filter.keeps(*index, Some(*label)))
+            .map(|s| s.0)
+            .collect();
+        ops.retain(|op| chosen.contains(&op.step));
+    }
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_listed_as_they_are_written_on_the_command_line() {
+        let of = |labels: &[Option<i64>]| -> Vec<(u32, Option<i64>)> { (0..).zip(labels.iter().copied()).collect() };
+        assert_eq!(shown(&of(&[Some(3), Some(4), Some(5), Some(9)])), ["3-5", "9"]);
+        assert_eq!(shown(&of(&[None, Some(4)])), ["@0-@1"]);
+        assert_eq!(shown(&of(&[None])), ["@0"]);
+        assert!(shown(&[]).is_empty());
+    }
+}
