@@ -57,6 +57,8 @@ fn filters_of_one_analysis_that_select_nothing_are_errors() {
             &["patterns", traces, "--op", "nope"],
             "expected an operator of the traces, found none like it; there are aten::mm",
         );
+        // the name is exact: a part of one is none
+        refused(&["patterns", traces, "--op", "aten::m"], "expected an operator");
         refused(&["patterns", traces, "--op-glob", "nope*"], "expected an operator");
         refused(&["patterns", traces, "--compat", "hta", "--op", "nope"], "expected an operator");
     }

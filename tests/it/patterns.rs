@@ -116,7 +116,6 @@ fn sequences_are_those_of_outermost_operators_unless_one_is_asked_for() {
     // addmm has a matching ancestor
     assert_eq!(shown(&with(&[("--op-glob", "*::*l*n*"), ("--min-length", "3")])), std::slice::from_ref(&linear));
     assert_eq!(shown(&with(&[("--op-glob", "aten::?*"), ("--min-length", "3")])), [linear]);
-    assert_eq!(shown(&with(&[("--op", "aten::ad")])), []);
 }
 
 /// A row's occurrences, looked for one by one in the table of kernels.
