@@ -217,7 +217,7 @@ impl Gaps {
 const AT_ONCE: usize = 16;
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
-    let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[trace.capture]);
+    let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[work.capture]);
     let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
     for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
         let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
@@ -294,7 +294,9 @@ fn streams(
     }
     for (stream, activities) in by_stream {
         let spans = || activities.iter().map(|&i| trace.activities[i as usize].span);
-        let window = Span::new(spans().map(|s| s.start).min().unwrap_or(0), spans().map(|s| s.end).max().unwrap_or(0));
+        let first = spans().map(|s| s.start).min().unwrap_or(0).max(work.capture.start);
+        // a stream may have worked in the lead of the device only
+        let window = Span::new(first, spans().map(|s| s.end).max().unwrap_or(0).max(first));
         let busy = Union::new(spans());
         let classifier =
             Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };

@@ -65,7 +65,7 @@ pub struct HostTime {
 }
 
 impl<'a> DeviceIdle<'a> {
-    /// Gaps of the capture that reach into one of `within`: ordered, disjoint spans.
+    /// Gaps of the device's capture that reach into one of `within`: ordered, disjoint spans.
     pub fn new(
         trace: &'a RankTrace,
         work: &DeviceWork,
@@ -81,7 +81,7 @@ impl<'a> DeviceIdle<'a> {
             within.get(i).is_some_and(|w| w.start < gap.end)
         };
         let gaps: Vec<Gap> =
-            busy.gaps_in(trace.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
+            busy.gaps_in(work.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
         let (mut lengths, mut used) = (Lengths::default(), Narrow::default());
         let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
         let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();

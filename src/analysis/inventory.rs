@@ -1,7 +1,8 @@
-//! The tables that every run leaves, whatever analyses it ran: ranks, health, kernels. Steps are the analysis `steps`.
+//! The tables that every run leaves, whatever analyses it ran: ranks, health, edges of the recordings, kernels. Steps are the analysis `steps`.
 
 use super::across::Clock;
 use super::api::{Give, Partial};
+use super::record_edges::{self, RecordEdgeTable};
 use crate::model::args::Arg;
 use crate::model::category::Class;
 use crate::model::health::Counter;
@@ -33,8 +34,8 @@ table! {
         unlinked_count: u64, "", "GPU activities without a launch record";
         unlinked_ns: i64, "ns", "summed duration of those";
         gpu_sum_ns: i64, "ns", "summed duration of all activities";
-        first_ts_ns: i64, "ns", "start of the capture";
-        last_ts_ns: i64, "ns", "end of the capture";
+        first_ts_ns: i64, "ns", "start of the first recorded event";
+        last_ts_ns: i64, "ns", "end of the last recorded event";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
         clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times at clock_at_ts_ns, 0 where nothing is applied; null: no analysis of the run compares ranks";
@@ -101,11 +102,13 @@ table! {
 }
 
 /// Every table of this module.
-pub const TABLES: &[&TableSpec] = &[Ranks::SPEC, HealthTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+pub const TABLES: &[&TableSpec] =
+    &[Ranks::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
 pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut Give) -> Partial {
     kernels(trace, options, give);
-    let tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
+    let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
+    tables.extend(record_edges::map(trace, options.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
 }
 
@@ -135,8 +138,8 @@ fn rank(trace: &RankTrace) -> Batch {
         unlinked_count: unlinked().count() as u64,
         unlinked_ns: unlinked().map(|a| a.span.len()).sum(),
         gpu_sum_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
-        first_ts_ns: trace.capture.start,
-        last_ts_ns: trace.capture.end,
+        first_ts_ns: trace.recorded.start,
+        last_ts_ns: trace.recorded.end,
         step_rule: trace.steps.rule.name(),
         step_count: trace.steps.steps.len() as u32,
         clock_offset_ns: None,

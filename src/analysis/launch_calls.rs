@@ -34,8 +34,10 @@ pub struct LaunchCall<'a> {
     pub gpu_ns: Ns,
     /// Time in which any of them ran.
     pub gpu_busy_ns: Ns,
-    /// Part of the call during which the device of its first activity did nothing.
+    /// Part of the call during which the device of its first activity did nothing, outside the device's lead.
     pub idle_ns: Ns,
+    /// Whether one of its activities stood behind work from before the recording: its latency and delay are not its own.
+    pub behind_unrecorded: bool,
 }
 
 impl LaunchCall<'_> {
@@ -68,8 +70,8 @@ impl LaunchCall<'_> {
 pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
     let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let busy: Vec<(Option<i64>, Union)> =
-        trace.devices.iter().filter(|d| d.is_gpu).map(|d| (d.device, d.timeline.busy())).collect();
+    let busy: Vec<Busy> =
+        trace.devices.iter().filter(|d| d.is_gpu).map(|d| (d.device, d.capture, d.timeline.busy())).collect();
     let mut owners = launches.iter().peekable();
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {
@@ -83,7 +85,10 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     calls
 }
 
-fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[(Option<i64>, Union)]) -> LaunchCall<'a> {
+/// A device, its capture, and when it is busy.
+type Busy = (Option<i64>, Span, Union);
+
+fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[Busy]) -> LaunchCall<'a> {
     let of = || activities.iter().map(|&i| &trace.activities[i as usize]);
     let span = trace.span(row);
     let start = of().map(|a| a.span.start).min();
@@ -108,6 +113,10 @@ fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[(Opti
         gpu_span: start.zip(end).map(|(s, e)| Span::new(s, e)),
         gpu_ns,
         gpu_busy_ns: if activities.len() > 1 { Union::new(of().map(|a| a.span)).len() } else { gpu_ns },
-        idle_ns: of_device.map_or(0, |(_, b)| span.len() - b.len_in(span)),
+        idle_ns: of_device.map_or(0, |(_, capture, b)| {
+            let seen = span.intersect(*capture);
+            seen.len() - b.len_in(seen)
+        }),
+        behind_unrecorded: trace.edges.is_behind(span.start, of()),
     }
 }

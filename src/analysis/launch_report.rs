@@ -41,7 +41,7 @@ struct Api {
 
 fn view(partials: &[Partial], options: &Options) -> View {
     let mut apis: BTreeMap<&str, Api> = BTreeMap::new();
-    let (mut noise, mut nothing) = (0, 0);
+    let (mut noise, mut nothing, mut behind) = (0, 0, 0);
     for batch in partials.iter().filter_map(|p| p.table(LaunchStats::SPEC)) {
         for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
             let int = |column| batch.int(column, row).unwrap_or(0);
@@ -54,6 +54,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
             api.short += int("short_count");
             noise += int("launch_delay_negative_count");
             nothing += int("launched_no_activity_count");
+            behind += int("behind_unrecorded_count");
         }
     }
     let mut order: Vec<(&str, Api)> = apis.into_iter().collect();
@@ -68,6 +69,12 @@ fn view(partials: &[Partial], options: &Options) -> View {
     if nothing > 0 {
         let own = if nothing == 1 { "owns" } else { "own" };
         notes.push(format!("{} {own} no recorded activity", counted(nothing as u64, "call")));
+    }
+    if behind > 0 {
+        notes.push(format!(
+            "{} calls started work behind what was launched before the recording: they are left out of delay and short",
+            fmt_count(behind as u64)
+        ));
     }
     if noise > 0 {
         notes.push(format!(
@@ -141,7 +148,7 @@ impl Loss {
         let longest = chosen
             .iter()
             .filter(|&&r| batch.int("runtime_outlier_idle_ns", r).is_some_and(|ns| ns > 0))
-            .map(|&r| (batch.int("cpu_max_ns", r).unwrap_or(0), batch.text("api", r).unwrap_or_default()))
+            .map(|&r| (batch.int("runtime_outlier_max_ns", r).unwrap_or(0), batch.text("api", r).unwrap_or_default()))
             .max();
         Self {
             rank,

@@ -34,13 +34,14 @@ table! {
         launch_count: u64, "", "calls";
         activity_count: u64, "", "activities that they own";
         launched_no_activity_count: u64, "", "calls that look like launches and own no activity";
+        behind_unrecorded_count: u64, "", "calls whose activities stood behind work from before the recording: only counts, gpu_sum and cpu columns have them";
         gpu_sum_ns: i64, "ns", "sum of the lengths of the activities";
         cpu_sum_ns: i64, "ns", "sum of the lengths of the calls";
         cpu_mean_ns: f64, "ns", "mean length of a call";
         cpu_p50_ns: i64, "ns", "median, nearest rank";
         cpu_p95_ns: i64, "ns", "95th percentile, nearest rank";
         cpu_max_ns: i64, "ns", "longest call";
-        started_count: u64, "", "calls that own an activity: those with latency and delay";
+        started_count: u64, "", "calls with latency and delay: they own an activity, and nothing unrecorded stood before it";
         latency_mean_ns: Option<f64>, "ns", "mean of call start to first start, clock noise as 0";
         latency_p50_ns: Option<i64>, "ns", "median of it";
         latency_p95_ns: Option<i64>, "ns", "95th percentile of it";
@@ -54,6 +55,7 @@ table! {
         short_gpu_ns: i64, "ns", "busy time of what they started";
         runtime_outlier_count: u64, "", "calls longer than --runtime-outlier-us";
         runtime_outlier_ns: i64, "ns", "sum of the lengths of those calls";
+        runtime_outlier_max_ns: Option<i64>, "ns", "longest of those calls";
         delay_outlier_count: u64, "", "calls with a delay above --delay-outlier-us";
         launch_delay_negative_count: u64, "", "first starts before their own call: clock noise";
         idle_ns: i64, "ns", "part of the calls in which the device they feed did nothing";
@@ -81,6 +83,7 @@ table! {
         latency_ns: Option<i64>, "ns", "call start to first start; negative: clock noise";
         delay_ns: Option<i64>, "ns", "call end to first start; negative: it began before the call returned";
         is_short: bool, "", "its activities run shorter than the call";
+        behind_unrecorded: bool, "", "its activities stood behind work from before the recording: latency and delay are no property of the launch";
         idle_ns: i64, "ns", "part of the call in which the device did nothing";
         op_event_id: Option<u32>, "", "innermost operator open when the call starts";
         op: Option<Text>, "", "its name";
@@ -214,6 +217,7 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut
             latency_ns: call.latency_ns(),
             delay_ns: call.delay_ns(),
             is_short: call.is_short(),
+            behind_unrecorded: call.behind_unrecorded,
             idle_ns: call.idle_ns,
             op_event_id: first.and_then(|a| a.op()),
             op: first.and_then(|a| a.op()).map(|o| trace.name(o)),
@@ -256,13 +260,15 @@ struct Group<'a> {
 
 fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option<bool>, group: &Group) {
     let Group { api, calls, cpu, limits } = group;
+    // what waited for work from before the recording says nothing about launching
+    let clean = || calls.iter().filter(|c| !c.behind_unrecorded);
     // no work can start before its call: what does is noise of the clocks
-    let latency = Summary::new(calls.iter().filter_map(|c| c.latency_ns()).map(|l| l.max(0)).collect());
-    let delay = Summary::new(calls.iter().filter_map(|c| Some(c.delay_ns()?.max(-c.cpu_ns()))).collect());
+    let latency = Summary::new(clean().filter_map(|c| c.latency_ns()).map(|l| l.max(0)).collect());
+    let delay = Summary::new(clean().filter_map(|c| Some(c.delay_ns()?.max(-c.cpu_ns()))).collect());
     let has_started = latency.count > 0;
     let some = |ns: Ns| has_started.then_some(ns);
-    let short = || calls.iter().filter(|c| c.is_short());
-    let outliers = || calls.iter().filter(|c| c.cpu_ns() > limits.runtime);
+    let short = || clean().filter(|c| c.is_short());
+    let outliers = || clean().filter(|c| c.cpu_ns() > limits.runtime);
     table.push(LaunchStatsRow {
         rank,
         scope: w.scope.name(),
@@ -275,6 +281,7 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option
         launch_count: cpu.count,
         activity_count: calls.iter().map(|c| c.activities.len() as u64).sum(),
         launched_no_activity_count: calls.iter().filter(|c| c.activities.is_empty()).count() as u64,
+        behind_unrecorded_count: calls.len() as u64 - clean().count() as u64,
         gpu_sum_ns: calls.iter().map(|c| c.gpu_ns).sum(),
         cpu_sum_ns: cpu.sum,
         cpu_mean_ns: cpu.mean,
@@ -295,9 +302,10 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option
         short_gpu_ns: short().map(|c| c.gpu_busy_ns).sum(),
         runtime_outlier_count: outliers().count() as u64,
         runtime_outlier_ns: outliers().map(|c| c.cpu_ns()).sum(),
-        delay_outlier_count: calls.iter().filter(|c| c.delay_ns().is_some_and(|d| d > limits.delay)).count() as u64,
-        launch_delay_negative_count: calls.iter().filter(|c| c.is_noise()).count() as u64,
-        idle_ns: calls.iter().map(|c| c.idle_ns).sum(),
+        runtime_outlier_max_ns: outliers().map(|c| c.cpu_ns()).max(),
+        delay_outlier_count: clean().filter(|c| c.delay_ns().is_some_and(|d| d > limits.delay)).count() as u64,
+        launch_delay_negative_count: clean().filter(|c| c.is_noise()).count() as u64,
+        idle_ns: clean().map(|c| c.idle_ns).sum(),
         short_idle_ns: short().filter(|c| c.cpu_ns() <= limits.runtime).map(|c| c.idle_ns).sum(),
         runtime_outlier_idle_ns: outliers().map(|c| c.idle_ns).sum(),
     });

@@ -29,6 +29,7 @@ pub mod overlap;
 pub mod patterns;
 pub mod population;
 pub mod queue;
+pub mod record_edges;
 pub mod registry;
 pub mod settings;
 pub mod short_names;

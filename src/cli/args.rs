@@ -66,6 +66,9 @@ pub struct CommonArgs {
     /// Window of a step: its annotation, or up to the end of what it launched
     #[arg(long, value_enum, default_value_t = WindowArg::Host)]
     pub step_window: WindowArg,
+    /// Shortest wait of a stream's first activity, early in the recording, that shows work from before it, us
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pub hidden_min_us: u32,
     /// Leave out GPU activities without a launch record
     #[arg(long)]
     pub linked_only: bool,
@@ -264,6 +267,7 @@ impl CommonArgs {
                 },
                 linked_only: self.linked_only,
                 steps: self.steps.clone(),
+                hidden_min: i64::from(self.hidden_min_us) * 1000,
             },
             kernel_wait_max: KERNEL_WAIT_MAX,
             top: self.top,

@@ -83,7 +83,7 @@ args! {
     Correlation: ["correlation"] "correlation" UInt Analysis "" "joins a GPU activity to its launch call";
     ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the correlation";
     GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 is none";
-    GraphId: ["graph id"] "graph_id" UInt Events "" "CUDA graph; 0 is none";
+    GraphId: ["graph id"] "graph_id" UInt Analysis "" "CUDA graph; 0 is none";
     Grid: ["grid"] "grid" Json Analysis "" "blocks per grid, [x,y,z]";
     Block: ["block"] "block" Json Analysis "" "threads per block, [x,y,z]";
     Bytes: ["bytes"] "size_bytes" Int Analysis "bytes" "size of a copy, set or allocation";

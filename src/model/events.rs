@@ -90,6 +90,8 @@ pub struct Columns {
     pub window_end: Option<Ns>,
     /// First start and last end of events that were left out unneeded, ns.
     pub unloaded: Option<(Ns, Ns)>,
+    /// Smallest index that the profiler gave an event: 0 in a file that nobody cut.
+    pub least_profiler_index: Option<i64>,
     /// Whether any `ts` had a fraction of a microsecond.
     pub has_fraction: bool,
     pub health: Health,
@@ -204,6 +206,10 @@ impl Columns {
         self.window_start = self.window_start.or(piece.window_start);
         self.window_end = piece.window_end.or(self.window_end);
         self.has_fraction |= piece.has_fraction;
+        self.least_profiler_index = match (self.least_profiler_index, piece.least_profiler_index) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
         if let Some((start, end)) = piece.unloaded {
             self.reach(start, end);
         }

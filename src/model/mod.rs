@@ -20,6 +20,7 @@ pub mod meta;
 pub mod narrow;
 pub mod packed;
 pub mod rank_trace;
+pub mod record_edges;
 pub mod rules;
 pub mod schema;
 pub mod sparse;

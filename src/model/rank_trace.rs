@@ -10,14 +10,15 @@ use super::events::Columns;
 use super::health::{Counter, Health};
 use super::launch::Launches;
 use super::meta::{Meta, RankSource};
+use super::record_edges::RecordEdges;
 use super::rules::Rules;
 use super::stack::Stacks;
 use super::step::{StepWindow, Steps, find, finish};
 use super::strings::StrId;
 use super::thread::{Pieces, host_rows};
 use super::timeline::{Timeline, Work};
-use super::window::{Window, windows};
-use crate::units::{Span, fmt_ns};
+use super::window::{Scope, Window, windows};
+use crate::units::{Ns, Span, fmt_ns};
 use regex::Regex;
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ pub struct ModelOptions {
     pub linked_only: bool,
     /// Steps to answer for; all when absent.
     pub steps: Option<StepFilter>,
+    /// Shortest wait of a stream's first activity that shows work from before the recording, ns.
+    pub hidden_min: Ns,
 }
 
 /// `--steps`: labels, or indices written `@n`.
@@ -69,8 +72,10 @@ pub struct DeviceWork {
     /// Indices into `RankTrace::activities`, in order of start.
     pub activities: Vec<u32>,
     pub timeline: Timeline,
-    /// First start to last end, zero-length activities included.
+    /// First start to last end, zero-length activities included; inside `capture`.
     pub span: Option<Span>,
+    /// First to last recorded event without the device's lead and its lost tail: what all of its windows lie in.
+    pub capture: Span,
 }
 
 /// One rank, ready to be analysed.
@@ -86,6 +91,10 @@ pub struct RankTrace {
     pub activities: Vec<Activity>,
     pub steps: Steps,
     /// First to last recorded event, the profiler's own rows excluded.
+    pub recorded: Span,
+    /// Where the recording begins and ends in the middle of work.
+    pub edges: RecordEdges,
+    /// The recorded time without what lies in the lead, or in the lost tail, of every device.
     pub capture: Span,
     pub health: Health,
     /// A row per device; one without a device on a CPU-only rank that has host work.
@@ -126,26 +135,29 @@ impl RankTrace {
         );
         health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).is_empty();
-        let ((capture, launched, devices), stacks) = rayon::join(
+        let ((recorded, edges, launched, mut devices), stacks) = rayon::join(
             || {
-                let capture = capture(&columns, &classes, &all);
+                let recorded = capture(&columns, &classes, &all);
                 classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
-                finish(&mut steps, &mut all, &columns, &classes, options.step_window, capture);
+                finish(&mut steps, &mut all, &columns, &classes, options.step_window, recorded);
                 let launched: Option<Vec<Activity>> =
                     options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
                 let ((), devices) = rayon::join(
                     || count_events(&columns, &classes, &meta, &all, &mut health),
                     || match all.is_empty() {
-                        true => host_work(&columns, &classes).into_iter().collect(),
-                        false => device_work(launched.as_ref().unwrap_or(&all)),
+                        true => host_work(&columns, &classes, recorded).into_iter().collect(),
+                        false => device_work(launched.as_ref().unwrap_or(&all), recorded),
                     },
                 );
-                (capture, launched, devices)
+                let edges = RecordEdges::new(&columns, &classes, &all, &devices, recorded, options.hidden_min);
+                (recorded, edges, launched, devices)
             },
             || Stacks::new(&columns, &classes, &hosts, python),
         );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
+        let capture = narrow(&edges, &mut devices, recorded);
+        steps.narrow(capture, options.step_window, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
         Self {
             rank,
@@ -157,6 +169,8 @@ impl RankTrace {
             classes,
             activities: all,
             steps,
+            recorded,
+            edges,
             capture,
             health,
             devices,
@@ -177,7 +191,10 @@ impl RankTrace {
     /// The windows to answer for on one device.
     pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let chosen = |s: &super::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
-        windows(work.span, self.capture, &self.steps.steps, chosen)
+        let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
+        // a step of which nothing is left between the lead and the lost tail has no window on this device
+        all.retain(|w| w.scope != Scope::Step || !w.is_empty());
+        all
     }
 
     pub fn text(&self, id: StrId) -> &str {
@@ -302,7 +319,18 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
     span.unwrap_or(Span::new(0, 0))
 }
 
-fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
+/// Takes the leads and lost tails out of what the devices are analysed for. Gives what is left for the whole rank.
+fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
+    let mut left: Option<Span> = None;
+    for d in devices.iter_mut().filter(|d| d.is_gpu) {
+        d.capture = edges.window(d.device, recorded);
+        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
+        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
+    }
+    left.unwrap_or(recorded)
+}
+
+fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
     let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
         by_device.entry(a.device()).or_default().push(i as u32);
@@ -316,6 +344,7 @@ fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
             is_gpu: true,
             timeline: Timeline::new(of().map(|a| (a.span, a.work))),
             span: start.zip(end).map(|(s, e)| Span::new(s, e)),
+            capture: recorded,
             activities,
         }
     };
@@ -323,7 +352,7 @@ fn device_work(all: &[Activity]) -> Vec<DeviceWork> {
 }
 
 /// The host work of a CPU-only rank: operators and API calls against communication ranges.
-fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
+fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
     let communicates: Vec<(bool, bool)> = c
         .strings
         .iter()
@@ -349,6 +378,7 @@ fn host_work(c: &Columns, classes: &[Class]) -> Option<DeviceWork> {
         activities: Vec::new(),
         timeline,
         span: Some(Span::new(first, last)),
+        capture: recorded,
     })
 }
 

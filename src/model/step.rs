@@ -68,6 +68,27 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// Cuts the windows to what is left between the lead and the lost tail. `lost`: starts of the launch calls whose
+    /// activities were not recorded. A step that owns such a call is partial, and so is one whose host window was cut.
+    pub fn narrow(&mut self, capture: Span, window: StepWindow, lost: impl Iterator<Item = Ns>) {
+        let is_marked = self.rule != StepRule::Capture;
+        for step in &mut self.steps {
+            let w = step.window;
+            if w.start >= capture.start && w.end <= capture.end {
+                continue;
+            }
+            let start = w.start.clamp(capture.start, capture.end.max(capture.start));
+            step.window = Span::new(start, w.end.min(capture.end).max(start));
+            step.is_partial |= is_marked && (window == StepWindow::Host || step.window.is_empty());
+        }
+        let owners: Vec<u32> = lost.filter_map(|t| self.at(t)).collect();
+        for step in owners {
+            if let Some(step) = self.steps.get_mut(step as usize) {
+                step.is_partial |= is_marked;
+            }
+        }
+    }
+
     /// The step whose host range holds `t`.
     pub fn at(&self, t: Ns) -> Option<u32> {
         let i = self.steps.partition_point(|s| s.host.start <= t).checked_sub(1)?;

@@ -8,7 +8,7 @@ use crate::units::{Ns, Span};
 pub enum Scope {
     /// First start to last end of the device's activities (CPU: of its host work).
     Span,
-    /// First to last recorded event of the rank, without the profiler's own rows.
+    /// First to last recorded event of the rank, without the profiler's own rows, the lead and the lost tail.
     Capture,
     /// One step.
     Step,
@@ -65,17 +65,15 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
     let mut at = capture.start;
     let mut every = true;
     for step in steps {
-        if step.window.start > at {
-            outside.push(Span::new(at, step.window.start));
+        // devices of a rank may have different leads
+        let start = step.window.start.clamp(capture.start, capture.end.max(capture.start));
+        let window = Span::new(start, step.window.end.min(capture.end).max(start));
+        if window.start > at {
+            outside.push(Span::new(at, window.start));
         }
-        at = at.max(step.window.end);
+        at = at.max(window.end);
         if chosen(step) {
-            all.push(Window {
-                scope: Scope::Step,
-                step: Some(step.index),
-                label: step.label,
-                parts: vec![step.window],
-            });
+            all.push(Window { scope: Scope::Step, step: Some(step.index), label: step.label, parts: vec![window] });
         } else {
             every = false;
         }

@@ -33,6 +33,7 @@ pub fn record(options: &Options, rules: Option<&str>, skip_python: bool, events:
         ("--linked-only", flag(options.model.linked_only)),
         ("--rules", rules.map(str::to_string)),
         ("--compat", options.compat.map(|c| c.name().to_string())),
+        ("--hidden-min-us", Some(format!("{} ns", options.model.hidden_min))),
         ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
         ("--top", Some(options.top.to_string())),
         ("--clock", Some(name(&CLOCKS, across.clock))),
@@ -94,10 +95,18 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
         Some(text) => Some(COMPATS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
     };
     let wait = given("--kernel-wait-max-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
+    let hidden = given("--hidden-min-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let percent = given("--straggler-min-pct").and_then(|t| t.parse().ok());
     let groups = given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
     let options = Options {
-        model: ModelOptions { rules, step_pattern, step_window: window.1, linked_only: flag("--linked-only"), steps },
+        model: ModelOptions {
+            rules,
+            step_pattern,
+            step_window: window.1,
+            linked_only: flag("--linked-only"),
+            steps,
+            hidden_min: hidden.ok_or_else(|| bad("--hidden-min-us"))?,
+        },
         kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,
         top: given("--top").and_then(|t| t.parse().ok()).ok_or_else(|| bad("--top"))?,
         compat,
@@ -116,6 +125,7 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::record_edges::HIDDEN_MIN;
 
     #[test]
     fn what_is_recorded_is_restored() {
@@ -154,6 +164,7 @@ mod tests {
                 step_window: StepWindow::Host,
                 linked_only: false,
                 steps: None,
+                hidden_min: HIDDEN_MIN,
             },
             kernel_wait_max: 30_000,
             top: 16,

@@ -4,6 +4,7 @@ use super::columns::{set, wrap};
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
 use crate::analysis::population::{counted, plural, rank_list};
+use crate::analysis::record_edges;
 use crate::model::health::{Counter, Severity, Tally};
 use crate::pipeline::Outcome;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
@@ -54,6 +55,9 @@ fn sentences(out: &mut String, findings: &[Finding], width: usize) {
 /// The tables of one analysis, with the warnings before them.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
+    for line in record_edges::note(&outcome.inventory).iter().flat_map(|note| wrap(&format!("note: {note}"), width)) {
+        let _ = writeln!(out, "{line}");
+    }
     sentences(&mut out, &findings(outcome), width);
     for (_, output) in &outcome.outputs {
         views(&mut out, output, width);
@@ -147,6 +151,7 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
             fmt_pct(percent(sum("unlinked_ns"), sum("gpu_sum_ns")))
         ));
     }
+    notes.extend(record_edges::note(inventory).map(|note| format!("note: {note}")));
     for note in notes {
         for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });

@@ -77,6 +77,7 @@ fn options() -> Options {
             step_window: StepWindow::Host,
             linked_only: false,
             steps: None,
+            hidden_min: hta::model::record_edges::HIDDEN_MIN,
         },
         kernel_wait_max: 30_000,
         top: 16,

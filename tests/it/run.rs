@@ -5,6 +5,7 @@ use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
 use hta::model::meta::RankSource;
 use hta::model::rank_trace::{ModelOptions, RankTrace};
+use hta::model::record_edges::HIDDEN_MIN;
 use hta::model::rules::{BUILTIN, Rules};
 use hta::model::schema::Batch;
 use hta::model::step::StepWindow;
@@ -27,6 +28,7 @@ pub fn options() -> Options {
             step_window: StepWindow::Host,
             linked_only: false,
             steps: None,
+            hidden_min: HIDDEN_MIN,
         },
         kernel_wait_max: 30_000,
         top: 16,

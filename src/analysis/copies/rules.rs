@@ -14,6 +14,7 @@
 use super::copy::{Api, Copy};
 use super::{CopyRuleRow, CopyRules, kernels_run, spans};
 use crate::analysis::api::Options;
+use crate::analysis::record_edges::ProfilerCalls;
 use crate::model::category::Class;
 use crate::model::interval::Union;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
@@ -63,14 +64,16 @@ impl Rule {
     }
 }
 
-/// Rows of the calls that wait for the device.
+/// Rows of the calls that wait for the device, without those that the profiler makes.
 pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
     let waits: Vec<bool> =
         trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
     let is_wait = |row: usize| {
         trace.classes[row] == Class::Runtime && waits.get(trace.columns.name[row].0 as usize) == Some(&true)
     };
-    (0..trace.columns.len()).filter(|&row| is_wait(row)).map(|row| row as u32).collect()
+    let profilers = ProfilerCalls::of(trace);
+    let rows = (0..trace.columns.len()).filter(|&row| is_wait(row)).map(|row| row as u32);
+    rows.filter(|&row| !profilers.contains(row)).collect()
 }
 
 /// A row per rule that anything falls under, for every window.
@@ -84,10 +87,17 @@ pub fn push(
 ) {
     let kernels = kernels_run(work);
     let windows = trace.windows(work, &options.model);
+    // a call that waits over the lead waits for work that is not in the file
+    let is_own = |call: u32| trace.span(call).start >= work.capture.start;
+    let syncs: Vec<u32> = match trace.edges.lead_end(work.device) {
+        Some(_) => syncs.iter().copied().filter(|&call| is_own(call)).collect(),
+        None => syncs.to_vec(),
+    };
+    let is_measured = |c: &&Copy| trace.edges.lead_end(work.device).is_none() || c.call.is_none_or(is_own);
     let mut found: Vec<(Rule, Found)> = Vec::new();
     for rule in Rule::ALL {
-        let own: Vec<&Copy> = all.iter().filter(|c| rule.holds(c)).collect();
-        let syncs = if rule == Rule::Synchronize { syncs } else { &[] };
+        let own: Vec<&Copy> = all.iter().filter(|c| rule.holds(c)).filter(is_measured).collect();
+        let syncs = if rule == Rule::Synchronize { syncs.as_slice() } else { &[] };
         if !(own.is_empty() && syncs.is_empty()) {
             found.push((rule, Found::new(trace, &own, syncs, &kernels)));
         }

@@ -19,6 +19,7 @@ use super::api::{Analysis, Give, Options, Output, Partial};
 use super::settings::{Kind, Setting};
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::TableSpec;
+use crate::units::Span;
 use tables::{ClassRow, CriticalPathTable, CriticalSummary, Head};
 
 const STEM: &str = "critical-path";
@@ -40,6 +41,21 @@ pub const CAPTURE: Setting = Setting {
     help: "The path of all that was recorded in place of a step",
     kind: Kind::Flag,
 };
+
+/// The segment from the first recorded event to the end of the lead, for the path of the whole capture: what the device
+/// waited for there is not in the file, so the path cannot go on.
+fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
+    let span = Span::new(trace.recorded.start, window.span.start);
+    let is_lead = window.scope == "capture" && !trace.edges.leads().is_empty() && !span.is_empty();
+    is_lead.then_some(Segment {
+        span,
+        class: PathClass::BeforeCapture,
+        edge: Edge::Anchor,
+        event: None,
+        source: None,
+        place: Place::Nowhere,
+    })
+}
 
 pub struct CriticalPath;
 
@@ -86,7 +102,8 @@ impl Analysis for CriticalPath {
                 return partial;
             }
         };
-        let path = path(trace, window.span);
+        let mut path = path(trace, window.span);
+        path.splice(0..0, before_capture(trace, &window));
         let sums = tables::sums(trace, &path);
         let mut classes: Vec<ClassRow> =
             sums.iter().map(|(class, sum)| ClassRow::new(class.name().to_string(), sum)).collect();

@@ -1,6 +1,7 @@
 //! The paths of all ranks: communication divided into waiting and transfer where it matched, the printed tables
 //! and the finding.
 
+use super::segment::BEFORE_CAPTURE;
 use super::tables::{self, ClassRow, CriticalSummary, Head, PathCalls, Sum};
 use crate::analysis::across::{Job, Member, Part};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
@@ -129,7 +130,8 @@ fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Tot
         }
     }
     let mut out: Vec<(String, Total)> = by_class.into_iter().map(|(c, t)| (c.to_string(), t)).collect();
-    out.sort_by_key(|(_, t)| Reverse(t.work + t.overhead));
+    // what lies before the window leads nowhere
+    out.sort_by_key(|(class, t)| (class == BEFORE_CAPTURE, Reverse(t.work + t.overhead)));
     out
 }
 
@@ -161,7 +163,10 @@ fn classes(paths: &[RankPath], options: &Options) -> View {
     let shown = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
     for (class, t) in totals(paths).into_iter().take(options.top) {
         let mostly = t.top.map_or("-".to_string(), |t| clip(&t.0, NAME_WIDTH));
-        let pct = fmt_pct(percent(t.work + t.overhead, dur));
+        let pct = match class.as_str() {
+            BEFORE_CAPTURE => "-".to_string(),
+            _ => fmt_pct(percent(t.work + t.overhead, dur)),
+        };
         view.rows.push(vec![class, shown(t.work / n), shown(t.overhead / n), pct, mostly]);
     }
     view
@@ -187,7 +192,7 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
         |p| p.head.rank.to_string(),
         |name, of| {
             let (n, dur): (i64, Ns) = (of.len().max(1) as i64, of.iter().map(|p| p.head.dur).sum());
-            let work: Ns = of.iter().flat_map(|p| &p.rows).map(|r| r.work).sum();
+            let work: Ns = of.iter().flat_map(|p| &p.rows).filter(|r| !r.is_before_capture()).map(|r| r.work).sum();
             let (class, lead) = totals(of.iter().map(|p| **p)).into_iter().next().unwrap_or_default();
             vec![
                 name,
@@ -204,7 +209,7 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
 
 /// The class that leads over all ranks, on the ranks where it leads, and what it consists of.
 fn finding(paths: &[RankPath]) -> Option<Finding> {
-    let leader = totals(paths).into_iter().next()?.0;
+    let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
     let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
     // where it leads on no rank, it still leads over all
     let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };

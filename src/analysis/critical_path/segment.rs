@@ -3,6 +3,9 @@
 use crate::model::rank_trace::RankTrace;
 use crate::units::Span;
 
+/// Name of the class that is no part of the window, and of no percentage.
+pub const BEFORE_CAPTURE: &str = "before_capture";
+
 /// What the time of a segment was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathClass {
@@ -25,6 +28,8 @@ pub enum PathClass {
     SyncReturn,
     Tail,
     Unexplained,
+    /// What the device did before the launches of this recording, which is not in the file.
+    BeforeCapture,
 }
 
 impl PathClass {
@@ -49,6 +54,7 @@ impl PathClass {
             PathClass::SyncReturn => "sync_return",
             PathClass::Tail => "tail",
             PathClass::Unexplained => "unexplained",
+            PathClass::BeforeCapture => BEFORE_CAPTURE,
         }
     }
 }

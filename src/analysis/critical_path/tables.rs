@@ -1,6 +1,6 @@
 //! The tables of the path, and one rank's share of them.
 
-use super::segment::{PathClass, Place, Segment};
+use super::segment::{BEFORE_CAPTURE, PathClass, Place, Segment};
 use super::window::PathWindow;
 use crate::analysis::api::Give;
 use crate::model::rank_trace::RankTrace;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const NAMES: usize = 3;
 
 table! {
-    /// The critical path by class; work + overhead of all rows = dur. With several ranks communication that matched is divided into classes `_wait` (for other ranks) and `_transfer`.
+    /// The critical path by class; work + overhead of all rows = dur; only before_capture lies before the window and has no percentage. With several ranks communication that matched is divided into classes `_wait` (for other ranks) and `_transfer`.
     pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary" by "rank, work_ns + overhead_ns descending, class" {
         rank: u32, "", "rank";
         scope: Text, "", "step, annotation or capture";
@@ -180,6 +180,11 @@ impl ClassRow {
     pub fn ns(&self) -> Ns {
         self.work + self.overhead
     }
+
+    /// Whether it is no part of the window.
+    pub fn is_before_capture(&self) -> bool {
+        self.class == BEFORE_CAPTURE
+    }
 }
 
 /// A window of a rank, as its rows repeat it.
@@ -226,9 +231,10 @@ impl Head {
     }
 }
 
-/// Sorts a rank's rows, longest first.
+/// Sorts a rank's rows, longest first; what lies before the window comes last.
 pub fn sort(rows: &mut [ClassRow]) {
-    rows.sort_by(|a, b| (b.ns(), &a.class).cmp(&(a.ns(), &b.class)));
+    let key = |r: &ClassRow| (r.is_before_capture(), Reverse(r.ns()));
+    rows.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.class.cmp(&b.class)));
 }
 
 /// Adds a rank's rows, which are sorted.
@@ -246,7 +252,7 @@ pub fn push(table: &mut CriticalSummary, head: &Head, rows: &[ClassRow]) {
             class: &r.class,
             work_ns: r.work,
             overhead_ns: r.overhead,
-            window_pct: percent(r.ns(), head.dur),
+            window_pct: percent(r.ns(), head.dur).filter(|_| !r.is_before_capture()),
             count: r.count,
             top_name: r.top_name.as_ref().map(|t| t.0.as_str()),
             top_name_ns: r.top_name.as_ref().map(|t| t.1),

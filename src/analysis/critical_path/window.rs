@@ -48,7 +48,9 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
         let is_asked = options.model.steps.as_ref().is_none_or(|f| f.keeps(0, None));
         return if is_asked { Ok(capture(trace)) } else { Err("no such step") };
     }
-    let windows = device_windows(all, &trace.activities);
+    // the lead and the lost tail belong to no window
+    let windows = device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture));
+    let windows: Vec<Span> = windows.collect();
     let chosen: Vec<(&Step, Span)> = match &options.model.steps {
         Some(filter) => all.iter().zip(windows).filter(|(s, _)| filter.keeps(s.index, s.label)).collect(),
         None => median(all, &windows).into_iter().collect(),
@@ -89,7 +91,7 @@ pub fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
         rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
         let host = trace.span(*rows.get(k)?);
         Some(PathWindow {
-            span: Span::new(host.start, host.end.max(last_launched_end(trace, host))),
+            span: Span::new(host.start, host.end.max(last_launched_end(trace, host))).intersect(trace.capture),
             scope: "annotation",
             name: format!("annotation {name}:{k}"),
             step: None,

@@ -137,7 +137,7 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
             for k in 0..repeats.patterns.len() {
                 rows.push(Measured {
                     stream: all.len(),
-                    ..measure(trace, &stream, &device_busy, &is_graph, &repeats, k)
+                    ..measure(trace, &stream, (work.capture, &device_busy), &is_graph, &repeats, k)
                 });
             }
             all.push(stream);
@@ -156,7 +156,7 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
 fn measure(
     trace: &RankTrace,
     stream: &Stream,
-    device_busy: &Union,
+    (capture, device_busy): (Span, &Union),
     is_graph: &[bool],
     repeats: &repeat::Repeats,
     k: usize,
@@ -179,7 +179,8 @@ fn measure(
     };
     let mut steps: Vec<u32> = Vec::new();
     for occurrence in repeats.taken(pattern).iter().map(|&i| at(i)) {
-        let span: Span = stream.extent(&occurrence);
+        // what lies in the device's lead is neither a gap nor idle
+        let span: Span = stream.extent(&occurrence).intersect(capture);
         m.extent += span.len();
         m.busy += stream.busy_in(span);
         m.idle += span.len() - device_busy.len_in(span);

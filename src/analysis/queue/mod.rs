@@ -38,6 +38,7 @@ table! {
         empty_ns: i64, "ns", "no launch waits";
         full_ns: i64, "ns", "--max-queue launches or more wait";
         blocked_call_ns: i64, "ns", "some launch call for the stream is open while it is full";
+        is_lower_bound: bool, "", "the window begins before the stream has done what was launched before the recording: more may have waited";
     }
 }
 
@@ -50,6 +51,7 @@ table! {
         ts_ns: i64, "ns", "the values hold from here";
         queue_length: u32, "launches", "launches that wait; a graph is one";
         pending_activities: u32, "activities", "activities that wait";
+        is_lower_bound: bool, "", "the stream still works on what was launched before the recording: more may wait";
     }
 }
 
@@ -164,6 +166,10 @@ struct Measured<'a> {
     blocked: Union,
     /// Of each entry, the length of its call.
     calls: Vec<Ns>,
+    /// The queue's own span without the lead of the device.
+    span: Span,
+    /// Start of the first launched activity, where work from before the recording stood before it.
+    unrecorded_until: Option<Ns>,
 }
 
 impl<'a> Measured<'a> {
@@ -173,24 +179,26 @@ impl<'a> Measured<'a> {
             queue,
             blocked: calls.and(&queue.full(full)),
             calls: queue.entries.iter().map(|e| trace.span(e.call).len()).collect(),
+            span: match trace.edges.lead_end(queue.device) {
+                Some(lead) => Span::new(queue.span.start.max(lead), queue.span.end.max(lead)),
+                None => queue.span,
+            },
+            unrecorded_until: trace.edges.unrecorded_until((queue.device, queue.stream)),
         }
     }
 
     /// Parts of a window; the span is the queue's own.
     fn parts(&self, w: &Window) -> Vec<Span> {
-        if w.scope == Scope::Span { vec![self.queue.span] } else { w.parts.clone() }
+        if w.scope == Scope::Span { vec![self.span] } else { w.parts.clone() }
     }
 
     /// Launches that enter in a window, with the lengths of their calls.
     fn entered(&self, w: &Window) -> impl Iterator<Item = (&Entry, Ns)> {
         let entries = &self.queue.entries;
-        let whole = w.scope == Scope::Span;
-        let ranges: Vec<(usize, usize)> = match whole {
-            true => vec![(0, entries.len())],
-            false => {
-                let at = |t: Ns| entries.partition_point(|e| e.enter < t);
-                w.parts.iter().map(|p| (at(p.start), at(p.end.max(p.start)))).collect()
-            }
+        let at = |t: Ns| entries.partition_point(|e| e.enter < t);
+        let ranges: Vec<(usize, usize)> = match w.scope {
+            Scope::Span => vec![(at(self.span.start), entries.len())],
+            _ => w.parts.iter().map(|p| (at(p.start), at(p.end.max(p.start)))).collect(),
         };
         ranges.into_iter().flat_map(move |(a, b)| entries[a..b].iter().zip(self.calls[a..b].iter().copied()))
     }
@@ -226,6 +234,7 @@ impl<'a> Measured<'a> {
             empty_ns: l.empty,
             full_ns: l.full,
             blocked_call_ns: parts.iter().map(|p| self.blocked.len_in(*p)).sum(),
+            is_lower_bound: self.unrecorded_until.is_some_and(|t| parts.iter().any(|p| !p.is_empty() && p.start < t)),
         });
     }
 }
@@ -274,6 +283,7 @@ fn push_device(
 fn series(trace: &RankTrace, queues: &[Queue], give: &mut Give) {
     let mut table = QueueLengths::default();
     for q in queues {
+        let unrecorded_until = trace.edges.unrecorded_until((q.device, q.stream));
         for c in &q.changes {
             table.push(QueueLengthRow {
                 rank: trace.rank,
@@ -282,6 +292,7 @@ fn series(trace: &RankTrace, queues: &[Queue], give: &mut Give) {
                 ts_ns: c.at,
                 queue_length: c.length,
                 pending_activities: c.pending,
+                is_lower_bound: unrecorded_until.is_some_and(|t| c.at < t),
             });
             table.give_piece(give);
         }

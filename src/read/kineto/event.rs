@@ -8,7 +8,7 @@ use super::gaps::{Gaps, Place, Step};
 use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use super::recent::Recent;
 use super::text::{Texts, compact, decode};
-use crate::model::args::{ARGS, Arg, ArgType, Need, is_about_collectives};
+use crate::model::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::model::category::{Class, is_counter_range, is_launch_flow};
 use crate::model::events::{Columns, FlowEnd, LaneName, Mark};
 use crate::model::health::{Counter, Health};
@@ -200,7 +200,9 @@ impl EventReader {
 
     /// One that knows the gaps that another has met, which read with the same options.
     pub fn with_gaps(options: LoadOptions, gaps: Gaps) -> Self {
-        let wanted = ARGS.iter().map(|a| options.event_args || a.need != Need::Events).collect();
+        // of the profiler's index only the smallest is kept, unless the events are written
+        let is_wanted = |a: &ArgSpec| options.event_args || a.need != Need::Events || a.id == Arg::EvIdx;
+        let wanted = ARGS.iter().map(is_wanted).collect();
         Self {
             columns: Columns::default(),
             shapes: FractionShapes::default(),
@@ -425,6 +427,12 @@ impl EventReader {
         let mut about_collectives = None;
         for i in 0..self.scratch.args.len() {
             let (arg, token, key) = self.scratch.args[i];
+            if arg == Arg::EvIdx {
+                self.note_profiler_index(token.bytes(buf));
+                if !self.options.event_args {
+                    continue;
+                }
+            }
             if arg.spec().need == Need::Collectives
                 && !self.options.event_args
                 && !*about_collectives.get_or_insert_with(|| is_about_collectives(self.scratch.name.bytes(buf)))
@@ -437,6 +445,20 @@ impl EventReader {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
+    }
+
+    /// Keeps the smallest index that the profiler gave an event.
+    fn note_profiler_index(&mut self, raw: &[u8]) {
+        let least = &mut self.columns.least_profiler_index;
+        // no index is smaller than 0: nothing more can be learnt
+        if *least == Some(0) {
+            return;
+        }
+        if let Integer::Value(index) = integer(raw)
+            && let Ok(index) = i64::try_from(index)
+        {
+            *least = Some(least.map_or(index, |l| l.min(index)));
+        }
     }
 
     /// The start, or `None` (counted) when there is none that can be used.

@@ -36,6 +36,7 @@ const COLUMNS: &[&str] = &[
     "exposed_memory_ns",
     "idle_ns",
     "basis",
+    "ts_ns",
 ];
 
 /// One device of one rank.
@@ -46,6 +47,8 @@ pub struct Lane {
     partial: u32,
     parts: Parts,
     span: Parts,
+    /// Start and length of the capture, ns.
+    capture: Option<(i64, i64)>,
 }
 
 impl Lane {
@@ -131,6 +134,9 @@ pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
             let found = parts(rows, r);
             match rows.text(2, r) {
                 Some("span") => lane.span = found,
+                Some("capture") => lane.capture = Some((rows.sum(12, r), found[0])),
+                // without marks of steps the capture is the one step: the span says more, here as in the text
+                Some("step") if lane.capture == Some((rows.sum(12, r), found[0])) => {}
                 Some("step") => {
                     let is_partial = rows.int(5, r) == Some(1);
                     let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
@@ -306,6 +312,9 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
             }
             let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
             let (key, found) = (lane_of(rows, r), parts(rows, r));
+            if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((rows.sum(12, r), found[0]))) {
+                continue;
+            }
             if rows.int(5, r) != Some(1) {
                 lengths.add(&ranks, &steps, key.0, &step, [found[0]]);
             }

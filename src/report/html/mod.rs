@@ -20,7 +20,7 @@ mod texts;
 mod time;
 
 /// Tables that the page is made of.
-pub const TABLES: [&str; 19] = [
+pub const TABLES: [&str; 20] = [
     "call_tree",
     "collective_summary",
     "counters",
@@ -33,6 +33,7 @@ pub const TABLES: [&str; 19] = [
     "operators",
     "process_groups",
     "ranks",
+    "record_edges",
     "repeats",
     "stack_anomalies",
     "straggler_causes",

@@ -6,6 +6,8 @@ use super::tally::Tally;
 use super::texts::Texts;
 use crate::analysis::api::{Certainty, Finding};
 use crate::analysis::population::rank_list;
+use crate::analysis::record_edges::{self, Noted};
+use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -75,9 +77,11 @@ pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
 }
 
 /// Findings, in their order.
-pub fn findings_section(found: &[Found], texts: &mut Texts) -> Section {
+pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts) -> Section {
     if found.is_empty() {
-        return Section::without("Nothing stands out: no analysis had a finding.");
+        let mut section = Section::without("Nothing stands out: no analysis had a finding.");
+        section.notes.extend(note);
+        return section;
     }
     let mut grid = Grid::new(
         "summary.json",
@@ -118,7 +122,34 @@ pub fn findings_section(found: &[Found], texts: &mut Texts) -> Section {
     }
     let left: Vec<&Found> = found.iter().skip(MOST_FINDINGS).collect();
     grid.leave_out(left.len(), Vec::new());
-    Section::default().with("findings", grid)
+    let mut section = Section::default().with("findings", grid);
+    section.notes.extend(note);
+    section
+}
+
+/// The note on recordings that begin or end in the middle of work.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
+    const COLUMNS: &[&str] = &["rank", "device", "scope", "from_ns", "to_ns", "launches", "excerpt"];
+    let mut noted = Vec::new();
+    results.read("record_edges", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let Some(scope @ ("lead" | "lost_tail")) = rows.text(2, r) else { continue };
+            let rank = rows.rank(0, r);
+            noted.push(Noted {
+                rank,
+                device: rows.int(1, r),
+                is_lead: scope == "lead",
+                span: Span::new(rows.sum(3, r), rows.sum(4, r)),
+                launches: rows.sum(5, r),
+                excerpt: rows.int(6, r) == Some(1),
+                recorded: ranks.captures.get(&rank).map_or(0, |c| c.last - c.first),
+            });
+        }
+    })?;
+    Ok(record_edges::sentences(&noted, ranks.set.ranks))
 }
 
 /// What the set is, in a few numbers.

@@ -103,8 +103,9 @@ fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, Resu
         None => Ok(Section::without(NO_WINDOWS)),
     };
     let count = ranks.set.ranks;
+    let note = overview::record_note(results, &ranks)?;
     let parts: [(&str, Part); 12] = [
-        ("findings", &|texts| Ok(overview::findings_section(&found, texts))),
+        ("findings", &|texts| Ok(overview::findings_section(&found, note.clone(), texts))),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),
