@@ -191,13 +191,8 @@ fn tails(trace: &RankTrace, out: &mut Vec<Edge>) {
 
 /// One row for each device on which graph launches lack activities that others of the same graph have.
 fn partial_graphs(trace: &RankTrace, out: &mut Vec<Edge>) {
-    let is_graph: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("GraphLaunch")).collect();
-    if !is_graph.contains(&true) {
-        return;
-    }
-    let name_of = |row: u32| trace.columns.name[row as usize].0 as usize;
-    let graphs: Vec<(u32, &[u32])> =
-        trace.launches().iter().filter(|(row, _)| is_graph.get(name_of(*row)) == Some(&true)).collect();
+    let mut is_graph = NameTest::new(trace, |t| t.contains("GraphLaunch"));
+    let graphs: Vec<(u32, &[u32])> = trace.launches().iter().filter(|(row, _)| is_graph.holds(*row)).collect();
     let mut by_device: BTreeMap<Option<i64>, Vec<(u32, u64, u64)>> = BTreeMap::new();
     for (row, have, of, device) in short_of(trace, &graphs) {
         by_device.entry(device).or_default().push((row, have, of));
@@ -331,20 +326,16 @@ impl ProfilerCalls {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let waits = flags(trace, |t| t.to_ascii_lowercase().contains("synchronize"));
-        let named = |flags: &[bool], row: usize| flags.get(c.name[row].0 as usize) == Some(&true);
-        let rows = |class: Class| (0..c.len()).filter(move |&r| trace.classes[r] == class);
-        let syncs: Vec<u32> = rows(Class::Runtime).filter(|&r| named(&waits, r)).map(|r| r as u32).collect();
+        let syncs = rows_named(trace, Class::Runtime, |t| t.to_ascii_lowercase().contains("synchronize"));
         if syncs.is_empty() {
             return Self { calls: Vec::new() };
         }
-        if rows(Class::Python).next().is_none() {
-            return Self { calls: last_waits(trace, &syncs) };
+        if !trace.classes.contains(&Class::Python) {
+            return Self { calls: last_waits(trace, syncs) };
         }
-        let frames = flags(trace, is_profilers_frame);
         let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for row in rows(Class::Python).filter(|&r| named(&frames, r)) {
-            by_lane.entry(c.lane[row]).or_default().push(row as u32);
+        for row in rows_named(trace, Class::Python, is_profilers_frame) {
+            by_lane.entry(c.lane[row as usize]).or_default().push(row);
         }
         let mut held: BTreeMap<u32, (Union, Vec<u32>)> = BTreeMap::new();
         for (lane, mut rows) in by_lane {
@@ -368,8 +359,29 @@ impl ProfilerCalls {
 /// Frames of the profiler that are looked at to find the one that holds a call.
 const DEEPEST: usize = 256;
 
-fn flags(trace: &RankTrace, is: impl Fn(&str) -> bool) -> Vec<bool> {
-    trace.columns.strings.iter().map(|(_, t)| is(t)).collect()
+/// Tells events by a test of their names; each name is looked at once.
+struct NameTest<'a, F> {
+    trace: &'a RankTrace,
+    test: F,
+    known: Vec<Option<bool>>,
+}
+
+impl<'a, F: Fn(&str) -> bool> NameTest<'a, F> {
+    fn new(trace: &'a RankTrace, test: F) -> Self {
+        Self { trace, test, known: vec![None; trace.columns.strings.len()] }
+    }
+
+    fn holds(&mut self, row: u32) -> bool {
+        let Some(name) = self.trace.columns.name.get(row as usize) else { return false };
+        let test = || (self.test)(self.trace.text(*name));
+        self.known.get_mut(name.0 as usize).is_some_and(|known| *known.get_or_insert_with(test))
+    }
+}
+
+/// Rows of a class whose names pass a test.
+fn rows_named(trace: &RankTrace, class: Class, test: impl Fn(&str) -> bool) -> Vec<u32> {
+    let mut named = NameTest::new(trace, test);
+    (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize] == class && named.holds(r)).collect()
 }
 
 /// Whether a Python frame is the profiler's own, or that of a function which starts or stops it.
@@ -379,34 +391,28 @@ fn is_profilers_frame(name: &str) -> bool {
 
 /// Without stacks: calls that wait for a device, end just before the last host event, and come after all launches of their
 /// process.
-fn last_waits(trace: &RankTrace, syncs: &[u32]) -> Vec<(u32, Option<u32>)> {
+fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)> {
     let c = &trace.columns;
     let hosts = (0..c.len()).filter(|&r| trace.classes[r].is_host());
     let Some(last) = hosts.map(|r| c.span(r).end).max() else { return Vec::new() };
-    let devices = flags(trace, |t| t.to_ascii_lowercase().contains("devicesynchronize"));
-    let mut found: Vec<u32> = syncs
-        .iter()
-        .copied()
-        .filter(|&r| devices.get(c.name[r as usize].0 as usize) == Some(&true))
-        .filter(|&r| trace.span(r).end >= last.saturating_sub(BEFORE_END))
-        .collect();
-    if found.is_empty() {
+    let mut of_device = NameTest::new(trace, |t| t.to_ascii_lowercase().contains("devicesynchronize"));
+    syncs.retain(|&r| trace.span(r).end >= last.saturating_sub(BEFORE_END) && of_device.holds(r));
+    if syncs.is_empty() {
         return Vec::new();
     }
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    let works = flags(trace, |t| {
+    let starts_work = |t: &str| {
         let lower = t.to_ascii_lowercase();
         is_launch_call(t) || lower.contains("memcpy") || lower.contains("memset")
-    });
+    };
     let mut launched: BTreeMap<Option<StrId>, Ns> = BTreeMap::new();
-    let calls = (0..c.len()).filter(|&r| trace.classes[r] == Class::Runtime);
-    for row in calls.filter(|&r| works.get(c.name[r].0 as usize) == Some(&true)) {
-        let last = launched.entry(pid(row as u32)).or_insert(Ns::MIN);
-        *last = c.ts[row].max(*last);
+    for row in rows_named(trace, Class::Runtime, starts_work) {
+        let last = launched.entry(pid(row)).or_insert(Ns::MIN);
+        *last = c.ts[row as usize].max(*last);
     }
     // a process that launches nothing is not the one that is profiled
-    found.retain(|&r| launched.get(&pid(r)).is_some_and(|last| *last < c.ts[r as usize]));
-    found.into_iter().map(|r| (r, None)).collect()
+    syncs.retain(|&r| launched.get(&pid(r)).is_some_and(|last| *last < c.ts[r as usize]));
+    syncs.into_iter().map(|r| (r, None)).collect()
 }
 
 /// A lead or a lost tail, for the note.

@@ -180,6 +180,13 @@ impl RecordEdges {
         if late.is_empty() {
             return;
         }
+        // marks of events on the device, of which no call is the owner here: it was still being recorded when they ran
+        let is_mark = |row: &usize| {
+            classes[*row] == Class::Sync
+                && c.categories.get(usize::from(c.cat[*row])).is_some_and(|k| k.class == Class::Kernel)
+        };
+        let marked = (0..c.len()).filter(is_mark).map(|r| c.ts[r]).max().unwrap_or(Ns::MIN);
+        late.retain(|(_, row)| c.ts[*row as usize] > marked);
         let captures = StreamCaptures::new(c, classes);
         late.retain(|(_, row)| !captures.hold(c, *row));
         late.sort_by_key(|(_, row)| (c.ts[*row as usize], *row));

@@ -34,6 +34,7 @@ mod planted;
 mod queries;
 mod queue;
 mod random;
+mod record_edges;
 mod reference_across;
 mod reference_hta;
 mod reference_hta_calls;

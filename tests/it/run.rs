@@ -156,6 +156,14 @@ pub fn try_run(paths: &[PathBuf], options: &Options) -> Result<Answer, RunError>
     Ok(Answer { outcome, streamed })
 }
 
+/// A file as a rank's trace; `None` where it is none.
+pub fn try_trace(path: &Path) -> Option<RankTrace> {
+    let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true };
+    let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
+    let (meta, columns) = (loaded.meta, loaded.columns);
+    Some(RankTrace::new(0, RankSource::File, input.shown, loaded.unpacked_bytes, meta, columns, &options().model))
+}
+
 /// One file as a rank's trace.
 pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
     let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true };

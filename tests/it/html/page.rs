@@ -1,6 +1,7 @@
 //! The page of every sample: well formed, self-contained, and with the numbers of the tables.
 
-use super::{Page, analyze, hta};
+use super::{Page, analyze, hta, shown};
+use hta::model::builder::{TraceBuilder, us};
 use serde_json::Value;
 
 const SAMPLES: [&str; 5] = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"];
@@ -189,4 +190,25 @@ fn assert_closed(html: &str) {
         }
     }
     assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_trace_without_steps_is_as_idle_in_the_page_as_in_the_text() {
+    // idle before the first kernel and behind the last: the capture is longer than the span
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    main.op("aten::add", us(0)..us(100));
+    main.launch(us(10)..us(15)).kernel("a", 7, us(40)..us(60));
+    main.launch(us(30)..us(35)).kernel("b", 7, us(61)..us(80));
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let input = dir.path().join("rank_0.json");
+    std::fs::write(&input, t.to_json()).expect("a trace can be written");
+    let page = analyze(shown(&input), &dir.path().join("out"), &[]);
+    let text = hta(&["breakdown", shown(&input)]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("2.5 %"), "{text:?}");
+    for section in ["breakdown", "idle"] {
+        assert_eq!(page.sum(section, "lanes", "idle_ns"), us(1), "{section}");
+    }
+    assert_eq!(page.sum("breakdown", "lanes", "dur_ns"), us(40));
+    assert!(!page.has("breakdown", "steps"));
 }
