@@ -305,7 +305,9 @@ pub fn tiles(what: &str, answer: &Answer) {
     assert!(rows.keys().eq(summary.keys()), "{what}");
     for (rank, classes) in summary {
         let (start, dur) = (classes[0].int("ts_ns"), classes[0].int("dur_ns"));
-        let mut at = start;
+        // what the device did before the launches of the recording stands before the window
+        let before = rows[&rank].iter().filter(|r| r.text("class") == "before_capture").map(|r| r.int("dur_ns"));
+        let mut at = start - before.sum::<i64>();
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         for (i, r) in rows[&rank].iter().enumerate() {
             assert_eq!((r.int("seq"), r.int("ts_ns")), (i as i64, at), "{what}: {}", r.0);

@@ -203,9 +203,15 @@ fn streams_have_no_negative_gap(what: &str, answer: &Answer) {
     }
     let rows: BTreeMap<_, _> = idle.iter().filter(|r| r.opt_int("stream").is_some()).map(|r| (place(r), r)).collect();
     assert!(rows.keys().eq(streams.keys()), "{what}: streams");
+    let captures: BTreeMap<_, i64> = idle
+        .iter()
+        .filter(|r| r.opt_int("stream").is_none() && r.text("scope") == "capture")
+        .map(|r| ((r.int("rank"), r.opt_int("device")), r.int("ts_ns")))
+        .collect();
     for (key, mut spans) in streams {
         spans.sort_unstable();
-        let (mut at, mut nothing) = (spans[0].0, 0);
+        // the capture of a device begins behind its lead
+        let (mut at, mut nothing) = (spans[0].0.max(captures[&(key.0, key.1)]), 0);
         for (start, end) in spans {
             nothing += (start - at).max(0);
             at = at.max(end);

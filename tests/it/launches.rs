@@ -49,7 +49,9 @@ fn a_call_has_latency_delay_and_the_work_it_started() {
     let columns = ["cpu_dur_ns", "activity_count", "gpu_dur_ns", "gpu_busy_ns", "idle_ns"];
     assert_eq!(
         rows.iter().map(|r| ints(r, columns)).collect::<Vec<_>>(),
-        [[10, 1, 6, 6, 10], [10, 2, 20, 20, 5], [10, 1, 3, 3, 7], [2, 0, 0, 0, 0],]
+        // the last nanosecond of the third call lies behind the last recorded end, and a launch behind it owns nothing: what ran
+        // there is not recorded
+        [[10, 1, 6, 6, 10], [10, 2, 20, 20, 5], [10, 1, 3, 3, 6], [2, 0, 0, 0, 0],]
     );
     let starts = ["latency_ns", "delay_ns", "gpu_span_ns"];
     assert_eq!(ints(&rows[0], starts), [20, 10, 6]);
@@ -160,6 +162,20 @@ fn busy(rows: &[Row], keep: impl Fn(&Row) -> bool, span: (i64, i64)) -> i64 {
     (span.0..span.1).filter(runs).count() as i64
 }
 
+/// Whether a call began before the first launched activity of a stream that it feeds, and one whose launch is not recorded
+/// came before that.
+fn is_behind_unrecorded(rows: &[Row], call: usize) -> bool {
+    rows.iter().filter(|a| a.launch == Some(call)).any(|own| {
+        let mut stream: Vec<(i64, usize, bool)> = (0..rows.len())
+            .filter(|&i| rows[i].kind == Kind::Gpu && (rows[i].device, rows[i].stream) == (own.device, own.stream))
+            .map(|i| (rows[i].start, i, rows[i].launch.is_some()))
+            .collect();
+        stream.sort_unstable();
+        let first = stream.iter().position(|a| a.2).expect("the call's own is one");
+        first > 0 && rows[call].start < stream[first].0
+    })
+}
+
 /// Scope and step of something that starts at `t`, beside the capture.
 fn scopes(brute: &Brute, rows: &[Row], t: i64) -> Vec<(String, Option<i64>)> {
     let mut all = vec![("capture".to_string(), None)];
@@ -185,7 +201,8 @@ proptest! {
         let answer = of_trace("launches", &plan.builder(ORIGIN), &o);
         let table: BTreeMap<usize, Record> =
             answer.rows("launches").into_iter().map(|r| (r.int("event_id") as usize, r)).collect();
-        let calls: Vec<usize> = (0..rows.len()).filter(|&i| rows[i].kind == Kind::Call).collect();
+        let is_launch = |i: &usize| rows[*i].name.contains("Launch") || rows.iter().any(|a| a.launch == Some(*i));
+        let calls: Vec<usize> = (0..rows.len()).filter(|&i| rows[i].kind == Kind::Call).filter(is_launch).collect();
         prop_assert_eq!(table.keys().copied().collect::<Vec<_>>(), calls.clone());
         // by scope, step and api: calls, activities, host time, short, their GPU time, idle
         let mut sums: BTreeMap<(String, Option<i64>, String), [i64; 6]> = BTreeMap::new();
@@ -209,9 +226,12 @@ proptest! {
             let idle = device.map_or(0, |d| cpu - busy(&rows, |a| a.device == d, (call.start, call.end)));
             prop_assert_eq!((r.int("idle_ns"), r.opt_int("device")), (idle, device));
             let short = i64::from(!own.is_empty() && runs < cpu);
+            let behind = i64::from(is_behind_unrecorded(&rows, i));
+            prop_assert_eq!(r.cell("behind_unrecorded").as_bool(), Some(behind == 1));
             for (scope, step) in scopes(&brute, &rows, call.start) {
                 let sum = sums.entry((scope, step, call.name.clone())).or_default();
-                let add = [1, own.len() as i64, cpu, short, short * runs, idle];
+                let clean = 1 - behind;
+                let add = [1, own.len() as i64, cpu, clean * short, clean * short * runs, clean * idle];
                 sum.iter_mut().zip(add).for_each(|(s, a)| *s += a);
             }
         }
@@ -274,25 +294,26 @@ pub fn check(what: &str, answer: &Answer) {
 const NCCL_DATA: &str = "hta/nccl_parser_config_nccl_data.json.gz";
 const MI300: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
 
-/// API, and of its calls over the capture: how many own an activity, host time, short ones, their busy time,
+/// API, and of its calls over the capture: how many count in latency and delay, host time, short ones, their busy time,
 /// late starts, median and 95th percentile of delay and of latency, ns.
 type Known = (&'static str, &'static str, [i64; 9]);
 
-/// Counted from the files apart from hta, call by call.
+/// Counted from the files apart from hta, call by call. In the trace of the MI300 each stream begins with activities whose
+/// launch is not recorded: calls that began before its first launched activity are left out.
 const KNOWN: [Known; 9] = [
     (NCCL_DATA, "cudaLaunchKernel", [2550, 24_428_263, 1022, 3_792_066, 192, 1746, 138_004, 12_711, 146_657]),
     (NCCL_DATA, "cudaLaunchKernelExC", [150, 1_218_296, 5, 35_007, 31, 17_957, 251_050, 25_725, 256_012]),
     (NCCL_DATA, "cudaMemcpyAsync", [960, 9_049_366, 936, 1_914_337, 4, 2011, 2381, 10_958, 13_381]),
     (NCCL_DATA, "cudaMemsetAsync", [114, 1_168_851, 114, 390_717, 40, 35_530, 493_377, 46_678, 509_600]),
-    (MI300, "hipExtLaunchKernel", [12, 65_260, 0, 0, 12, 29_350_459, 34_689_220, 29_356_369, 34_694_940]),
+    (MI300, "hipExtLaunchKernel", [5, 65_260, 0, 0, 5, 31_148_479, 34_689_220, 31_154_129, 34_694_940]),
     (
         MI300,
         "hipExtModuleLaunchKernel",
-        [1167, 3_922_677, 226, 603_930, 1167, 26_487_068, 33_103_799, 26_490_598, 33_106_809],
+        [459, 3_922_677, 92, 232_544, 459, 28_634_734, 33_939_753, 28_637_464, 33_942_863],
     ),
-    (MI300, "hipLaunchKernel", [1059, 3_726_849, 217, 538_058, 1059, 27_463_519, 33_731_345, 27_468_419, 33_734_575]),
-    (MI300, "hipMemcpyAsync", [366, 1_126_063, 32, 80_407, 366, 32_843_652, 38_657_705, 32_846_712, 38_660_185]),
-    (MI300, "hipMemsetAsync", [81, 325_629, 34, 117_925, 81, 27_564_110, 33_943_343, 27_567_540, 33_946_683]),
+    (MI300, "hipLaunchKernel", [409, 3_726_849, 81, 178_518, 409, 29_258_760, 34_190_532, 29_263_810, 34_193_352]),
+    (MI300, "hipMemcpyAsync", [184, 1_126_063, 17, 40_622, 184, 35_750_903, 38_664_945, 35_754_073, 38_667_325]),
+    (MI300, "hipMemsetAsync", [31, 325_629, 12, 41_748, 31, 28_575_295, 34_189_062, 28_578_315, 34_192_112]),
 ];
 
 #[test]

@@ -33,7 +33,12 @@ pub fn check(what: &str, answer: &Answer) {
             let values = |p: &Record| (p.int("queue_length"), p.int("pending_activities"));
             assert_ne!(values(&pair[0]), values(&pair[1]), "{what}: {}", pair[1].0);
             let length = pair[0].int("queue_length");
-            area += length * (pair[1].int("ts_ns") - pair[0].int("ts_ns"));
+            // the span begins behind the lead of the device
+            let seen = pair[1].int("ts_ns") - pair[0].int("ts_ns").max(r.int("ts_ns"));
+            if seen <= 0 {
+                continue;
+            }
+            area += length * seen;
             max = max.max(length);
             if pair[0].int("ts_ns") < r.int("ts_ns") + r.int("dur_ns") {
                 pending = pending.max(pair[0].int("pending_activities"));
@@ -73,11 +78,15 @@ fn little_holds(what: &str, answer: &Answer, stats: &[Record]) {
         let first = waits.entry((lane(k), k.int("launch_event_id"))).or_insert((k.int("launch_ts_ns"), i64::MAX));
         first.1 = first.1.min(k.int("ts_ns"));
     }
+    let begins: BTreeMap<Lane, i64> =
+        stats.iter().filter(|r| r.text("scope") == "span").map(|r| (lane(r), r.int("ts_ns"))).collect();
     let mut sums: BTreeMap<Lane, (i64, i64)> = BTreeMap::new();
     for ((lane, _), (enter, start)) in &waits {
         let sum = sums.entry(*lane).or_default();
-        sum.0 += (start - enter).max(0);
-        sum.1 += 1;
+        // the span begins behind the lead of the device
+        let begin = begins.get(lane).copied().unwrap_or(i64::MIN);
+        sum.0 += (start - (*enter).max(begin)).max(0);
+        sum.1 += i64::from(*enter >= begin);
     }
     for r in stats.iter().filter(|r| r.text("scope") == "span") {
         let want = sums.remove(&lane(r));

@@ -177,7 +177,7 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
             but.iter().for_each(|c| drop(cells.remove(*c)));
             // paths differ from run to run, health speaks of bytes
             cells.remove("file");
-            const TIMES: [&str; 4] = ["ts_ns", "submit_ns", "arrival_ns", "last_arrival_ns"];
+            const TIMES: [&str; 6] = ["ts_ns", "submit_ns", "arrival_ns", "last_arrival_ns", "from_ns", "to_ns"];
             let is_time = |c: &str| TIMES.contains(&c) || c.ends_with("_ts_ns");
             for (column, cell) in cells.iter_mut().filter(|(c, _)| is_time(c.as_str())) {
                 if let Some(ns) = cell.as_i64() {

@@ -175,7 +175,8 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
             groups.entry((c.direction, c.source, c.target)).or_default().push(c);
         }
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
-        let place = Place { rank: trace.rank, device: work.device, scope: w.scope, step, ts: w.start(), dur: w.len() };
+        let (device, capture) = (work.device, work.capture);
+        let place = Place { rank: trace.rank, device, capture, scope: w.scope, step, ts: w.start(), dur: w.len() };
         for (key, members) in groups {
             push_group(table, trace, &place, key, &members, &kernels);
         }
@@ -186,6 +187,7 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
 struct Place<'a> {
     rank: u32,
     device: Option<i64>,
+    capture: Span,
     scope: Scope,
     step: Option<&'a Step>,
     ts: Ns,
@@ -220,7 +222,7 @@ fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: K
         dur_sum_ns: of.iter().map(|c| c.span.len()).sum(),
         sized_dur_ns: sized_ns,
         busy_ns: busy.len(),
-        exposed_ns: busy.minus(kernels).len(),
+        exposed_ns: busy.minus(kernels).len_in(place.capture),
         bandwidth_gb_per_s: (sized_ns > 0).then(|| rate(bytes, sized_ns)),
         max_bandwidth_gb_per_s: sized.iter().filter(|s| s.1 > 0).map(|s| rate(s.0, s.1)).max_by(f64::total_cmp),
         async_count: count(&|c| c.api == Api::Async),
