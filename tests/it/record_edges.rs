@@ -62,6 +62,7 @@ fn work_from_before_the_recording_is_in_no_window() {
         edges(&a, "hidden_work"),
         [("lead".to_string(), 0, us(5_000), 2, 2), (String::new(), 0, us(5_000), 2, 2)]
     );
+    a.batches().for_each(crate::registry::follows_its_declaration);
     let ranks = one(a.rows("ranks"));
     let capture = one(of_scope(&a, "temporal_breakdown", "capture"));
     // lead + capture = recorded

@@ -68,7 +68,8 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     // the samples' activities all have their launch;
     // HTA's straggler heuristic knows no kernel of today's NCCL, as in every recording of the last years
     // and wants three kernels below one operator for a sequence; no sample has that
-    let excused = ["health", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
+    // and all samples begin and end with idle devices: `record_edges` fills its table
+    let excused = ["health", "record_edges", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
     assert!(empty.iter().all(|t| excused.contains(t)), "no sample fills {empty:?}");
 }
 
