@@ -17,7 +17,7 @@ use crate::model::schema::{Batch, Text};
 use crate::model::strings::StrId;
 use crate::table;
 use crate::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,8 +118,9 @@ fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
                 launches: s.launches,
                 activities: s.head_count,
                 evidence: format!(
-                    "{} without a launch record before the first activity that has one",
-                    plural(s.head_count as usize, "activity").replace("activitys", "activities"),
+                    "{} {} without a launch record before the first activity that has one",
+                    fmt_count(s.head_count),
+                    if s.head_count == 1 { "activity" } else { "activities" },
                 ),
             },
         });
@@ -144,12 +145,15 @@ fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
     if trace.edges.leads().is_empty() {
         return;
     }
+    let mut ends: Vec<(Ns, Reverse<Option<i64>>)> =
+        trace.edges.leads().iter().map(|(device, end)| (*end, Reverse(*device))).collect();
+    ends.sort_unstable();
     for row in (0..trace.columns.len()).filter(|&r| trace.classes[r] == Class::Runtime) {
         let span = trace.columns.span(row);
-        let over = |end: Ns| span.start < end && end < span.end && end - span.start >= least.max(1);
         // of several devices the one it waited for longest
-        let lead = trace.edges.leads().iter().filter(|l| over(l.1)).max_by_key(|l| (l.1, Reverse(l.0)));
-        if let Some((device, _)) = lead {
+        let before = ends.partition_point(|l| l.0 < span.end);
+        let lead = before.checked_sub(1).and_then(|i| ends.get(i));
+        if let Some((_, Reverse(device))) = lead.filter(|l| l.0 - span.start >= least.max(1)) {
             out.push(Edge {
                 device: *device,
                 stream: None,
@@ -245,12 +249,12 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
         read.push((*row, first.device(), count, key));
     }
     if wholes.len() > 1 {
-        let mut known: HashMap<(u64, u64), ()> = HashMap::new();
+        let mut known: HashSet<(u64, u64)> = HashSet::new();
         for (_, of) in graphs {
             let hashes: Vec<(u64, u64)> = prefixes(trace, of).collect();
             let Some(&(count, hash)) = hashes.last() else { continue };
             // replays of one graph are alike: one of them says what it begins with
-            if wholes.contains_key(&(count, hash)) && known.insert((count, hash), ()).is_none() {
+            if wholes.contains_key(&(count, hash)) && known.insert((count, hash)) {
                 for prefix in hashes.iter().filter(|p| p.0 < count) {
                     if let Some(most) = wholes.get_mut(prefix) {
                         *most = count.max(*most);

@@ -136,13 +136,15 @@ impl RecordEdges {
     /// The part of `recorded` that the windows of a device lie in: without its lead and its lost tail.
     pub fn window(&self, device: Option<i64>, recorded: Span) -> Span {
         let start = self.lead_end(device).unwrap_or(recorded.start);
-        let end = self.tails.iter().find(|t| t.device == device).map_or(recorded.end, |t| t.span.start);
+        let tail = self.tails.binary_search_by_key(&device, |t| t.device).ok().and_then(|i| self.tails.get(i));
+        let end = tail.map_or(recorded.end, |t| t.span.start);
         Span::new(start, end.max(start))
     }
 
     /// Until when a device works on what was launched before the recording; `None` where nothing says so.
     pub fn lead_end(&self, device: Option<i64>) -> Option<Ns> {
-        self.leads.iter().find(|l| l.0 == device).map(|l| l.1)
+        let i = self.leads.binary_search_by_key(&device, |l| l.0).ok()?;
+        self.leads.get(i).map(|l| l.1)
     }
 
     /// Devices with a lead and where it ends, in order of device.
@@ -190,12 +192,16 @@ impl RecordEdges {
         let captures = StreamCaptures::new(c, classes);
         late.retain(|(_, row)| !captures.hold(c, *row));
         late.sort_by_key(|(_, row)| (c.ts[*row as usize], *row));
-        let mut tails: BTreeMap<Option<i64>, LostTail> = BTreeMap::new();
+        let mut counts: BTreeMap<StrId, u64> = BTreeMap::new();
         for (pid, row) in late {
             self.lost_calls.push(row);
+            *counts.entry(pid).or_default() += 1;
+        }
+        let mut tails: BTreeMap<Option<i64>, LostTail> = BTreeMap::new();
+        for (pid, calls) in counts {
             for device in processes.get(&pid).into_iter().flat_map(|p| &p.devices) {
                 let span = Span::new(recorded.end, recorded.end);
-                tails.entry(*device).or_insert(LostTail { device: *device, span, calls: 0 }).calls += 1;
+                tails.entry(*device).or_insert(LostTail { device: *device, span, calls: 0 }).calls += calls;
             }
         }
         let mut ends: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
@@ -298,7 +304,9 @@ fn starts(
         let Some(first) = seen.first.and_then(|i| all.get(i as usize)) else { continue };
         let Some(call) = first.launch().map(|row| c.span(row as usize)) else { continue };
         let wait = Span::new(call.end, first.span.start);
-        let busy = devices.iter().find(|d| d.device == id.0).map_or(0, |d| d.timeline.shares_in(wait).busy());
+        // devices are in order
+        let own = devices.binary_search_by_key(&id.0, |d| d.device).ok().and_then(|i| devices.get(i));
+        let busy = own.map_or(0, |d| d.timeline.shares_in(wait).busy());
         let is_hidden = || {
             let delay = first.span.start.saturating_sub(call.end);
             delay >= hidden_min.max(1)
@@ -363,9 +371,9 @@ impl LongCalls {
     /// Whether a call began before `start`, ended soon after it, and lasted half of the wait that began at `from`.
     fn any_over(&self, start: Ns, from: Ns) -> bool {
         let first = self.0.partition_point(|c| c.0 < start);
-        let soon = self.0[first..].iter().take_while(|c| c.0 <= start.saturating_add(RETURNS_WITHIN));
+        let mut soon = self.0[first..].iter().take_while(|c| c.0 <= start.saturating_add(RETURNS_WITHIN));
         let least = start.saturating_sub(from);
-        soon.into_iter().any(|(end, began)| *began < start && end.saturating_sub(*began).saturating_mul(2) >= least)
+        soon.any(|(end, began)| *began < start && end.saturating_sub(*began).saturating_mul(2) >= least)
     }
 }
 
