@@ -23,7 +23,7 @@ use crate::model::timeline::{Shares, Timeline};
 use crate::table;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 table! {
     /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a thread are repeated for each device.
@@ -207,6 +207,8 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
 /// Devices that have rows.
 struct Devices {
     all: Vec<Option<i64>>,
+    /// Position in `all` of each.
+    places: HashMap<Option<i64>, usize>,
     /// The first ones, which do work: the ranges of threads stand beside each of them.
     working: usize,
 }
@@ -225,13 +227,18 @@ impl Devices {
         for (_, named) in annotated.names.iter().filter(|((side, _), _)| *side == Side::Gpu) {
             drawn.extend(named.ranges.iter().map(|&r| device_of(trace, &of_lane, r)));
         }
-        drawn.retain(|d| !all.contains(d));
-        all.extend(drawn);
-        Self { all, working }
+        let mut places: HashMap<Option<i64>, usize> = all.iter().copied().zip(0..).collect();
+        for device in drawn {
+            places.entry(device).or_insert_with(|| {
+                all.push(device);
+                all.len() - 1
+            });
+        }
+        Self { all, places, working }
     }
 
     fn place(&self, device: Option<i64>) -> Option<usize> {
-        self.all.iter().position(|d| *d == device)
+        self.places.get(&device).copied()
     }
 }
 
@@ -281,8 +288,8 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
         }
     }
     // what belongs to nothing; a row for each window of a device, also where nothing is left
-    for (d, device) in devices.all.iter().enumerate() {
-        let Some(work) = trace.devices.iter().find(|w| w.is_gpu && w.device == *device) else { continue };
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let Some(d) = devices.place(work.device) else { continue };
         for window in 0..scopes.windows().len() {
             places.entry((d, window)).or_default().entry(None).or_default();
         }

@@ -6,6 +6,7 @@
 
 use super::gaps::{Classifier, Gap, Sums, busiest_launcher};
 use super::host_activity::HostNames;
+use super::host_sums::HostSums;
 use crate::model::interval::Union;
 use crate::model::lengths::Lengths;
 use crate::model::narrow::Narrow;
@@ -15,6 +16,7 @@ use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// Kind of host activity, and names of its event and of the frame that called it.
 pub type UseKey<'a> = (&'static str, (&'a str, &'a str));
@@ -26,16 +28,28 @@ pub struct DeviceIdle<'a> {
     pub default_thread: Option<u32>,
     /// In order of time.
     pub gaps: Vec<Gap>,
-    /// What the host did, gap by gap: a gap's uses follow each other from its start to the end of the host's part.
-    lengths: Lengths,
-    /// The place of each use's key in `keys`.
-    used: Narrow,
-    /// Where each gap's begin; one more entry for the end.
-    from: Vec<u32>,
+    uses: Uses,
     keys: Vec<UseKey<'a>>,
     /// Each key's place among the sorted keys.
     order: Vec<u32>,
 }
+
+/// What the host did in the gaps.
+enum Uses {
+    /// Gap by gap: a gap's uses follow each other from its start to the end of the host's part.
+    Listed {
+        lengths: Lengths,
+        /// The place of each use's key in `keys`.
+        used: Narrow,
+        /// Where each gap's begin; one more entry for the end.
+        from: Vec<u32>,
+    },
+    /// Looked up in what all devices share.
+    Shared(Arc<HostSums>),
+}
+
+/// Devices of a rank from which they share what the host did. No machine has that many; a file may.
+const SHARED_FROM: usize = 32;
 
 /// Time and gaps of a key so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,6 +96,14 @@ impl<'a> DeviceIdle<'a> {
         };
         let gaps: Vec<Gap> =
             busy.gaps_in(work.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
+        if trace.devices.len() >= SHARED_FROM {
+            let shared = trace.shared(HostSums::new);
+            let text = |(activity, name, caller): &(&'static str, StrId, StrId)| {
+                (*activity, (trace.text(*name), trace.text(*caller)))
+            };
+            let keys = shared.keys().iter().map(text).collect();
+            return Self::ordered(busy, default_thread, gaps, Uses::Shared(shared), keys);
+        }
         let (mut lengths, mut used) = (Lengths::default(), Narrow::default());
         let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
         let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();
@@ -98,11 +120,15 @@ impl<'a> DeviceIdle<'a> {
             });
         }
         from.push(used.len() as u32);
+        Self::ordered(busy, default_thread, gaps, Uses::Listed { lengths, used, from }, keys)
+    }
+
+    fn ordered(busy: Union, default_thread: Option<u32>, gaps: Vec<Gap>, uses: Uses, keys: Vec<UseKey<'a>>) -> Self {
         let mut sorted: Vec<u32> = (0..keys.len() as u32).collect();
         sorted.sort_unstable_by_key(|&k| keys[k as usize]);
         let mut order = vec![0; keys.len()];
         (0..).zip(sorted).for_each(|(place, k)| order[k as usize] = place);
-        Self { busy, default_thread, gaps, lengths, used, from, keys, order }
+        Self { busy, default_thread, gaps, uses, keys, order }
     }
 
     /// What host wait is counted under, by number.
@@ -114,6 +140,28 @@ impl<'a> DeviceIdle<'a> {
         self.keys[number as usize]
     }
 
+    /// Keys and times of what the host did in its part of a gap, inside `part`; no time is 0.
+    fn each_use(&self, g: usize, gap: &Gap, part: Span, mut take: impl FnMut(u64, Ns)) {
+        match &self.uses {
+            Uses::Listed { lengths, used, from } => {
+                let range = from.get(g).zip(from.get(g + 1)).map_or(0..0, |(a, b)| *a as usize..*b as usize);
+                let mut at = gap.span.start;
+                for u in range {
+                    let span = Span::new(at, at + lengths.at(u));
+                    at = span.end;
+                    let time = span.intersect(part).len();
+                    if time > 0 {
+                        take(used.get(u).unwrap_or(0), time);
+                    }
+                }
+            }
+            Uses::Shared(shared) => {
+                let span = Span::new(gap.span.start, gap.host_until).intersect(part);
+                shared.each(gap.thread, span, |key, time| take(u64::from(key), time));
+            }
+        }
+    }
+
     /// The idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
@@ -121,22 +169,16 @@ impl<'a> DeviceIdle<'a> {
         let mut met = 0;
         for part in parts {
             let first = self.gaps.partition_point(|g| g.span.end <= part.start);
-            let gaps = self.gaps.iter().zip(self.from.windows(2)).skip(first);
-            for (gap, uses) in gaps.take_while(|(g, _)| g.span.start < part.end) {
+            let gaps = self.gaps.iter().enumerate().skip(first);
+            for (g, gap) in gaps.take_while(|(_, g)| g.span.start < part.end) {
                 gap.add_to(&mut split.sums, *part);
                 met += 1;
-                let mut at = gap.span.start;
-                for u in uses[0] as usize..uses[1] as usize {
-                    let span = Span::new(at, at + self.lengths.at(u));
-                    at = span.end;
-                    let time = span.intersect(*part).len();
-                    if time > 0 {
-                        let sum = sums.entry(self.used.get(u).unwrap_or(0)).or_default();
-                        sum.time += time;
-                        sum.gaps += u64::from(sum.last != met);
-                        sum.last = met;
-                    }
-                }
+                self.each_use(g, gap, *part, |key, time| {
+                    let sum = sums.entry(key).or_default();
+                    sum.time += time;
+                    sum.gaps += u64::from(sum.last != met);
+                    sum.last = met;
+                });
             }
         }
         split.host = sums.into_iter().map(|(k, s)| HostTime { key: k as u32, time: s.time, gaps: s.gaps }).collect();

@@ -16,6 +16,7 @@ use crate::model::interval::Union;
 use crate::model::rank_trace::{RankTrace, is_launch_call};
 use crate::model::strings::StrId;
 use crate::units::{Ns, Span};
+use std::collections::HashMap;
 
 /// A call that starts work on a device, or that looks as if it did.
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +71,9 @@ impl LaunchCall<'_> {
 pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
     let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let busy: Vec<Busy> =
-        trace.devices.iter().filter(|d| d.is_gpu).map(|d| (d.device, d.capture, d.timeline.busy())).collect();
+    let gpus = trace.devices.iter().filter(|d| d.is_gpu);
+    let busy: Busy =
+        gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
     let mut owners = launches.iter().peekable();
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {
@@ -85,10 +87,10 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     calls
 }
 
-/// A device, its capture, and when it is busy.
-type Busy = (Option<i64>, Span, Union);
+/// By device: its capture, and when it is busy.
+type Busy = HashMap<Option<i64>, (Span, Union)>;
 
-fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[Busy]) -> LaunchCall<'a> {
+fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &Busy) -> LaunchCall<'a> {
     let of = || activities.iter().map(|&i| &trace.activities[i as usize]);
     let span = trace.span(row);
     let start = of().map(|a| a.span.start).min();
@@ -102,7 +104,7 @@ fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[Busy]
         })
         .copied();
     let device = first.map(|i| trace.activities[i as usize].device());
-    let of_device = device.and_then(|d| busy.iter().find(|b| b.0 == d));
+    let of_device = device.and_then(|d| busy.get(&d));
     let gpu_ns = of().map(|a| a.span.len()).sum();
     LaunchCall {
         row,
@@ -113,7 +115,7 @@ fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &[Busy]
         gpu_span: start.zip(end).map(|(s, e)| Span::new(s, e)),
         gpu_ns,
         gpu_busy_ns: if activities.len() > 1 { Union::new(of().map(|a| a.span)).len() } else { gpu_ns },
-        idle_ns: of_device.map_or(0, |(_, capture, b)| {
+        idle_ns: of_device.map_or(0, |(capture, b)| {
             let seen = span.intersect(*capture);
             seen.len() - b.len_in(seen)
         }),

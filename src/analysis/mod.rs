@@ -16,6 +16,7 @@ pub mod diff;
 pub mod filters;
 pub mod gaps;
 pub mod host_activity;
+mod host_sums;
 pub mod idle;
 mod idle_report;
 mod idle_split;

@@ -6,6 +6,7 @@
 use super::api::Partial;
 use crate::model::schema::{Batch, TableSpec};
 use crate::units::Ns;
+use std::collections::HashMap;
 
 /// The rows of one rank and device.
 pub struct Group<'a> {
@@ -75,17 +76,22 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
     let mut out: Vec<Group> = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(spec) else { continue };
-        let mut devices: Vec<Option<i64>> = Vec::new();
+        // devices in order of their first row, each with its rows that have no stream
+        let mut places: HashMap<Option<i64>, usize> = HashMap::new();
+        let mut devices: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
         for row in 0..batch.len() {
             let device = batch.int("device", row);
-            if !devices.contains(&device) {
-                devices.push(device);
+            let place = *places.entry(device).or_insert(devices.len());
+            if place == devices.len() {
+                devices.push((device, Vec::new()));
+            }
+            if let Some((_, rows)) = devices.get_mut(place).filter(|_| batch.int("stream", row).is_none()) {
+                rows.push(row);
             }
         }
-        for device in devices {
-            let of_device = |row: &usize| batch.int("device", *row) == device && batch.int("stream", *row).is_none();
+        for (device, of_device) in devices {
             let scope = |name: &str| -> Vec<usize> {
-                (0..batch.len()).filter(of_device).filter(|&r| batch.text("scope", r) == Some(name)).collect()
+                of_device.iter().copied().filter(|&r| batch.text("scope", r) == Some(name)).collect()
             };
             let steps = scope("step");
             let full: Vec<usize> = steps.iter().copied().filter(|&r| batch.int("is_partial", r) != Some(1)).collect();

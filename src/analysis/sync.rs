@@ -165,17 +165,18 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
                 })
                 .collect();
             let all: Vec<Run> = runs.iter().map(|r| r.1).collect();
-            let mut used: Vec<u32> = runs.iter().filter_map(|r| r.0).collect();
-            used.sort_unstable();
-            used.dedup();
+            let mut of_groups: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
+            for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group)?, *run))) {
+                of_groups.entry(group).or_default().push(run);
+            }
+            let exposed = Union::new(lane.exposed.iter().copied());
             let mut views =
-                vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, lane) }];
-            views.extend(used.into_iter().map(|g| {
-                let runs: Vec<Run> = runs.iter().filter(|r| r.0 == Some(g)).map(|r| r.1).collect();
-                let mut pieces = divide(&lane.exposed, &runs);
+                vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
+            views.extend(of_groups.into_iter().map(|(g, runs)| {
+                let mut pieces = divide(&touched(&lane.exposed, &runs), &runs);
                 // only where one of its calls runs
                 pieces.retain(|p| p.call.is_some());
-                Divided { group: Some(g), pieces, hidden: hidden(&runs, lane) }
+                Divided { group: Some(g), pieces, hidden: hidden(&runs, &exposed) }
             }));
             for window in &lane.windows {
                 out.extend(views.iter().map(|d| {
@@ -200,10 +201,27 @@ fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
     (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])
 }
 
+/// The exposed spans (sorted, disjoint) in which any of the calls runs: those of a group are few where there are many
+/// groups.
+fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
+    let when = Union::new(runs.iter().map(|r| r.span));
+    let mut out: Vec<Span> = Vec::new();
+    for run in when.spans() {
+        let first = exposed.partition_point(|e| e.end <= run.start);
+        for e in exposed.get(first..).unwrap_or_default().iter().take_while(|e| e.start < run.end) {
+            // two runs may touch one span
+            if out.last() != Some(e) {
+                out.push(*e);
+            }
+        }
+    }
+    out
+}
+
 /// Waiting of any call that is not exposed.
-fn hidden(runs: &[Run], lane: &Lane) -> Union {
+fn hidden(runs: &[Run], exposed: &Union) -> Union {
     let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
-    Union::new(waits).minus(&Union::new(lane.exposed.iter().copied()))
+    Union::new(waits).minus(exposed)
 }
 
 /// Per lane the windows that sentences stand on: full steps, else the span; all groups together.

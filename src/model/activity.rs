@@ -184,30 +184,37 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
     calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    let mut odd: BTreeMap<u64, Counter> = BTreeMap::new();
+    // Ids of several calls, each with the call that is taken and the counter for it. Each id is judged once, because
+    // every call and every activity of a file may carry the same id.
+    let mut several: BTreeMap<u64, (Option<u32>, Counter)> = BTreeMap::new();
+    let judge = |same: &[(u64, u32)]| {
+        let process = same.first().and_then(|k| pid(k.1));
+        if same.iter().all(|k| pid(k.1) == process) {
+            (same.iter().max_by_key(|k| (c.ts[k.1 as usize], k.1)).map(|k| k.1), Counter::ManyLaunches)
+        } else {
+            (None, Counter::AmbiguousCorrelation)
+        }
+    };
     for a in all.iter_mut() {
         let Some(id) = c.args.uint(Arg::Correlation, a.row) else { continue };
         let from = calls.partition_point(|k| k.0 < id);
-        let same = &calls[from..from + calls[from..].iter().take_while(|k| k.0 == id).count()];
-        a.set_launch(match same {
-            [] => None,
-            [one] => Some(one.1),
-            [first, rest @ ..] if rest.iter().all(|r| pid(r.1) == pid(first.1)) => {
-                odd.insert(id, Counter::ManyLaunches);
-                same.iter().max_by_key(|k| (c.ts[k.1 as usize], k.1)).map(|k| k.1)
-            }
-            _ => {
-                odd.insert(id, Counter::AmbiguousCorrelation);
-                None
+        let call = calls.get(from).filter(|k| k.0 == id);
+        let is_one = calls.get(from + 1).is_none_or(|k| k.0 != id);
+        a.set_launch(match call {
+            Some(one) if is_one => Some(one.1),
+            Some(_) => {
+                let same = || &calls[from..calls.partition_point(|k| k.0 <= id)];
+                several.entry(id).or_insert_with(|| judge(same())).0
+            None => None,
             }
         });
     }
-    for (id, counter) in odd {
+    for (id, (_, counter)) in several {
         health.add(counter, 1, None, &format!("correlation {id}"));
     }
 }
 
-/// L2: the innermost operator open on the calling thread when the call starts.
+/// L2: the innermost operator open on the calling thread when the call starts, see [`owners`].
 fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {

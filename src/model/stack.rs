@@ -115,6 +115,11 @@ impl Stacks {
             if let Some(p) = parent {
                 self.take(p, end - start);
             }
+            // What ends no later than this event can enclose nothing that comes after it: such events are not asked
+            // again, so that a thread of events that all overlap in part costs no more than another one.
+            while open.last().is_some_and(|o| o.1 <= end) {
+                open.pop();
+            }
             open.push((row, end));
         }
     }

@@ -3,7 +3,7 @@
 use crate::run::{Answer, Record, answer, device_windows, options, rank_trace};
 use crate::shared;
 use hta::analysis::api::Options;
-use hta::analysis::counters::load::{kernels, loads};
+use hta::analysis::counters::load::{kernels, loads, multiprocessors};
 use hta::analysis::counters::series::{Counter, bucket_width, series};
 use hta::model::builder::{Format, TraceBuilder, us};
 use hta::units::Span;
@@ -203,7 +203,7 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
     let spans: Vec<Span> = (1..buckets.len()).map(|i| Span::new(at(i - 1), at(i))).collect();
     let asked: Vec<&[Span]> = spans.iter().map(std::slice::from_ref).collect();
     let mut compared = 0;
-    for (i, load) in loads(&kernels(&trace, &trace.devices[0]), &asked).iter().enumerate() {
+    for (i, load) in loads(&kernels(&trace, &trace.devices[0], &multiprocessors(&trace)), &asked).iter().enumerate() {
         let want = buckets[i][1].as_f64().expect("a share");
         assert!(near(load.utilization(spans[i].len()), want), "bucket {i}: {want}");
         compared += 1;

@@ -18,6 +18,7 @@ mod diff;
 mod faults;
 mod filters;
 mod folders;
+mod growth;
 mod html;
 mod invariants;
 mod known_answers;

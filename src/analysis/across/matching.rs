@@ -154,12 +154,12 @@ pub fn collectives(parts: &[Part]) -> Matched {
     let used: Vec<Vec<u32>> = parts
         .iter()
         .map(|p| {
+            let mut seen = vec![false; p.calls.groups.len()];
             let mut order: Vec<u32> = Vec::new();
-            if comparable(p) {
-                for c in &p.calls.calls {
-                    if !order.contains(&c.group) {
-                        order.push(c.group);
-                    }
+            for c in p.calls.calls.iter().filter(|_| comparable(p)) {
+                if let Some(seen) = seen.get_mut(c.group as usize).filter(|seen| !**seen) {
+                    *seen = true;
+                    order.push(c.group);
                 }
             }
             order

@@ -13,7 +13,7 @@ use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::{Batch, Text};
 use crate::table;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// HTA's `get_temporal_breakdown`: devices pooled.
@@ -241,15 +241,18 @@ pub fn idle(trace: &RankTrace) -> Partial {
             gpu || (trace.classes[r.id as usize] == Class::Sync && is_mtia(trace, r.id))
         })
         .collect();
-    let mut streams: Vec<i64> = Vec::new();
+    // streams in order of their first row
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut streams: Vec<(i64, Vec<Row>)> = Vec::new();
     for r in &rows {
-        if !streams.contains(&r.stream) {
-            streams.push(r.stream);
+        let place = *places.entry(r.stream).or_insert(streams.len());
+        match streams.get_mut(place) {
+            Some((_, of_stream)) => of_stream.push(*r),
+            None => streams.push((r.stream, vec![*r])),
         }
     }
     let mut table = IdleTimes::default();
-    for stream in streams {
-        let mut of_stream: Vec<Row> = rows.iter().copied().filter(|r| r.stream == stream).collect();
+    for (stream, mut of_stream) in streams {
         of_stream.sort_by_key(|r| r.ts);
         // the first row has no gap and counts as `other`
         let mut sums: BTreeMap<&str, i64> = BTreeMap::from([("other", 0)]);

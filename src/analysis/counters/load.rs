@@ -15,6 +15,7 @@ use crate::model::args::Arg;
 use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::timeline::{Work, edges};
 use crate::units::{Ns, Span};
+use std::collections::HashMap;
 
 /// 1, in sums of blocks and occupancies.
 const ONE: i128 = 1 << 48;
@@ -99,11 +100,11 @@ pub struct Kernel {
     pub occupancy: Option<f64>,
 }
 
-/// The kernels of a device with what their arguments say.
-pub fn kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<Kernel> {
+/// The kernels of a device with what their arguments say; `sms` are the multiprocessors of all devices.
+pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u32>>) -> Vec<Kernel> {
+    let sms = work.device.and_then(|d| sms.get(&d).copied().flatten());
     let args = &trace.columns.args;
     let float = |arg, row| args.column(arg).get(row).map(f64::from_bits).filter(|v| v.is_finite() && *v >= 0.0);
-    let sms = trace.meta.devices.iter().find(|d| Some(d.id) == work.device).and_then(|d| d.sm_count);
     let of_grid = |row: u32| {
         let sms = sms.filter(|n| *n > 0)?;
         let grid = trace.text(args.text(Arg::Grid, row)?);
@@ -132,6 +133,15 @@ fn fixed(value: f64) -> i128 {
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
     let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
+/// Multiprocessors of the devices that the file's header lists; of several with one number, the first.
+pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
+    let mut of = HashMap::new();
+    for d in &trace.meta.devices {
+        of.entry(d.id).or_insert(d.sm_count);
+    }
+    of
+}
+
     instants.sort_unstable();
     instants.dedup();
     let until = loads_until(kernels, &instants);

@@ -11,7 +11,7 @@ use crate::model::rank_trace::{DeviceWork, RankTrace};
 use crate::model::schema::{Table, TableSpec, Text};
 use crate::table;
 use crate::units::Span;
-use load::{Load, kernels, loads};
+use load::{Load, kernels, loads, multiprocessors};
 use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
 
 table! {
@@ -93,10 +93,11 @@ impl Analysis for CountersOf {
             false => Vec::new(),
         };
         let mut of_kernels = Vec::new();
+        let sms = multiprocessors(trace);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             let scopes = scopes(trace, work, options);
             let asked = scopes.iter().map(|s| s.parts.as_slice()).chain(in_time.iter().map(std::slice::from_ref));
-            let mut means_then_buckets = loads(&kernels(trace, work), &asked.collect::<Vec<_>>());
+            let mut means_then_buckets = loads(&kernels(trace, work, &sms), &asked.collect::<Vec<_>>());
             let buckets = means_then_buckets.split_off(scopes.len());
             push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));
             of_kernels.push(DeviceLoad { device: work.device, buckets });

@@ -8,7 +8,7 @@
 //!
 //! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
 
-use super::load::{Load, kernels, loads};
+use super::load::{Load, kernels, loads, multiprocessors};
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
 use crate::analysis::queue::lengths::queues;
@@ -98,6 +98,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
     if asked.iter().any(|c| *c > Counter::MemoryBandwidth) {
         let parts: Vec<Span> = buckets(trace.capture, width).collect();
         let asked: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
+        let sms = multiprocessors(trace);
         of_kernels.extend(
             trace
                 .devices

@@ -14,6 +14,7 @@ use crate::model::window::{Scope, Window};
 use crate::table;
 use crate::units::{Ns, Span};
 use lengths::{Entry, Queue, queues};
+use std::collections::HashMap;
 
 table! {
     /// The queue of a stream in a window; wait_ns is the integral of its length over time.
@@ -128,10 +129,12 @@ impl Analysis for QueueLength {
         }
         let full = options.settings.count(&MAX_QUEUE);
         let queues = queues(trace);
+        let mut of_device: HashMap<Option<i64>, Vec<&Queue>> = HashMap::new();
+        queues.iter().for_each(|q| of_device.entry(q.device).or_default().push(q));
         let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
-            let own: Vec<Measured> =
-                queues.iter().filter(|q| q.device == work.device).map(|q| Measured::new(trace, q, full)).collect();
+            let own = of_device.get(&work.device).into_iter().flatten();
+            let own: Vec<Measured> = own.map(|q| Measured::new(trace, q, full)).collect();
             let windows = trace.windows(work, &options.model);
             for m in &own {
                 windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));

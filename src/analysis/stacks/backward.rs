@@ -76,32 +76,48 @@ fn by_flow(trace: &RankTrace) -> Found {
 }
 
 /// Operators by thread and start.
-struct OpsByPlace<'a> {
-    trace: &'a RankTrace,
-    /// Outer before inner.
-    ops: Vec<(u32, Ns, Reverse<Ns>, u32)>,
+struct OpsByPlace {
+    places: Vec<OpsAt>,
 }
 
-impl<'a> OpsByPlace<'a> {
-    fn new(trace: &'a RankTrace) -> Self {
+/// The operators of a thread that start at one time: of several, those with a sequence number count; of these the
+/// innermost is the forward operator of a flow, the outermost the backward one.
+struct OpsAt {
+    lane: u32,
+    ts: Ns,
+    forward: u32,
+    backward: u32,
+}
+
+impl OpsByPlace {
+    fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let rows = (0..trace.classes.len()).filter(|&r| trace.classes[r] == Class::HostOp);
-        let mut ops: Vec<_> = rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur.at(r)), r as u32)).collect();
+        // outer before inner
+        let mut ops: Vec<(u32, Ns, Reverse<Ns>, u32)> =
+            rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur.at(r)), r as u32)).collect();
         ops.sort_unstable();
-        Self { trace, ops }
+        let is_numbered = |o: &&(u32, Ns, Reverse<Ns>, u32)| c.args.uint(Arg::SeqNumber, o.3).is_some();
+        let place = |same: &[(u32, Ns, Reverse<Ns>, u32)]| {
+            let (first, last) = (same.first()?, same.last()?);
+            let among = |found: Option<&(u32, Ns, Reverse<Ns>, u32)>, other: u32| found.map_or(other, |o| o.3);
+            let (forward, backward) = match same {
+                [one] => (one.3, one.3),
+                _ => (among(same.iter().rfind(is_numbered), last.3), among(same.iter().find(is_numbered), first.3)),
+            };
+            Some(OpsAt { lane: first.0, ts: first.1, forward, backward })
+        };
+        Self { places: ops.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter_map(place).collect() }
     }
 
-    /// The operator that starts there. Of several, those with a sequence number; of these the innermost
-    /// for a forward operator, the outermost for a backward one.
+    /// The operator that starts there.
     fn at(&self, lane: u32, ts: Ns, side: Side) -> Option<u32> {
-        let from = self.ops.partition_point(|o| (o.0, o.1) < (lane, ts));
-        let same = &self.ops[from..from + self.ops[from..].iter().take_while(|o| (o.0, o.1) == (lane, ts)).count()];
-        let numbered = |o: &&(u32, Ns, Reverse<Ns>, u32)| self.trace.columns.args.uint(Arg::SeqNumber, o.3).is_some();
-        let best = match side {
-            Side::Forward => same.iter().rfind(numbered).or(same.last()),
-            Side::Backward => same.iter().find(numbered).or(same.first()),
-        };
-        best.map(|o| o.3)
+        let i = self.places.binary_search_by_key(&(lane, ts), |p| (p.lane, p.ts)).ok()?;
+        let place = self.places.get(i)?;
+        Some(match side {
+            Side::Forward => place.forward,
+            Side::Backward => place.backward,
+        })
     }
 }
 

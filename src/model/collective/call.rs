@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::{gpu, host};
 use crate::model::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
+use hashbrown::HashMap;
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +74,9 @@ pub struct RankCalls {
 
 impl RankCalls {
     pub fn new(trace: &RankTrace) -> Self {
-        let mut found = Found { dtypes: vec![String::new()], ..Found::default() };
+        let mut found = Found::default();
+        // index 0 is the unknown type
+        found.dtype("");
         gpu::find(trace, &mut found);
         host::find(trace, &mut found);
         found.finish()
@@ -116,24 +119,31 @@ impl RankCalls {
 pub(super) struct Found {
     pub calls: Vec<(Call, Vec<Edge>)>,
     groups: Vec<LocalGroup>,
+    group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,
+    dtype_ids: HashMap<String, u16>,
 }
 
 impl Found {
     pub fn group(&mut self, group: LocalGroup) -> u32 {
-        let i = self.groups.iter().position(|g| *g == group).unwrap_or_else(|| {
-            self.groups.push(group);
-            self.groups.len() - 1
-        });
-        i as u32
+        if let Some(i) = self.group_ids.get(&group) {
+            return *i;
+        }
+        let i = self.groups.len() as u32;
+        self.groups.push(group.clone());
+        self.group_ids.insert(group, i);
+        i
     }
 
+    /// Index of an element type, adding it when it is new. What a `u16` cannot count is unknown.
     pub fn dtype(&mut self, name: &str) -> u16 {
-        let i = self.dtypes.iter().position(|d| d == name).unwrap_or_else(|| {
-            self.dtypes.push(name.to_string());
-            self.dtypes.len() - 1
-        });
-        u16::try_from(i).unwrap_or(0)
+        if let Some(i) = self.dtype_ids.get(name) {
+            return *i;
+        }
+        let Ok(i) = u16::try_from(self.dtypes.len()) else { return 0 };
+        self.dtypes.push(name.to_string());
+        self.dtype_ids.insert(name.to_string(), i);
+        i
     }
 
     fn finish(mut self) -> RankCalls {

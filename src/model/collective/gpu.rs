@@ -3,6 +3,7 @@
 use super::call::{Call, Edge, Found};
 use super::dtype::{dtype_in_kernel, dtype_name};
 use super::evidence::{Evidence, kind_in};
+use super::group::HeaderGroups;
 use super::kind::Kind;
 use crate::model::activity::Activity;
 use crate::model::args::Arg;
@@ -13,6 +14,7 @@ use crate::units::Ns;
 use std::collections::BTreeMap;
 
 pub fn find(trace: &RankTrace, found: &mut Found) {
+    let header = HeaderGroups::new(&trace.meta);
     let marks = Marks::new(trace);
     let mut messages = Messages::new(trace);
     let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == Work::Communication).collect();
@@ -41,7 +43,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
         if e.dtype.is_none() {
             e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
         }
-        e.group.complete(&trace.meta);
+        e.group.complete(&header);
         let mut edges = Vec::new();
         let me = trace.rank;
         let edge = |src, dst, bytes| Edge { call: 0, src, dst, bytes };
@@ -196,7 +198,8 @@ impl Messages {
     fn before(&mut self, lane: u32, at: Ns) -> Vec<Message> {
         let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
         let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
-        all.iter().filter(|m| m.at > since && m.at <= at).copied().collect()
+        let (from, until) = (all.partition_point(|m| m.at <= since), all.partition_point(|m| m.at <= at));
+        all.get(from..until).unwrap_or_default().to_vec()
     }
 
     fn launched(&mut self, lane: u32, at: Ns) {

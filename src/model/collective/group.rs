@@ -4,7 +4,8 @@
 //! may be called `1`), and lists are cut after thirty entries. A cut list is completed when the rest is
 //! regular: same distance between members, known size.
 
-use crate::model::meta::Meta;
+use crate::model::meta::{Meta, ProcessGroup};
+use hashbrown::HashMap;
 
 /// A process group in the words of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,11 +21,29 @@ pub struct LocalGroup {
     pub pointer: Option<u64>,
 }
 
+/// The groups that the file's header lists, by name.
+pub struct HeaderGroups<'a> {
+    meta: &'a Meta,
+    /// Of several groups with one name, the first.
+    by_name: HashMap<&'a str, &'a ProcessGroup>,
+}
+
+impl<'a> HeaderGroups<'a> {
+    pub fn new(meta: &'a Meta) -> Self {
+        let mut by_name = HashMap::new();
+        for g in &meta.groups {
+            by_name.entry(g.name.as_str()).or_insert(g);
+        }
+        Self { meta, by_name }
+    }
+}
+
 impl LocalGroup {
     /// Fills what is missing from the file's own list of groups.
-    pub fn complete(&mut self, meta: &Meta) {
+    pub fn complete(&mut self, header: &HeaderGroups) {
+        let meta = header.meta;
         let entry = match &self.name {
-            Some(name) => meta.groups.iter().find(|g| g.name == *name),
+            Some(name) => header.by_name.get(name.as_str()).copied(),
             // a job with one group has no other
             None if meta.groups.len() == 1 && self.pointer.is_none() && self.size.is_none() => meta.groups.first(),
             None => None,
@@ -113,7 +132,7 @@ mod tests {
     #[test]
     fn a_group_as_large_as_the_job_is_all_ranks() {
         let mut g = LocalGroup { size: Some(3), ..LocalGroup::default() };
-        g.complete(&Meta { world_size: Some(3), ..Meta::default() });
+        g.complete(&HeaderGroups::new(&Meta { world_size: Some(3), ..Meta::default() }));
         assert_eq!(g.members, Some(vec![0, 1, 2]));
     }
 }

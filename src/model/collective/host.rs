@@ -11,6 +11,7 @@
 
 use super::call::{Call, Found};
 use super::evidence::{Evidence, kind_in};
+use super::group::HeaderGroups;
 use super::kind::Kind;
 use crate::model::category::Class;
 use crate::model::rank_trace::RankTrace;
@@ -59,6 +60,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     let submission = pair(trace, &ranges, &ops);
     let signs = Signs::new(trace, submission.iter().flatten().map(|o| c.lane[*o as usize]));
     let workers = workers(trace, &ranges);
+    let header = HeaderGroups::new(&trace.meta);
     for (range, op) in ranges.into_iter().zip(submission) {
         let Range { row, kind, evidence: mut e } = range;
         if let Some(op) = op {
@@ -70,7 +72,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
         {
             (e.group.pointer, e.group.size) = (Some(*pair), Some(*size));
         }
-        e.group.complete(&trace.meta);
+        e.group.complete(&header);
         let ended = op.map_or(trace.span(row).end, |o| trace.span(row).end.max(trace.span(o).end));
         let released = op.map_or(ended, |o| signs.after(c.lane[o as usize], ended));
         let submit = op.map_or(c.ts[row as usize], |o| c.ts[o as usize]);

@@ -15,8 +15,11 @@ use crate::analysis::host_activity::HostNames;
 use crate::model::category::Class;
 use crate::model::interval::Union;
 use crate::model::rank_trace::{RankTrace, is_host_communication};
+use crate::model::strings::StrId;
 use crate::model::thread::Piece;
 use crate::units::{Ns, Span};
+use hashbrown::HashMap;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +49,16 @@ pub struct Host<'a> {
     trace: &'a RankTrace,
     names: Arc<HostNames>,
     working: BTreeMap<u32, Union>,
+    /// Ends of the work of all threads of a process, made when a silence is first asked for.
+    ends: OnceCell<HashMap<StrId, Ends>>,
+}
+
+/// Ends of the work of a process' threads with the thread's lane, by time.
+#[derive(Default)]
+struct Ends {
+    all: Vec<(Ns, u32)>,
+    /// The end of work that counts of the ends at one time, where several were compared.
+    latest: RefCell<HashMap<Ns, Option<WorkEnd>>>,
 }
 
 impl<'a> Host<'a> {
@@ -58,7 +71,7 @@ impl<'a> Host<'a> {
         let lanes = trace.host_rows().iter().filter(|(_, rows)| rows.iter().any(|r| works(&r)));
         let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));
         let working = lanes.map(|(lane, rows)| (*lane, union(rows))).collect();
-        Self { trace, names: HostNames::of(trace), working }
+        Self { trace, names: HostNames::of(trace), working, ends: OnceCell::new() }
     }
 
     /// The latest end of work on any thread before `until` (what goes on ends there), if after `from`.
@@ -90,12 +103,40 @@ impl<'a> Host<'a> {
         if own.is_some_and(|o| t.saturating_sub(o.at) < HANDOVER_FROM) {
             return own;
         }
-        let pid = |lane: u32| self.trace.columns.lanes.get(lane as usize).map(|l| l.pid);
-        let others = self.working.keys().filter(|&&l| l != lane && pid(l) == pid(lane));
-        let other = others.filter_map(|&l| self.last_end(l, t)).max_by_key(|e| (e.at, Reverse(e.row)));
-        match (own, other) {
-            (Some(own), Some(other)) if other.at <= own.at => Some(own),
-            (own, other) => other.or(own),
+        // no thread of the process stopped before its own last end: what is later is another thread's
+        match (own, self.last_end_of_process(lane, t)) {
+            (Some(own), Some(last)) if last.at <= own.at => Some(own),
+            (own, last) => last.or(own),
+        }
+    }
+
+    /// The latest end of work at or before `t` on any thread of a lane's process; of several at one time that of the
+    /// lowest row. A file may have as many threads as events, so the threads are not asked one by one.
+    fn last_end_of_process(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
+        let ends = self.ends.get_or_init(|| self.ends_of_processes()).get(&self.process(lane)?)?;
+        let until = ends.all.partition_point(|e| e.0 <= t);
+        let (at, last) = *ends.all.get(until.checked_sub(1)?)?;
+        let first = ends.all.partition_point(|e| e.0 < at);
+        match ends.all.get(first..until)? {
+            [_] => self.work_end(last, at),
+            several => *ends
+                .latest
+                .borrow_mut()
+                .entry(at)
+                .or_insert_with(|| several.iter().filter_map(|e| self.work_end(e.1, at)).min_by_key(|e| e.row)),
+        }
+    }
+
+    fn process(&self, lane: u32) -> Option<StrId> {
+        self.trace.columns.lanes.get(lane as usize).map(|l| l.pid)
+    }
+
+    fn ends_of_processes(&self) -> HashMap<StrId, Ends> {
+        let mut of_process: HashMap<StrId, Ends> = HashMap::new();
+        for (lane, work) in &self.working {
+            if let Some(pid) = self.process(*lane) {
+                of_process.entry(pid).or_default().all.extend(work.spans().iter().map(|s| (s.end, *lane)));
+            }
         }
     }
 
