@@ -64,15 +64,27 @@ impl Load {
         crate::units::ratio(self.kernel, width)
     }
 
-    /// Mean over `width` of the SMs in use; `None` where kernels run of which none has known blocks.
+    /// Whether the blocks per SM of half of the kernels' time are known: with fewer the efficiency would be that of the
+    /// few kernels that have them.
+    pub fn has_blocks(&self) -> bool {
+        self.blocks_known > 0 && self.blocks_known * 2 >= self.kernel_sum
+    }
+
+    /// Whether the occupancy of half of the kernels' time is known.
+    pub fn has_occupancy(&self) -> bool {
+        self.occupancy_known > 0 && self.occupancy_known * 2 >= self.kernel_sum
+    }
+
+    /// Mean over `width` of the SMs in use; `None` where kernels run and the blocks of less than half of their time are
+    /// known.
     pub fn sm_efficiency(&self, width: Ns) -> Option<f64> {
-        let known = self.blocks_known > 0 || self.kernel_sum == 0;
+        let known = self.has_blocks() || self.kernel_sum == 0;
         (width > 0 && known).then(|| self.sm as f64 / ONE as f64 / width as f64)
     }
 
-    /// Mean occupancy weighted by length, percent; `None` where no kernel has one.
+    /// Mean occupancy weighted by length, percent; `None` where less than half of the kernels' time has one.
     pub fn occupancy_pct(&self) -> Option<f64> {
-        (self.occupancy_known > 0).then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
+        self.has_occupancy().then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
     }
 
     /// Share of the kernels' time that has known blocks per SM, percent.
@@ -121,6 +133,15 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         .collect()
 }
 
+/// Multiprocessors of the devices that the file's header lists; of several with one number, the first.
+pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
+    let mut of = HashMap::new();
+    for d in &trace.meta.devices {
+        of.entry(d.id).or_insert(d.sm_count);
+    }
+    of
+}
+
 /// Largest value that is believed: no kernel has more blocks per SM.
 const MOST: f64 = 1e12;
 
@@ -133,15 +154,6 @@ fn fixed(value: f64) -> i128 {
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
     let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
-/// Multiprocessors of the devices that the file's header lists; of several with one number, the first.
-pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
-    let mut of = HashMap::new();
-    for d in &trace.meta.devices {
-        of.entry(d.id).or_insert(d.sm_count);
-    }
-    of
-}
-
     instants.sort_unstable();
     instants.dedup();
     let until = loads_until(kernels, &instants);

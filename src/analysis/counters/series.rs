@@ -104,7 +104,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
                 .devices
                 .iter()
                 .filter(|w| w.is_gpu)
-                .map(|work| DeviceLoad { device: work.device, buckets: loads(&kernels(trace, work), &asked) }),
+                .map(|work| DeviceLoad { device: work.device, buckets: loads(&kernels(trace, work, &sms), &asked) }),
         );
     }
     series_of(trace, asked, width, &of_kernels)
@@ -195,8 +195,8 @@ fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad
     for of in of_kernels {
         // the buckets hold every kernel
         let is_there = of.buckets.iter().any(|load| match counter {
-            Counter::SmEfficiency => load.blocks_known > 0,
-            Counter::EstOccupancy => load.occupancy_known > 0,
+            Counter::SmEfficiency => load.has_blocks(),
+            Counter::EstOccupancy => load.has_occupancy(),
             _ => load.kernel > 0,
         });
         if !is_there {
