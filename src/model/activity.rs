@@ -10,7 +10,6 @@ use super::events::Columns;
 use super::health::{Counter, Health};
 use super::rules::Rules;
 use super::strings::StrId;
-use super::thread::innermost_at;
 use super::timeline::Work;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashSet};
@@ -205,8 +204,8 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
             Some(_) => {
                 let same = || &calls[from..calls.partition_point(|k| k.0 <= id)];
                 several.entry(id).or_insert_with(|| judge(same())).0
-            None => None,
             }
+            None => None,
         });
     }
     for (id, (_, counter)) in several {
@@ -216,17 +215,47 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
 
 /// L2: the innermost operator open on the calling thread when the call starts, see [`owners`].
 fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
-    let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+    let mut queries: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
         if let Some(call) = a.launch() {
-            queries.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
+            queries.entry(c.lane[call as usize]).or_default().push((c.span(call as usize), i as u32));
         }
     }
     for (lane, rows) in hosts {
         let Some(mut asked) = queries.remove(lane) else { continue };
-        let ops: Vec<u32> = rows.iter().copied().filter(|&r| classes[r as usize] == Class::HostOp).collect();
-        asked.sort();
-        innermost_at(&ops, c, &asked, |i, op| all[i as usize].op = op.unwrap_or(NO_ROW));
+        let ops = rows.iter().copied().filter(|&r| classes[r as usize] == Class::HostOp);
+        asked.sort_by_key(|(call, i)| (call.start, *i));
+        owners(ops, c, &asked, |i, op| all[i as usize].op = op.unwrap_or(NO_ROW));
+    }
+}
+
+/// The operator that owns each call `(span, tag)`; calls are in order of start, operators outer first.
+///
+/// ```text
+///   A   [.................................)
+///   B       [.......)     [......)
+///   call     x  y   z         w.....            x, y: B   z: A, B has ended   w: A, B does not hold all of it
+/// ```
+///
+/// The owner has started and has not ended when the call starts; of several the innermost that holds the whole call,
+/// else the innermost. A call of no length may also stand at the very end of its operator.
+fn owners(ops: impl Iterator<Item = u32>, c: &Columns, calls: &[(Span, u32)], mut found: impl FnMut(u32, Option<u32>)) {
+    // Ends fall from the outermost to the innermost: an operator that ends no later than one that started after it
+    // owns nothing that the later one does not own.
+    let mut open: Vec<(Ns, u32)> = Vec::new();
+    let mut ops = ops.peekable();
+    for &(call, tag) in calls {
+        while let Some(op) = ops.next_if(|&op| c.ts[op as usize] <= call.start) {
+            let end = c.span(op as usize).end;
+            while open.last().is_some_and(|o| o.0 <= end) {
+                open.pop();
+            }
+            open.push((end, op));
+        }
+        let until = |end: Ns| open.get(open.partition_point(|o| o.0 >= end).checked_sub(1)?).map(|o| o.1);
+        let after_start = call.start.saturating_add(1);
+        let owner = if call.is_empty() { until(call.start) } else { until(call.end).or_else(|| until(after_start)) };
+        found(tag, owner);
     }
 }
 
@@ -272,4 +301,61 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     health.add(Counter::DurSuspect, suspects, None, "");
     health.add(Counter::ExternalZero, external.0, None, "");
     health.add(Counter::ExternalIsCorrelation, external.1, None, "");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::thread::sort_outer_first;
+    use proptest::prelude::*;
+
+    /// The owner of each call; operators and calls as (start, length).
+    fn owned(ops: &[(Ns, Ns)], calls: &[(Ns, Ns)]) -> Vec<Option<u32>> {
+        let mut c = Columns::default();
+        for (ts, dur) in ops {
+            c.ts.push(*ts);
+            c.dur.push(*dur);
+        }
+        let mut rows: Vec<u32> = (0..ops.len() as u32).collect();
+        sort_outer_first(&mut rows, &c);
+        let mut asked: Vec<(Span, u32)> = (0..).zip(calls).map(|(i, (t, d))| (Span::new(*t, t + d), i)).collect();
+        asked.sort_by_key(|(call, i)| (call.start, *i));
+        let mut out = vec![None; calls.len()];
+        owners(rows.into_iter(), &c, &asked, |i, op| out[i as usize] = op);
+        out
+    }
+
+    #[test]
+    fn an_operator_that_ends_when_a_call_starts_does_not_own_it() {
+        // A [0,100)  B [10,20)
+        let ops = [(0, 100), (10, 10)];
+        assert_eq!(owned(&ops, &[(19, 1), (20, 5), (20, 0), (21, 0)]), [Some(1), Some(0), Some(1), Some(0)]);
+        assert_eq!(owned(&ops[1..], &[(20, 5), (20, 0)]), [None, Some(0)]);
+    }
+
+    #[test]
+    fn of_several_operators_the_one_that_holds_the_whole_call_owns_it() {
+        // A [0,100)  B [10,20): the call outlasts B
+        assert_eq!(owned(&[(0, 100), (10, 10)], &[(15, 10)]), [Some(0)]);
+        // nothing holds all of it: the innermost
+        assert_eq!(owned(&[(0, 100), (10, 10)], &[(15, 90)]), [Some(1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn owners_match_a_look_at_every_operator(
+            ops in prop::collection::vec((0i64..30, 0i64..12), 0..10),
+            calls in prop::collection::vec((0i64..30, 0i64..6), 0..10),
+        ) {
+            let mut order: Vec<usize> = (0..ops.len()).collect();
+            order.sort_by_key(|&i| (ops[i].0, std::cmp::Reverse(ops[i].1), i));
+            for ((t, d), owner) in calls.iter().zip(owned(&ops, &calls)) {
+                let end = |i: usize| ops[i].0 + ops[i].1;
+                let open = |i: &&usize| ops[**i].0 <= *t && (end(**i) > *t || (*d == 0 && end(**i) == *t));
+                let holds = |i: &&usize| open(i) && end(**i) >= t + d;
+                let want = order.iter().rfind(holds).or(order.iter().rfind(open));
+                prop_assert_eq!(owner, want.map(|i| *i as u32), "call at {} of {}", t, d);
+            }
+        }
+    }
 }
