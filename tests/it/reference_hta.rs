@@ -336,3 +336,22 @@ fn every_crash_is_a_folder_that_is_compared() {
         assert!(known(folder) && Path::new(table).extension().is_none() && why.len() > 20, "{folder} {key}");
     }
 }
+
+/// HTA reads microseconds as f64, which near today's Unix time are multiples of 0.25 us: 10.1 is read as 10.0, and
+/// 10.0 + 9.9 is 20.0. The exact decimals would give 9 us, from 11 to 20.
+#[test]
+fn decimal_microseconds_since_1970_round_as_f64_do() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let kernel_time = |head: &str, ts: &str| {
+        let path = folder.path().join("rank_0.json");
+        let kernel = format!(
+            r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{ts},"dur":9.900,"args":{{"device":0,"stream":7,"correlation":3}}}}"#
+        );
+        std::fs::write(&path, format!(r#"{{"schemaVersion":1,{head}"traceEvents":[{kernel}]}}"#)).expect("a file");
+        let answer = answer(&[path], &compat(Compat::Hta));
+        answer.rows("compat_hta_temporal_breakdown")[0].int("kernel_time(us)")
+    };
+    assert_eq!(kernel_time("", "1700000000000010.100"), 10);
+    // with a base time the numbers are small, and f64 holds them
+    assert_eq!(kernel_time(r#""baseTimeNanoseconds":1700000000000000000,"#, "10.100"), 9);
+}

@@ -46,6 +46,20 @@ fn kind_of(name: &str) -> Kind {
     }
 }
 
+/// The f64 nearest to a number of nanoseconds as decimal microseconds: what reading `1700000000123456.789` gives.
+///
+/// HTA adds and rounds these. Near the Unix time of today they are multiples of 0.25 us, so that an exact sum rounds
+/// to other microseconds than theirs.
+pub(super) fn microseconds(ns: i64) -> f64 {
+    // below 2^53 both numbers of the division are exact, and it rounds once
+    if ns.unsigned_abs() < 1 << 53 {
+        return ns as f64 / 1000.0;
+    }
+    let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
+    let us = format!("{whole}.{rest:03}").parse().unwrap_or(whole as f64);
+    if ns < 0 { -us } else { us }
+}
+
 /// A row with what joins it to others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loaded {
@@ -85,7 +99,10 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
             continue;
         }
         let (raw, dur) = (c.ts[id] - base, c.dur.at(id));
-        let (ts, end) = if fractional {
+        let (ts, end) = if fractional && trace.meta.base_ns.is_none() {
+            let (ts, dur) = (microseconds(raw), microseconds(dur));
+            (ts.ceil() as i64, (ts + dur).floor() as i64)
+        } else if fractional {
             (-(-raw).div_euclid(1000), (raw + dur).div_euclid(1000))
         } else {
             (raw.div_euclid(1000), (raw + dur).div_euclid(1000))
@@ -150,6 +167,19 @@ pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn microseconds_are_the_nearest_f64_of_their_decimal_text() {
+        // 0.25 us apart there: .123 is read as .0 or .25, and a division of the rounded nanoseconds may differ
+        assert_eq!(microseconds(1_700_000_000_123_456_123), 1_700_000_000_123_456.0);
+        assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.25);
+        assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.25);
+        for ns in (0..4_000).map(|i| 1_712_345_678_901_234_000 + i) {
+            let text = format!("{}.{:03}", ns / 1000, ns % 1000);
+            assert_eq!(microseconds(ns), text.parse::<f64>().unwrap(), "{text}");
+        }
+        assert_eq!(microseconds(1_234_567), 1_234.567);
+    }
 
     #[test]
     fn classes_are_told_by_the_start_of_the_name() {

@@ -36,6 +36,7 @@
 //! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. Written anew; compared with it on real and random
 //! traces.
 
+use super::hta_loader::microseconds;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// An event with a category and a duration, category `Trace` left out.
@@ -354,16 +355,6 @@ fn step_number(name: &str) -> Result<i64, Refused> {
         .map(|rest| rest.trim_start())
         .map(|rest| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())]);
     digits.and_then(|d| d.parse().ok()).ok_or_else(|| Refused::StepName(name.to_string()))
-}
-
-/// The f64 that reading the decimal number of microseconds gives.
-fn microseconds(ns: i64) -> f64 {
-    let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
-    if ns.unsigned_abs() < 1 << 53 {
-        return ns as f64 / 1000.0;
-    }
-    let size = format!("{whole}.{rest:03}").parse().unwrap_or(whole as f64);
-    if ns < 0 { -size } else { size }
 }
 
 /// Sample standard deviation as pandas adds it up (Welford); NaN of one value. NaN values do not count.
