@@ -485,3 +485,50 @@ proptest! {
         prop_assert_eq!(facts(&first), facts(&path(&b, b.capture)));
     }
 }
+
+/// ```text
+/// main       |l|......... silent ..........|op|     10..12 300..320
+/// stream 7       [ncclDevKernel.........)           20..290, or ..310
+/// ```
+fn polling(name: &str, until: i64, silent_until: i64) -> Vec<(i64, i64, &'static str, &'static str)> {
+    let mut t = builder();
+    let mut main = t.thread(1);
+    main.launch(us(10)..us(12)).kernel(name, 7, us(20)..us(until));
+    main.op("aten::mm", us(silent_until)..us(320));
+    chain(&t, 0, 320)
+}
+
+#[test]
+fn a_thread_that_is_silent_while_its_communication_runs_polls_it() {
+    let before = [(0, 10, "host_untracked", "anchor"), (10, 20, "launch_latency", "launch")];
+    let [ended, running] = [
+        [(20, 290, "gpu_communication", "gpu"), (290, 300, "gpu_communication", "poll")],
+        [(20, 300, "gpu_communication", "poll"), (300, 320, "host_operator", "host")],
+    ];
+    let path = polling("ncclDevKernel_AllReduce", 290, 300);
+    assert_eq!(path, [&before[..], &ended, &[(300, 320, "host_operator", "host")]].concat());
+    assert_eq!(polling("ncclDevKernel_AllReduce", 310, 300), [&before[..], &running].concat());
+    // it ended more than 100 us before, the silence is short, or it is no communication
+    let others = [("ncclDevKernel_AllReduce", 199, 300), ("ncclDevKernel_AllReduce", 105, 111), ("sgemm", 290, 300)];
+    for (name, until, silent_until) in others {
+        let path = polling(name, until, silent_until);
+        assert!(path.iter().all(|s| s.3 != "poll"), "{name} until {until}: {path:?}");
+    }
+}
+
+#[test]
+fn a_polled_segment_is_marked_as_inferred_in_the_tables() {
+    let mut t = builder();
+    let mut main = t.thread(1);
+    main.launch(us(10)..us(12)).kernel("ncclDevKernel_AllReduce", 7, us(20)..us(290));
+    main.op("aten::mm", us(300)..us(320));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_json()).expect("a trace is written");
+    let answer = answer(&[path], &options());
+    let polled = answer.rows_where("critical_path", |r| r.text("edge") == "poll");
+    assert_eq!(polled.len(), 1);
+    assert_eq!((polled[0].text("class"), polled[0].cell("inferred").as_bool()), ("gpu_communication", Some(true)));
+    let of_class = answer.rows_where("critical_path_summary", |r| r.text("class") == "gpu_communication");
+    assert_eq!(of_class[0].cell("has_inferred").as_bool(), Some(true));
+}

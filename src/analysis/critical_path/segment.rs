@@ -80,6 +80,8 @@ pub enum Edge {
     Silent,
     /// The end of another thread's work.
     Handover,
+    /// The communication that a silent thread launched last and seems to wait for by reading memory.
+    Poll,
     /// Start or end of the window.
     Anchor,
 }
@@ -96,6 +98,7 @@ impl Edge {
             Edge::Sync => "sync",
             Edge::Silent => "silent",
             Edge::Handover => "handover",
+            Edge::Poll => "poll",
             Edge::Anchor => "anchor",
         }
     }
@@ -133,7 +136,7 @@ pub struct Segment {
 impl Segment {
     /// Whether its edge is a guess.
     pub fn is_inferred(&self) -> bool {
-        self.edge == Edge::Inferred
+        matches!(self.edge, Edge::Inferred | Edge::Poll)
     }
 
     /// Name of its event; empty where it has none.

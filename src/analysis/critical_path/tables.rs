@@ -49,8 +49,8 @@ table! {
         ts_ns: i64, "ns", "start of the segment";
         dur_ns: i64, "ns", "length of the segment";
         class: Text, "", "what the time was";
-        edge: Text, "", "gpu and host work; stream, launch, stream_wait, inferred, sync, silent, handover and anchor only order";
-        inferred: bool, "", "the edge is a guess: nothing recorded explains the start";
+        edge: Text, "", "gpu and host work; stream, launch, stream_wait, inferred, sync, silent, poll, handover and anchor only order";
+        inferred: bool, "", "the edge (inferred or poll) is a guess: nothing recorded explains the start, or what a silent thread waited for";
         event_id: Option<u32>, "", "the event that worked, or that came late; of silence the innermost event";
         name: Option<Text>, "", "its name";
         stream: Option<i64>, "", "stream of an activity";

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It ends: time never grows, and at one instant activities come in falling order, a work edge goes back in
-//! time, and a blocking call is entered once.
+//! time, a polled activity has started before, and a blocking call is entered once.
 
 use super::nodes::{From, Gpu, Host, Moment, Syncs};
 use super::segment::{Edge, PathClass, Place, Segment};
@@ -134,6 +134,14 @@ impl<'a> Paths<'a> {
         if let Some(work) = self.host.work_before(lane, t) {
             out.push(work.span.start, work.class, Edge::Host, work.row, None, place);
             return At::Moment(lane);
+        }
+        let silent_since = self.host.last_end(lane, t).map_or(Ns::MIN, |own| own.at);
+        if let Some(j) = self.gpu.polled(lane, Span::new(silent_since, t)) {
+            let a = &self.trace.activities[j as usize];
+            // what ended before is entered at its end, what runs on is left at its start
+            let (from, next) = if a.span.end <= t { (a.span.end, At::End(j)) } else { (a.span.start, At::Start(j)) };
+            out.push(from, PathClass::GpuCommunication, Edge::Poll, Some(a.row), Some(a.row), Place::Stream(j));
+            return next;
         }
         let before = self.host.before_silence(lane, t);
         let (edge, from, source) = match before {

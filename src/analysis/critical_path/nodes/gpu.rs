@@ -12,7 +12,8 @@
 use super::sync::{StreamKey, Syncs};
 use crate::analysis::critical_path::segment::Edge;
 use crate::model::rank_trace::RankTrace;
-use crate::units::Ns;
+use crate::model::timeline::Work;
+use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,12 @@ const INFER_WITHIN: Ns = 20_000;
 
 /// A start this close behind a recorded cause needs no inferred one, ns.
 const EXPLAINED_WITHIN: Ns = 30_000;
+
+/// A thread silent for this long may have been polling memory that its communication writes, ns.
+const POLL_FROM: Ns = 100_000;
+
+/// How long before the silence ends such communication may have ended, ns.
+const POLL_WITHIN: Ns = 100_000;
 
 /// What a start follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +70,8 @@ pub struct Gpu<'a> {
     streams: BTreeMap<StreamKey, Stream>,
     /// Activities of all devices by end; of one end the lowest row last.
     by_end: Vec<u32>,
+    /// By launching thread: start of the launch call with the communication activity that it launched, in order.
+    communication: BTreeMap<u32, Vec<(Ns, u32)>>,
 }
 
 impl<'a> Gpu<'a> {
@@ -81,7 +90,16 @@ impl<'a> Gpu<'a> {
         }
         // stable: of one launch the latest end, of those the lowest row comes last
         streams.values_mut().for_each(|s| s.by_launch.sort_by_key(|l| l.0));
-        let mut me = Self { trace, streams, by_end };
+        let mut communication: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+        for &i in &by_end {
+            let a = &trace.activities[i as usize];
+            if let Some(call) = a.launch().filter(|_| a.work == Work::Communication) {
+                let lane = trace.columns.lane[call as usize];
+                communication.entry(lane).or_default().push((trace.columns.ts[call as usize], i));
+            }
+        }
+        communication.values_mut().for_each(|launched| launched.sort_by_key(|l| l.0));
+        let mut me = Self { trace, streams, by_end, communication };
         for (key, waits) in syncs.waits() {
             let mut most = Ns::MIN;
             let resolved = waits.iter().filter(|w| w.on != *key).filter_map(|w| {
@@ -174,6 +192,18 @@ impl<'a> Gpu<'a> {
             let on = self.trace.activities[j as usize].device();
             (device.is_none() || on == device) && launched(self.trace, j) < launched_before
         })
+    }
+
+    /// The communication that a thread, silent in `silence`, seems to have waited for without a call, by reading memory
+    /// that a kernel writes: the last that the thread launched, if it runs when the silence ends or ended just before.
+    pub fn polled(&self, lane: u32, silence: Span) -> Option<u32> {
+        if silence.end.saturating_sub(silence.start) < POLL_FROM {
+            return None;
+        }
+        let launched = self.communication.get(&lane)?;
+        let i = launched.get(launched.partition_point(|l| l.0 < silence.end).checked_sub(1)?)?.1;
+        let span = self.trace.activities[i as usize].span;
+        (span.start < silence.end && silence.end.saturating_sub(span.end) <= POLL_WITHIN).then_some(i)
     }
 
     pub fn end(&self, i: u32) -> Ns {

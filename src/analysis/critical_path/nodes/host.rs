@@ -138,6 +138,9 @@ impl<'a> Host<'a> {
                 of_process.entry(pid).or_default().all.extend(work.spans().iter().map(|s| (s.end, *lane)));
             }
         }
+        // each thread's are in order: a stable sort merges them
+        of_process.values_mut().for_each(|ends| ends.all.sort_by_key(|e| e.0));
+        of_process
     }
 
     /// What a thread did in silence, latest first; nothing is left over.
@@ -168,7 +171,8 @@ impl<'a> Host<'a> {
         threads.any(|pieces| pieces.from(window.start).next().is_some_and(|p| p.span.start < window.end))
     }
 
-    fn last_end(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
+    /// The last end of a thread's own work at or before `t`.
+    pub fn last_end(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let work = self.working.get(&lane)?.spans();
         let i = work.partition_point(|s| s.end <= t).checked_sub(1)?;
         self.work_end(lane, work[i].end)
