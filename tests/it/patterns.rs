@@ -224,3 +224,33 @@ fn a_training_step_and_a_layer_are_found_without_step_marks() {
         check(trace, &answer, 20);
     }
 }
+
+/// Two rounds of `a b c` in steps of 100 us and four behind them. In each the device idles 16 us between kernels.
+///
+/// ```text
+///   us        0         100       200   300       400 ..
+///   steps     |0........||1.......|
+///   stream 7    a b c      a b c          a b c      a b c  a b c  a b c
+/// ```
+#[test]
+fn what_a_pattern_costs_a_step_is_the_mean_of_what_lies_in_the_steps() {
+    let mut t = TraceBuilder::new().rank(0).world(1).host("h").device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    (0..2).for_each(|k| {
+        main.step(k, us(100 * k as i64)..us(100 * k as i64 + 99));
+    });
+    for at in [0, 100, 300, 400, 500, 600] {
+        for (i, name) in ["a", "b", "c"].into_iter().enumerate() {
+            let start = at + 20 + 10 * i as i64;
+            main.launch(us(start - 10)..us(start - 8)).kernel(name, 7, us(start)..us(start + 2));
+        }
+    }
+    let answer = of(&t, &options());
+    let pattern = answer.rows_where("repeats", |r| r.int("length") == 3).remove(0);
+    assert_eq!((pattern.int("count"), pattern.int("idle_ns"), pattern.int("steps")), (6, us(96), 2));
+    let finding = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.findings).find(|f| f.analysis == "patterns");
+    let cost = finding.expect("a finding").cost_ns_per_step;
+    assert_eq!(cost, us(16));
+    let steps = answer.rows_where("idle", |r| r.text("scope") == "step" && r.opt_int("stream").is_none());
+    assert!(steps.iter().all(|s| cost <= s.int("idle_ns")), "{steps:?}");
+}

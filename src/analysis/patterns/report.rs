@@ -50,13 +50,14 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
             count("count", r),
             time("gpu_ns", r),
             fmt_pct(t.float("covered_pct", r)),
-            time("gap_ns", r),
+            time("idle_ns", r),
             launch(t, r),
             t.text("names", r).unwrap_or_default().to_string(),
         ]
     };
-    let mut notes =
-        vec!["gaps: inside all occurrences; launch: host time in one occurrence's launch calls".to_string()];
+    let mut notes = vec![
+        "idle: of the device, inside all occurrences; launch: host time in one occurrence's launch calls".to_string(),
+    ];
     if ranks > 1 {
         notes.push(format!("rank {rank}, which has the largest; the others are in the table"));
     }
@@ -72,7 +73,7 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
             ("times", Align::Right),
             ("GPU", Align::Right),
             ("of stream", Align::Right),
-            ("gaps", Align::Right),
+            ("idle", Align::Right),
             ("launch", Align::Right),
             ("begins with", Align::Left),
         ],
@@ -127,7 +128,7 @@ fn findings(partials: &[Partial]) -> Vec<Finding> {
         let launches = t.float("launch_count", *r);
         launches.is_some_and(|n| n > 1.0) && t.float("graph_pct", *r).is_some_and(|g| g < GRAPH_DONE_PCT)
     });
-    let cost = |t: &Batch, r: usize| t.int("idle_ns", r).unwrap_or(0) / t.int("steps", r).unwrap_or(1).max(1);
+    let cost = |t: &Batch, r: usize| t.int("step_idle_ns", r).unwrap_or(0);
     let worst = open.max_by_key(|(rank, t, r)| (cost(t, *r), Reverse((*rank, *r))));
     worst.and_then(|(rank, t, r)| finding(rank, t, r, cost(t, r))).into_iter().collect()
 }

@@ -13,6 +13,7 @@ use crate::table;
 use crate::units::{Ns, Span, percent};
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::rc::Rc;
 
 table! {
     /// A sequence of kernels, copies and sets that one stream ran several times; a loop is its body.
@@ -76,6 +77,7 @@ table! {
         graph_pct: Option<f64>, "%", "in a graph";
         steps: u32, "", "steps";
         step_ns: Option<i64>, "ns", "mean length of the rank's full steps";
+        step_idle_ns: Option<i64>, "ns", "idle time of the device in occurrences, mean over the same steps of what lies in them";
         is_shown: bool, "", "among the first that say something new; else the one that idles most";
         hidden: u64, "", "patterns of the rank without a row here";
     }
@@ -130,9 +132,12 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
     let mut all: Vec<Stream> = Vec::new();
     let mut found: Vec<repeat::Repeats> = Vec::new();
     let mut rows: Vec<Measured> = Vec::new();
+    // of each stream, when its device runs anything
+    let mut busy: Vec<Rc<Union>> = Vec::new();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
-        let device_busy = work.timeline.busy();
+        let device_busy = Rc::new(work.timeline.busy());
         for stream in streams(trace, work, by_shape) {
+            busy.push(Rc::clone(&device_busy));
             let repeats = repeat::repeats(&stream.symbols, &stream.durs, least);
             for k in 0..repeats.patterns.len() {
                 rows.push(Measured {
@@ -150,7 +155,22 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
         (Reverse(key), m.length(), start, m.stream)
     });
     let parents = parents(&rows, &found);
-    write(trace, options, by_shape, &all, &rows, &parents, give)
+    let step_idle = |m: &Measured| {
+        let pattern = &found[m.stream].patterns[m.pattern];
+        let length = pattern.length() as usize;
+        let taken = found[m.stream].taken(pattern);
+        let spans = taken.iter().map(|&i| all[m.stream].extent(&(i as usize..i as usize + length)));
+        mean_step_idle(trace, &Union::new(spans), &busy[m.stream])
+    };
+    write(trace, options, by_shape, &all, &rows, &parents, &step_idle, give)
+}
+
+/// Idle time of a device in the occurrences of a pattern, mean over full steps (all where none is full) of what lies in
+/// them: never more than the device idles in these steps.
+fn mean_step_idle(trace: &RankTrace, occurrences: &Union, busy: &Union) -> Option<Ns> {
+    let steps = typical_steps(trace);
+    let idle = occurrences.minus(busy);
+    steps.iter().map(|s| idle.len_in(*s)).sum::<Ns>().checked_div(steps.len() as Ns)
 }
 
 fn measure(
@@ -178,12 +198,16 @@ fn measure(
         steps: 0,
     };
     let mut steps: Vec<u32> = Vec::new();
+    let mut until = Ns::MIN;
     for occurrence in repeats.taken(pattern).iter().map(|&i| at(i)) {
         // what lies in the device's lead is neither a gap nor idle
         let span: Span = stream.extent(&occurrence).intersect(capture);
         m.extent += span.len();
         m.busy += stream.busy_in(span);
-        m.idle += span.len() - device_busy.len_in(span);
+        // occurrences may overlap in time where activities of the stream do: no time counts twice
+        let new = Span::new(span.start.max(until), span.end);
+        until = until.max(span.end);
+        m.idle += new.len() - device_busy.len_in(new);
         let l = stream.launched(trace, &occurrence);
         m.launched.calls += l.calls;
         m.launched.cpu_ns += l.cpu_ns;
@@ -220,6 +244,7 @@ fn parents(rows: &[Measured], found: &[repeat::Repeats]) -> Vec<Option<u32>> {
     parents
 }
 
+#[expect(clippy::too_many_arguments, reason = "what the rows of one table are made of")]
 fn write(
     trace: &RankTrace,
     options: &Options,
@@ -227,6 +252,7 @@ fn write(
     all: &[Stream],
     rows: &[Measured],
     parents: &[Option<u32>],
+    step_idle: &dyn Fn(&Measured) -> Option<Ns>,
     give: &mut Give,
 ) -> Made {
     let shown = shown(options.top, rows, parents);
@@ -261,6 +287,7 @@ fn write(
                 graph_pct,
                 steps: m.steps,
                 step_ns,
+                step_idle_ns: step_idle(m),
                 is_shown,
                 hidden: (rows.len() - shown.iter().filter(|s| s.1).count()) as u64,
             });
@@ -335,10 +362,15 @@ fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bo
     out
 }
 
+/// Windows of full steps; of all where none is full.
+fn typical_steps(trace: &RankTrace) -> Vec<Span> {
+    let steps = &trace.steps.steps;
+    let full: Vec<Span> = steps.iter().filter(|s| !s.is_partial).map(|s| s.window).collect();
+    if full.is_empty() { steps.iter().map(|s| s.window).collect() } else { full }
+}
+
 /// Mean length of full steps; of all where none is full.
 fn mean_step(trace: &RankTrace) -> Option<Ns> {
-    let steps = &trace.steps.steps;
-    let full: Vec<Ns> = steps.iter().filter(|s| !s.is_partial).map(|s| s.window.len()).collect();
-    let lengths = if full.is_empty() { steps.iter().map(|s| s.window.len()).collect() } else { full };
-    (lengths.iter().sum::<Ns>()).checked_div(lengths.len() as Ns)
+    let steps = typical_steps(trace);
+    steps.iter().map(|s| s.len()).sum::<Ns>().checked_div(steps.len() as Ns)
 }
