@@ -10,7 +10,7 @@
 --   process_group: name and members of the group
 --   count: collectives
 --   transfer_p50_ns: median transfer
---   wait_pct: waiting, of the length of all calls
+--   wait_pct: waiting, of the length of the calls that other ranks matched; null where there are none
 --   alg_bw_gb_per_s: size over transfer
 --   bus_bw_gb_per_s: the same as bus bandwidth, as nccl-tests has it
 -- Tables: collective_summary
@@ -21,7 +21,7 @@ SELECT
     process_group,
     count,
     transfer_p50_ns,
-    100 * CAST(wait_sum_ns AS DOUBLE) / NULLIF(dur_sum_ns, 0) AS wait_pct,
+    100 * CAST(wait_sum_ns AS DOUBLE) / NULLIF(dur_sum_ns - unmatched_sum_ns, 0) AS wait_pct,
     alg_bw_gb_per_s,
     bus_bw_gb_per_s
 FROM collective_summary

@@ -6,21 +6,21 @@
 --   rank: rank
 --   count: calls
 --   dur_ns: summed length of the calls
---   wait_ns: of that waiting for others
---   transfer_ns: of that transfer
+--   wait_ns: of that waiting for others; null where nothing matched
+--   transfer_ns: of that transfer; null likewise
 --   unmatched_ns: of that in calls that nothing matched
---   wait_pct: of the length of the calls
+--   wait_pct: of the length of the calls that other ranks matched
 --   last_count: times this rank came last
 -- Tables: collective_ranks
 SELECT
     rank,
     CAST(SUM(count) AS BIGINT) AS count,
     CAST(SUM(dur_sum_ns) AS BIGINT) AS dur_ns,
-    CAST(SUM(wait_sum_ns) AS BIGINT) AS wait_ns,
-    CAST(SUM(transfer_sum_ns) AS BIGINT) AS transfer_ns,
+    CAST(CASE WHEN SUM(count) > SUM(unmatched_count) THEN SUM(wait_sum_ns) END AS BIGINT) AS wait_ns,
+    CAST(CASE WHEN SUM(count) > SUM(unmatched_count) THEN SUM(transfer_sum_ns) END AS BIGINT) AS transfer_ns,
     CAST(SUM(unmatched_sum_ns) AS BIGINT) AS unmatched_ns,
-    100 * CAST(SUM(wait_sum_ns) AS DOUBLE) / NULLIF(SUM(dur_sum_ns), 0) AS wait_pct,
+    100 * CAST(SUM(wait_sum_ns) AS DOUBLE) / NULLIF(SUM(dur_sum_ns) - SUM(unmatched_sum_ns), 0) AS wait_pct,
     CAST(SUM(last_count) AS BIGINT) AS last_count
 FROM collective_ranks
 GROUP BY rank
-ORDER BY wait_ns, rank;
+ORDER BY wait_ns NULLS LAST, rank;

@@ -160,8 +160,8 @@ fn rank_table(job: &Job, shown: &Shown) -> Batch {
                 size_sum_bytes: r.bytes,
                 unsized_count: r.unsized_calls,
                 dur_sum_ns: r.dur,
-                wait_sum_ns: r.wait,
-                transfer_sum_ns: r.matched_dur - r.wait,
+                wait_sum_ns: (r.unmatched < r.calls).then_some(r.wait),
+                transfer_sum_ns: (r.unmatched < r.calls).then_some(r.matched_dur - r.wait),
                 unmatched_sum_ns: r.dur - r.matched_dur,
                 last_count: r.last,
             });

@@ -23,7 +23,9 @@ pub struct Sum {
     end_skews: Vec<Ns>,
     /// Duration over all calls, ns.
     dur: Ns,
-    wait: Ns,
+    /// Of that in calls that something matched: only of these is the waiting known.
+    matched_dur: Ns,
+    wait: Option<Ns>,
 }
 
 /// Kind, size, type, group.
@@ -40,7 +42,10 @@ pub fn summaries<'a>(job: &'a Job, shown: &Shown) -> BTreeMap<SumKey<'a>, Sum> {
         sum.count += 1;
         for m in members {
             sum.dur += job.call(*m).span.len();
-            sum.wait += job.outcome(*m).map_or(0, |o| o.wait);
+            if let Some(outcome) = job.outcome(*m) {
+                sum.matched_dur += job.call(*m).span.len();
+                *sum.wait.get_or_insert(0) += outcome.wait;
+            }
         }
         let a = job.arrivals(id);
         if !i.is_complete() || a.is_impossible || i.len() < 2 {
@@ -85,6 +90,7 @@ pub fn summary_table(sums: &BTreeMap<SumKey, Sum>, shown: &Shown) -> Batch {
             timed_count: t.count,
             untimed_count: s.without_transfer,
             dur_sum_ns: s.dur,
+            unmatched_sum_ns: s.dur - s.matched_dur,
             wait_sum_ns: s.wait,
             transfer_sum_ns: t.sum,
             transfer_mean_ns: (t.count > 0).then_some(t.mean),
@@ -131,14 +137,15 @@ pub fn summary_view(sums: &BTreeMap<SumKey, Sum>, shown: &Shown, partials: &[Par
             shown.name(*group).to_string(),
             fmt_count(s.count),
             fmt_ns(s.dur),
-            fmt_pct(percent(s.wait, s.dur)),
+            fmt_pct(s.wait.and_then(|wait| percent(wait, s.matched_dur))),
             if t.count > 0 { fmt_ns(t.p50) } else { dash() },
             alg.map_or_else(dash, |a| format!("{:.1}", a * kind.bus_factor(shown.sizes(*group)))),
             if start.count > 0 { fmt_ns(start.p50) } else { dash() },
         ]);
     }
     if !view.rows.is_empty() {
-        let line = "time: of all calls on all ranks; transfer, skew (last minus first arrival): medians";
+        let line = "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, - where \
+                    there are none; transfer, skew (last minus first arrival): medians";
         view.notes.push(line.to_string());
     }
     if order.len() > options.top {

@@ -46,7 +46,8 @@ table! {
         timed_count: u64, "", "complete instances with a transfer time above 0";
         untimed_count: u64, "", "complete instances without";
         dur_sum_ns: i64, "ns", "length of all calls on all ranks";
-        wait_sum_ns: i64, "ns", "waiting in all calls";
+        unmatched_sum_ns: i64, "ns", "length of the calls that nothing matched: their waiting is unknown";
+        wait_sum_ns: Option<i64>, "ns", "waiting in the other calls; null where there is none";
         transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
         transfer_mean_ns: Option<f64>, "ns", "mean of t";
         transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank";
@@ -71,8 +72,8 @@ table! {
         size_sum_bytes: i64, "bytes", "sizes, summed";
         unsized_count: u64, "", "calls whose size is not known";
         dur_sum_ns: i64, "ns", "latency: length of the calls, summed";
-        wait_sum_ns: i64, "ns", "synchronizing";
-        transfer_sum_ns: i64, "ns", "data transfer";
+        wait_sum_ns: Option<i64>, "ns", "synchronizing; null where nothing matched, so that it is unknown";
+        transfer_sum_ns: Option<i64>, "ns", "data transfer; null likewise";
         unmatched_sum_ns: i64, "ns", "length of the unmatched calls";
         last_count: u64, "", "times this rank arrived last";
     }

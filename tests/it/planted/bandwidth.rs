@@ -112,3 +112,23 @@ fn a_collective_that_ends_before_the_last_arrival_has_no_bandwidth() {
     assert_eq!(summary[0].float("alg_bw_gb_per_s"), None);
     assert_eq!(answer.rows("process_groups")[0].int("end_before_last_arrival_count"), 1);
 }
+
+/// Of two ranks one left no trace: what the other waited is unknown.
+#[test]
+fn waiting_in_collectives_that_nothing_matched_is_unknown_not_zero() {
+    let mut t = TraceBuilder::new().rank(0).world(2);
+    let c = Collective::all_reduce(1 << 20, "Float").group("0", "default_pg", [0, 1]).seq(1);
+    t.thread(1).nccl(&c, us(0)..us(20), 9, us(30)..us(90));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_json()).expect("a trace is written");
+    let answer = crate::run::answer(&[path], &crate::run::options());
+    let sums = answer.rows("collective_summary");
+    assert_eq!((sums[0].opt_int("wait_sum_ns"), sums[0].int("unmatched_sum_ns")), (None, us(60)));
+    let ranks = answer.rows("collective_ranks");
+    assert_eq!((ranks[0].opt_int("wait_sum_ns"), ranks[0].opt_int("transfer_sum_ns")), (None, None));
+    let mut views = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views);
+    let view = views.find(|v| v.title.starts_with("Collectives: time")).expect("the view");
+    let waiting = view.columns.iter().position(|c| c.0 == "waiting").expect("the column");
+    assert_eq!(view.rows[0][waiting], "-");
+}
