@@ -2,31 +2,60 @@
 --
 -- Answers: in which Python lines does the host spend its time?
 -- Read: own time is without the Python frames, not without the operators inside. Needs stacks (`with_stack=True`).
+--   Threads that launch nothing mostly wait (for a queue, a lock, a connection): their waiting frames come last.
 -- Columns:
 --   name: file, line and function
+--   idle_thread: calls that wait, on threads that launch no GPU work (CPU-only ranks: that run no operator)
 --   count: calls, on all ranks
 --   self_ns: without the frames that it calls
---   self_pct: of that of all frames
+--   self_pct: of that of all frames that do not wait on such threads; null for those that do
 --   total_ns: with them; a recursive function counts for each frame
 --   gpu_ns: GPU work launched in it, with them
 -- Tables: call_tree
-WITH frames AS (
+WITH calls AS (
     SELECT
         name,
+        self_ns,
+        dur_ns,
+        gpu_ns,
+        NOT thread_launches AND (
+            name LIKE '%threading.py(%): wait%'
+            OR name LIKE '%threading.py(%): _wait_for_tstate_lock'
+            OR name LIKE '%threading.py(%): join'
+            OR name LIKE '%queue.py(%): get'
+            OR name LIKE '%queues.py(%): get'
+            OR name LIKE '%selectors.py(%): select'
+            OR name LIKE '%connection.py(%): wait'
+            OR name LIKE '%connection.py(%): %poll'
+            OR name LIKE '%connection.py(%): %recv%'
+            OR name LIKE '<built-in method acquire of %'
+            OR name LIKE '<built-in method poll of %'
+            OR name LIKE '<built-in method recv%'
+            OR name LIKE '<built-in %select%'
+            OR name LIKE '<built-in %sleep%'
+        ) AS idle_thread
+    FROM call_tree
+    WHERE kind = 'python'
+), frames AS (
+    SELECT
+        name,
+        idle_thread,
         COUNT(*) AS count,
         CAST(SUM(self_ns) AS BIGINT) AS self_ns,
         CAST(SUM(dur_ns) AS BIGINT) AS total_ns,
         CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns
-    FROM call_tree
-    WHERE kind = 'python'
-    GROUP BY name
+    FROM calls
+    GROUP BY name, idle_thread
 )
 SELECT
     name,
+    idle_thread,
     count,
     self_ns,
-    100 * CAST(self_ns AS DOUBLE) / NULLIF(SUM(self_ns) OVER (), 0) AS self_pct,
+    CASE WHEN NOT idle_thread
+        THEN 100 * CAST(self_ns AS DOUBLE) / NULLIF(SUM(CASE WHEN idle_thread THEN 0 ELSE self_ns END) OVER (), 0)
+    END AS self_pct,
     total_ns,
     gpu_ns
 FROM frames
-ORDER BY self_ns DESC, total_ns DESC, name;
+ORDER BY idle_thread, self_ns DESC, total_ns DESC, name;

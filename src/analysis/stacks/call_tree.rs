@@ -25,6 +25,7 @@ table! {
         gpu_ns: i64, "ns", "sum of the GPU work launched in it and below";
         gpu_busy_ns: i64, "ns", "union of the same";
         activity_count: u32, "", "kernels, copies and sets of the same";
+        thread_launches: bool, "", "its thread launches GPU work; on a rank without any, its thread runs operators";
     }
 }
 
@@ -36,6 +37,7 @@ pub fn rows(calls: &Calls, give: &mut Give) {
     let annotations = tree(calls, &annotations, Class::Annotation);
     let frames = tree(calls, &callers_first(trace), Class::Python);
     let trees = [(&calls.forest, &calls.below), (&annotations.0, &annotations.1), (&frames.0, &frames.1)];
+    let launching = launching_threads(calls);
     let mut table = CallTree::default();
     for row in 0..trace.classes.len() as u32 {
         let r = row as usize;
@@ -59,10 +61,28 @@ pub fn rows(calls: &Calls, give: &mut Give) {
             gpu_ns: gpu.sum_ns,
             gpu_busy_ns: gpu.busy_ns,
             activity_count: gpu.count,
+            thread_launches: launching.get(trace.columns.lane[r] as usize) == Some(&true),
         });
         table.give_piece(give);
     }
     give(table.finish());
+}
+
+/// By lane: whether the thread launches GPU work; on a rank without launches, whether it runs operators.
+fn launching_threads(calls: &Calls) -> Vec<bool> {
+    let trace = calls.trace;
+    let mut launching = vec![false; trace.columns.lanes.len()];
+    let mut mark = |row: u32| {
+        let lane = trace.columns.lane.get(row as usize).and_then(|lane| launching.get_mut(*lane as usize));
+        lane.into_iter().for_each(|launches| *launches = true);
+    };
+    if trace.launches().is_empty() {
+        let is_op = |row: &u32| trace.classes.get(*row as usize) == Some(&Class::HostOp);
+        (0..trace.classes.len() as u32).filter(is_op).for_each(&mut mark);
+    } else {
+        trace.launches().iter().for_each(|(row, _)| mark(row));
+    }
+    launching
 }
 
 /// One of the other trees; a launch belongs to the event that is open on its thread when it starts.

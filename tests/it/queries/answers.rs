@@ -3,6 +3,7 @@
 use super::{SAMPLES, answer, ask, results, traces};
 use crate::run::{Quiet, options};
 use crate::shared::samples;
+use hta::model::builder::{TraceBuilder, us};
 use hta::pipeline::{Request, run};
 use hta::query::answer::Answer;
 use hta::query::catalog::{QUERIES, find};
@@ -189,4 +190,44 @@ fn rows_without_an_order_are_sorted_and_values_keep_their_kind() {
     // an id that has all its 64 bits
     let ids = ask("gpu_single", "SELECT event_id - 5 AS less, correlation FROM events WHERE event_id = 0");
     assert_eq!(ids.value("less", 0), -5);
+}
+
+#[test]
+fn frames_that_wait_on_threads_that_launch_nothing_come_last() {
+    let mut t = TraceBuilder::new().rank(0).world(1);
+    let mut main = t.thread(1);
+    main.frame("train.py(3): step", us(0)..us(100));
+    main.frame("threading.py(9): wait", us(50)..us(60));
+    main.launch(us(10)..us(12)).kernel("gemm", 7, us(20)..us(30));
+    let mut idle = t.thread(2);
+    idle.frame("threading.py(9): wait", us(0)..us(900));
+    let mut worker = t.thread(3);
+    worker.frame("loader.py(5): decode", us(0)..us(40));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_json()).expect("a trace is written");
+    let out = folder.path().join("out");
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_hta"))
+        .arg("analyze")
+        .arg(&path)
+        .arg("-o")
+        .arg(&out)
+        .output()
+        .expect("hta runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let statement = Statement::new(find("python_functions").expect("a query").text).expect("a SELECT");
+    let results = Results::open(&out).expect("results");
+    let tables = results.load(&statement).expect("tables");
+    let answer = engine::run(&statement, tables, |t| results.columns(t).unwrap_or_default()).expect("an answer");
+    let rows: Vec<(Value, Value, Value)> = (0..answer.len())
+        .map(|r| (answer.value("name", r), answer.value("idle_thread", r), answer.value("self_ns", r)))
+        .collect();
+    let row = |name: &str, idle: bool, us: i64| (json!(name), json!(idle), json!(us * 1000));
+    let wanted = [
+        row("train.py(3): step", false, 90),
+        row("loader.py(5): decode", false, 40),
+        row("threading.py(9): wait", false, 10),
+        row("threading.py(9): wait", true, 900),
+    ];
+    assert_eq!(rows, wanted);
 }
