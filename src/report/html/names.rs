@@ -198,17 +198,21 @@ fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 }
 
 fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut all: Tally<1, 4> = Tally::default();
-    results.read("call_tree", &["rank", "kind", "name", "self_ns", "dur_ns", "gpu_ns"], |rows| {
+    let mut all: Tally<2, 4> = Tally::default();
+    const COLUMNS: &[&str] = &["rank", "kind", "name", "self_ns", "dur_ns", "gpu_ns", "thread_launches"];
+    results.read("call_tree", COLUMNS, |rows| {
         for r in (0..rows.len()).filter(|&r| rows.text(1, r) == Some("python")) {
             let values = [rows.sum(3, r), rows.sum(4, r), rows.sum(5, r), 1];
-            all.add([rows.text(2, r).unwrap_or_default()], rows.rank(0, r), values);
+            let name = rows.text(2, r).unwrap_or_default();
+            let waits = rows.int(6, r) == Some(0) && is_waiting(name);
+            all.add([name, if waits { IDLE } else { "" }], rows.rank(0, r), values);
         }
     })?;
     let mut grid = Grid::new(
         "call_tree",
         &[
             ("name", "function", Kind::Text, "Python function, with file and line"),
+            ("thread", "thread", Kind::Text, "idle: it waits on a thread that launches no GPU work"),
             ("self_ns", "own time", Kind::Ns, "without the functions that it calls, over all ranks"),
             ("dur_ns", "time", Kind::Ns, "with everything inside; a function that calls itself counts again"),
             ("gpu_ns", "GPU time", Kind::Ns, "GPU work launched inside"),
@@ -216,6 +220,48 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             ("ranks", "ranks", Kind::Count, "ranks that have it"),
         ],
     );
-    all.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
+    all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t| vec![t.ranks.into()]);
     Ok(grid)
+}
+
+/// Marks frames that wait on threads that launch nothing: they come last.
+const IDLE: &str = "idle";
+
+/// Whether a Python frame only waits, by its name; the query `python_functions` has the same list.
+fn is_waiting(name: &str) -> bool {
+    let function = |file: &str| {
+        let (place, function) = name.rsplit_once("): ")?;
+        place.rsplit_once('(').filter(|(path, _)| path.ends_with(file)).map(|_| function)
+    };
+    let has = |file: &str, fits: &dyn Fn(&str) -> bool| function(file).is_some_and(fits);
+    has("threading.py", &|f| f.starts_with("wait") || f == "_wait_for_tstate_lock" || f == "join")
+        || has("queue.py", &|f| f == "get")
+        || has("queues.py", &|f| f == "get")
+        || has("selectors.py", &|f| f == "select")
+        || has("connection.py", &|f| f == "wait" || f.ends_with("poll") || f.contains("recv"))
+        || ["<built-in method acquire of ", "<built-in method poll of ", "<built-in method recv"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        || (name.starts_with("<built-in ") && (name.contains("select") || name.contains("sleep")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_wait_are_told_by_their_names() {
+        for name in [
+            "threading.py(312): wait",
+            "/usr/lib/python3.11/queue.py(154): get",
+            "multiprocessing/connection.py(250): recv",
+            "<built-in method acquire of _thread.lock object at 0x7f>",
+            "<built-in function sleep>",
+        ] {
+            assert!(is_waiting(name), "{name}");
+        }
+        for name in ["train.py(3): step", "data/queue.py(9): put", "<built-in method mm of type object>", ""] {
+            assert!(!is_waiting(name), "{name}");
+        }
+    }
 }

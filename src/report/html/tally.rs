@@ -3,6 +3,7 @@
 use super::grid::{Cell, Grid};
 use super::texts::Texts;
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 
 /// What was summed under one key.
 pub struct Tallied<const K: usize, const N: usize> {
@@ -82,8 +83,21 @@ impl<const K: usize, const N: usize> Tally<K, N> {
     /// Puts the `most` largest rows into a grid, and the others summed below it. A row of the grid begins with the texts
     /// and the sums, in their order; `tail` gives what follows.
     pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&Tallied<K, N>) -> Vec<Cell>) {
+        self.fill_with_last(grid, texts, most, |_| false, tail);
+    }
+
+    /// The same, with the rows whose keys are `last` behind all others.
+    pub fn fill_with_last(
+        &self,
+        grid: &mut Grid,
+        texts: &mut Texts,
+        most: usize,
+        last: impl Fn([&str; K]) -> bool,
+        tail: impl Fn(&Tallied<K, N>) -> Vec<Cell>,
+    ) {
         let mut rows: Vec<&Tallied<K, N>> = self.rows.values().collect();
-        rows.sort_by(|a, b| b.sums.cmp(&a.sums).then_with(|| self.key(a).cmp(&self.key(b))));
+        let order = |r: &&Tallied<K, N>| (last(self.key(r)), Reverse(r.sums));
+        rows.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| self.key(a).cmp(&self.key(b))));
         for row in rows.iter().take(most) {
             let mut cells: Vec<Cell> = self.key(row).iter().map(|t| texts.cell(t)).collect();
             cells.extend(row.sums.iter().map(|v| Cell::Int(*v)));
