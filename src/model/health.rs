@@ -96,6 +96,7 @@ counters! {
     FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are used (D23)";
     ListTruncated "list_arg_truncated" Repair "list arguments cut with `...` (D24)";
     CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments (D25)";
+    GroupTooLarge "group_size_impossible" Repair "a job or process group of more than 1,000,000 ranks; its size was read as unknown";
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used (D26)";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity (D26)";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read (D27)";

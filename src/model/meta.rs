@@ -54,6 +54,9 @@ impl Device {
     }
 }
 
+/// The most ranks that a process group or a job can have: more is damage, and read as unknown.
+pub const LARGEST_GROUP: u32 = 1_000_000;
+
 /// One entry of `distributedInfo.pg_config`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessGroup {

@@ -9,7 +9,7 @@ use super::collective::RankCalls;
 use super::events::Columns;
 use super::health::{Counter, Health};
 use super::launch::Launches;
-use super::meta::{Meta, RankSource};
+use super::meta::{LARGEST_GROUP, Meta, RankSource};
 use super::record_edges::RecordEdges;
 use super::rules::Rules;
 use super::stack::Stacks;
@@ -423,6 +423,11 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let unfinished = finished
         .iter()
         .filter(|(r, v)| *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation)));
+    let too_large = |v: u64| i64::try_from(v).is_ok_and(|v| v > i64::from(LARGEST_GROUP));
+    let mut sizes = c.args.column(Arg::GroupSize).iter().map(|(_, v)| v).filter(|v| too_large(*v));
+    if let Some(first) = sizes.next() {
+        health.add(Counter::GroupTooLarge, 1 + sizes.count() as u64, None, &first.to_string());
+    }
     let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
     health.add(Counter::DurZero, zero, None, "");
     health.add(Counter::UnknownCategory, unknown, None, &unknown_name);

@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let text = sample().text().replacen("\"version\": 2", "\"version\": 1", 1);
+        let text = sample().text().replacen("\"version\": 2", "\"version\": 3", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 2, found version 1");
+        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 2, found version 3");
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
 }

@@ -3,7 +3,7 @@
 use super::columns::{set, wrap};
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
-use crate::analysis::population::{counted, plural, rank_list};
+use crate::analysis::population::{counted, missing_ranks, plural, rank_list};
 use crate::analysis::record_edges;
 use crate::model::health::{Counter, Severity, Tally};
 use crate::pipeline::Outcome;
@@ -114,9 +114,9 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     }
     let mut notes: Vec<String> = Vec::new();
     if let Some(world) = world.and_then(|w| u32::try_from(w).ok()) {
-        let missing: Vec<u32> = (0..world.min(1 << 20)).filter(|r| ranks.binary_search(r).is_err()).collect();
-        if !missing.is_empty() {
-            notes.push(format!("missing: rank{} {}", if missing.len() == 1 { "" } else { "s" }, rank_list(&missing)));
+        let (missing, count) = missing_ranks(world, &ranks);
+        if count > 0 {
+            notes.push(format!("missing: rank{} {missing}", if count == 1 { "" } else { "s" }));
         }
     }
     let texts = |column: &str| -> Vec<String> {

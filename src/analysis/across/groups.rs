@@ -6,7 +6,8 @@
 //! name, its members have to be inferred from its collectives (`infer`).
 
 use super::part::Part;
-use crate::model::collective::LocalGroup;
+use crate::analysis::population::{member_list, rank_list};
+use crate::model::collective::{LocalGroup, Members};
 use std::collections::BTreeMap;
 
 /// A process group of the job.
@@ -15,7 +16,7 @@ pub struct Group {
     pub name: Option<String>,
     pub desc: Option<String>,
     /// All members, where known.
-    pub members: Option<Vec<u32>>,
+    pub members: Option<Members>,
     pub size: Option<u32>,
     /// The members were found from what the ranks did, not from what they say.
     pub is_inferred: bool,
@@ -48,7 +49,7 @@ impl Group {
             (None, _) => String::new(),
         };
         let seen: Vec<u32> = self.uses.iter().filter_map(|(p, _)| parts.get(*p as usize)).map(|p| p.rank).collect();
-        let ranks = crate::analysis::population::rank_list(self.members.as_deref().unwrap_or(&seen));
+        let ranks = self.members.as_ref().map_or_else(|| rank_list(&seen), member_list);
         if name.is_empty() { format!("[{ranks}]") } else { format!("{name} [{ranks}]") }
     }
 }
@@ -64,14 +65,14 @@ type ByName<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, 
 /// Joins the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
 pub fn resolve(parts: &[Part], used: &[Vec<u32>]) -> Resolved {
     let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
-    let mut by_members: BTreeMap<&[u32], Vec<(u32, u32)>> = BTreeMap::new();
+    let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
     let mut by_name: ByName = BTreeMap::new();
     let mut unknown = Vec::new();
     for (part, groups) in used.iter().enumerate() {
         for &g in groups {
             let (id, l) = ((part as u32, g), local(part as u32, g));
             match &l.members {
-                Some(m) if m.contains(&parts[part].rank) => by_members.entry(m).or_default().push(id),
+                Some(m) if m.contains(parts[part].rank) => by_members.entry(m).or_default().push(id),
                 _ if l.name.is_some() => {
                     by_name.entry((l.name.as_deref(), l.size, &l.head)).or_default().push(id);
                 }

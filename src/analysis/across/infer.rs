@@ -9,7 +9,7 @@
 use super::groups::Group;
 use super::part::Part;
 use super::sequence::{Item, Pairing, Sequence, Tokens, offset, pairs};
-use crate::model::collective::Kind;
+use crate::model::collective::{Kind, Members};
 use crate::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
         for cluster in clusters.unwrap_or_default() {
             let of = |i: &usize| &units[*i];
             let members = (cluster.len() == wanted)
-                .then(|| cluster.iter().map(|i| parts[of(i).id.0 as usize].rank).collect::<Vec<_>>());
+                .then(|| Members::listed(cluster.iter().map(|i| parts[of(i).id.0 as usize].rank).collect()));
             out.push(Inferred {
                 group: Group {
                     name: name.map(str::to_string),

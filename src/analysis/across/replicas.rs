@@ -47,8 +47,8 @@ pub fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> 
     for m in &all {
         let members = job.matched.groups.get(m.group as usize).and_then(|g| g.members.as_ref());
         let rank = job.parts[m.part as usize].rank;
-        let Some(position) = members.and_then(|list| list.iter().position(|r| *r == rank)) else { continue };
-        let size = members.map_or(0, Vec::len);
+        let Some(position) = members.and_then(|list| list.iter().position(|r| r == rank)) else { continue };
+        let size = members.map_or(0, |list| list.len());
         stages.entry((size, position, m.step, m.sequence.clone())).or_default().push(m);
     }
     let mut out = Vec::new();

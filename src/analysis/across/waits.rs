@@ -114,7 +114,7 @@ pub fn root(parts: &[Part], group: Option<&Group>, members: &[Member]) -> Option
     let agreed = first.filter(|_| members.len() > 1 && calls().all(|c| c.rank_arg == first));
     let listed = group.and_then(|g| g.members.as_ref());
     if let (Some(position), Some(listed)) = (agreed, listed) {
-        return listed.get(position as usize).and_then(|rank| position_of(*rank));
+        return listed.get(position as usize).and_then(position_of);
     }
     (0..members.len()).min_by_key(|&i| parts[members[i].part as usize].rank)
 }

@@ -4,7 +4,7 @@ use super::Shown;
 use super::tables::{ProcessGroupRow, ProcessGroups};
 use crate::analysis::across::{Instance, Job, Method};
 use crate::analysis::api::{Align, View};
-use crate::analysis::population::{plural, rank_list};
+use crate::analysis::population::{absent_runs, member_list, plural, rank_list, run_list};
 use crate::model::schema::Batch;
 use crate::units::{fmt_count, fmt_pct};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn group_table(job: &Job, shares: &[Share], shown: &Shown) -> Batch {
         if !shown.has(g as u32) {
             continue;
         }
-        let members = group.members.as_deref().map(rank_list);
+        let members = group.members.as_ref().map(member_list);
         table.push(ProcessGroupRow {
             process_group: shown.name(g as u32),
             name: group.name.as_deref(),
@@ -172,25 +172,30 @@ fn disagreement(job: &Job, i: &Instance) -> String {
     format!("members disagree about one {}: {}", i.kind.name(), sizes.join(", "))
 }
 
+/// Runs of absent ranks that are collected: more than a real job has, and little memory whatever sizes groups claim.
+const ABSENT_KEPT: usize = 1 << 20;
+
 /// Groups of which a rank is not in the set.
 fn incomplete(job: &Job) -> Option<String> {
-    let present: Vec<u32> = job.parts.iter().map(|p| p.rank).collect();
-    let mut absent: Vec<u32> = job
-        .matched
-        .groups
-        .iter()
-        .filter_map(|g| g.members.as_ref())
-        .flatten()
-        .copied()
-        .filter(|r| !present.contains(r))
-        .collect();
+    let mut present: Vec<u32> = job.parts.iter().map(|p| p.rank).collect();
+    present.sort_unstable();
+    let mut absent: Vec<(u32, u32)> = Vec::new();
+    for members in job.matched.groups.iter().filter_map(|g| g.members.as_ref()) {
+        absent.extend(absent_runs(members, &present, ABSENT_KEPT.saturating_sub(absent.len())));
+    }
     absent.sort_unstable();
-    absent.dedup();
-    (!absent.is_empty()).then(|| {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for (first, last) in absent {
+        match runs.last_mut() {
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+            _ => runs.push((first, last)),
+        }
+    }
+    (!runs.is_empty()).then(|| {
         format!(
             "traces of {}{} are missing: a wait for one of them looks like transfer, and it cannot be named",
-            if absent.len() == 1 { "rank " } else { "ranks " },
-            rank_list(&absent)
+            if matches!(runs.as_slice(), [(a, b)] if a == b) { "rank " } else { "ranks " },
+            run_list(runs.into_iter())
         )
     })
 }

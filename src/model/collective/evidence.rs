@@ -2,7 +2,7 @@
 //! `record_param_comms`, or the eight positional inputs that came before those.
 
 use super::dtype::{dtype_name, element_bytes};
-use super::group::{LocalGroup, parse_ranks};
+use super::group::{LocalGroup, Members, parse_ranks, possible_size};
 use super::kind::Kind;
 use crate::model::args::Arg;
 use crate::model::rank_trace::RankTrace;
@@ -49,7 +49,7 @@ impl Evidence {
             g.name = text(Arg::GroupName).map(str::to_string);
             g.desc = text(Arg::GroupDesc).map(str::to_string);
         }
-        g.size = g.size.or(rank(Arg::GroupSize).filter(|n| *n > 0)).or(positional.as_ref().and_then(|p| p.size));
+        g.size = g.size.or(rank(Arg::GroupSize).and_then(possible_size)).or(positional.as_ref().and_then(|p| p.size));
         if g.pointer.is_none() && g.name.is_none() {
             g.pointer = args.uint(Arg::CommsId, row).or(positional.as_ref().and_then(|p| p.pointer));
         }
@@ -61,10 +61,10 @@ impl Evidence {
         if g.members.is_none()
             && let (Some(start), Some(stride), Some(size)) =
                 (rank(Arg::GlobalRankStart), rank(Arg::GlobalRankStride), g.size)
-            && stride > 0
-            && g.head.iter().enumerate().all(|(i, r)| *r == start + stride * i as u32)
+            && let Some(members) = Members::regular(start, stride, size)
+            && g.head.iter().enumerate().all(|(i, r)| members.get(i) == Some(*r))
         {
-            g.members = (0..size).map(|i| stride.checked_mul(i)?.checked_add(start)).collect();
+            g.members = Some(members);
         }
         self.shapes(trace, row, positional.is_some());
     }
@@ -142,7 +142,7 @@ fn positional(trace: &RankTrace, row: u32) -> Option<Positional> {
     (inputs.len() == 8).then(|| Positional {
         seq: number(1),
         pointer: number(2),
-        size: number(7).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0),
+        size: number(7).and_then(|n| u32::try_from(n).ok()).and_then(possible_size),
     })
 }
 

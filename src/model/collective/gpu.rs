@@ -3,7 +3,7 @@
 use super::call::{Call, Edge, Found};
 use super::dtype::{dtype_in_kernel, dtype_name};
 use super::evidence::{Evidence, kind_in};
-use super::group::HeaderGroups;
+use super::group::{HeaderGroups, Members};
 use super::kind::Kind;
 use crate::model::activity::Activity;
 use crate::model::args::Arg;
@@ -61,7 +61,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
                 edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
                 if !edges.is_empty() {
                     bytes = edges.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
-                    kind = joined_kind(&edges, me, e.group.members.as_deref());
+                    kind = joined_kind(&edges, me, e.group.members.as_ref());
                 }
             }
             None => {}
@@ -95,10 +95,12 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
 }
 
 /// What a kernel of several messages is: an all-to-all when every member is a peer.
-fn joined_kind(edges: &[Edge], me: u32, members: Option<&[u32]>) -> Kind {
+fn joined_kind(edges: &[Edge], me: u32, members: Option<&Members>) -> Kind {
     let to = |r: u32| edges.iter().any(|e| e.src == me && e.dst == r);
     let from = |r: u32| edges.iter().any(|e| e.dst == me && e.src == r);
-    if members.is_some_and(|m| m.len() > 2 && m.iter().all(|&r| r == me || (to(r) && from(r)))) {
+    // a group with more members than there are messages cannot have exchanged with all of them
+    let small = |m: &&Members| m.len() > 2 && m.len() <= edges.len() + 1;
+    if members.filter(small).is_some_and(|m| m.iter().all(|r| r == me || (to(r) && from(r)))) {
         return Kind::AllToAll;
     }
     match (edges.iter().any(|e| e.src == me), edges.iter().any(|e| e.dst == me)) {

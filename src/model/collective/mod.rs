@@ -13,5 +13,5 @@ mod kind;
 
 pub use call::{Call, Edge, RankCalls};
 pub use dtype::element_bytes;
-pub use group::LocalGroup;
+pub use group::{LocalGroup, Members};
 pub use kind::Kind;

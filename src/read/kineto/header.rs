@@ -1,7 +1,7 @@
 //! Keys beside the events: small or rare values, read by simd-json.
 
 use crate::model::health::{Counter, Health};
-use crate::model::meta::{Device, Meta, ProcessGroup};
+use crate::model::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
 use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;
 
@@ -19,7 +19,7 @@ pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64
     match key {
         "schemaVersion" => meta.schema_version = value.as_i64(),
         "baseTimeNanoseconds" => meta.base_ns = int(&value),
-        "distributedInfo" => distributed(meta, &value),
+        "distributedInfo" => distributed(meta, &value, health, at),
         "deviceProperties" | "computeProperties" => {
             meta.devices = value.as_array().into_iter().flatten().map(device).collect();
         }
@@ -68,20 +68,30 @@ fn depth(raw: &[u8]) -> usize {
     most
 }
 
-fn distributed(meta: &mut Meta, value: &Value) {
+fn distributed(meta: &mut Meta, value: &Value, health: &mut Health, at: u64) {
     meta.rank = value.get("rank").and_then(small);
-    meta.world_size = value.get("world_size").and_then(small);
+    meta.world_size = value.get("world_size").and_then(|v| group_size(v, health, at));
     meta.backend = value.get("backend").and_then(|v| v.as_str()).map(str::to_string);
     let groups = value.get("pg_config").and_then(|v| v.as_array());
-    meta.groups = groups.into_iter().flatten().map(group).collect();
+    meta.groups = groups.into_iter().flatten().map(|v| group(v, health, at)).collect();
 }
 
-fn group(value: &Value) -> ProcessGroup {
+/// A number of ranks; one that no job has is counted and read as unknown.
+fn group_size(value: &Value, health: &mut Health, at: u64) -> Option<u32> {
+    let size = int(value)?;
+    if size > i64::from(LARGEST_GROUP) {
+        health.add(Counter::GroupTooLarge, 1, Some(at), &size.to_string());
+        return None;
+    }
+    u32::try_from(size).ok()
+}
+
+fn group(value: &Value, health: &mut Health, at: u64) -> ProcessGroup {
     let text = |key: &str| value.get(key).map(text_of).unwrap_or_default();
     ProcessGroup {
         name: text("pg_name"),
         desc: text("pg_desc"),
-        size: value.get("pg_size").and_then(small),
+        size: value.get("pg_size").and_then(|v| group_size(v, health, at)),
         ranks: value.get("ranks").map(rank_list).unwrap_or_default(),
     }
 }

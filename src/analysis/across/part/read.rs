@@ -5,7 +5,7 @@ use super::{Lane, Part, PartStep, PartWindow, Readiness, orders};
 use crate::analysis::across::hta_rows::{HtaRow, HtaRows};
 use crate::analysis::across::local::{Entry, Local, Origin, Use};
 use crate::model::checked::{Cells, Flaw};
-use crate::model::collective::{Call, Edge, Kind, LocalGroup, RankCalls};
+use crate::model::collective::{Call, Edge, Kind, LocalGroup, Members as LocalMembers, RankCalls};
 use crate::model::schema::{Batch, TableSpec};
 use crate::model::step::StepRule;
 use crate::model::strings::{Interner, StrId};
@@ -147,7 +147,7 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
         name: name[i].map(str::to_string),
         desc: desc[i].map(str::to_string),
         size: size[i],
-        members: has_members[i].then(Vec::new),
+        members: None,
         head: Vec::new(),
         pointer: pointer[i],
     };
@@ -155,10 +155,29 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
     let cells = Cells(find(tables, Members::SPEC)?);
     let (of, is_head, member) =
         (cells.indices("process_group", groups.len())?, cells.flags("is_head")?, cells.u32s("member")?);
+    let (stride, count) = (cells.u32s("stride")?, cells.u32s("count")?);
+    let mut listed: Vec<Option<Vec<u32>>> = has_members.iter().map(|has| has.then(Vec::new)).collect();
     for i in 0..of.len() {
-        let g = &mut groups[of[i] as usize];
-        let list = if is_head[i] { Some(&mut g.head) } else { g.members.as_mut() };
-        list.ok_or_else(|| cells.flaw(i, "process_group", "a group whose members are known", of[i]))?.push(member[i]);
+        let at = of[i] as usize;
+        if is_head[i] {
+            groups[at].head.push(member[i]);
+            continue;
+        }
+        let known = || cells.flaw(i, "process_group", "a group whose members are known", of[i]);
+        let list = listed[at].as_mut().ok_or_else(known)?;
+        if count[i] == 1 {
+            list.push(member[i]);
+        } else {
+            let regular =
+                LocalMembers::regular(member[i], stride[i], count[i]).filter(|_| groups[at].members.is_none());
+            groups[at].members =
+                Some(regular.ok_or_else(|| cells.flaw(i, "count", "ranks at equal distances", count[i]))?);
+        }
+    }
+    for (group, list) in groups.iter_mut().zip(listed) {
+        if group.members.is_none() {
+            group.members = list.map(LocalMembers::listed);
+        }
     }
     Ok(groups)
 }

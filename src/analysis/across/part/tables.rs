@@ -41,11 +41,13 @@ table! {
 }
 
 table! {
-    /// One row per member of a process group.
+    /// One row per member of a process group, or one for all where they are at equal distances.
     pub struct Members, MemberRow = "part_members" by "position" {
         process_group: u32, "", "position of the group";
         is_head: bool, "", "of a list that is cut";
-        member: u32, "", "rank";
+        member: u32, "", "rank; the first of several";
+        stride: u32, "", "distance between ranks";
+        count: u32, "ranks", "how many ranks the row stands for";
     }
 }
 

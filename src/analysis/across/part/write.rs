@@ -3,7 +3,7 @@
 
 use super::tables::*;
 use super::{Lane, Part, Readiness};
-use crate::model::collective::{Call, RankCalls};
+use crate::model::collective::{Call, Members as LocalMembers, RankCalls};
 use crate::model::schema::Batch;
 use crate::model::strings::Interner;
 
@@ -137,11 +137,15 @@ fn groups(calls: &RankCalls) -> (Batch, Batch) {
             has_members: g.members.is_some(),
             pointer: g.pointer,
         });
-        for (is_head, list) in [(false, g.members.as_deref().unwrap_or_default()), (true, &g.head)] {
-            for &member in list {
-                members.push(MemberRow { process_group: i as u32, is_head, member });
-            }
+        let mut push = |is_head, member, stride, count| {
+            members.push(MemberRow { process_group: i as u32, is_head, member, stride, count });
+        };
+        match &g.members {
+            Some(LocalMembers::Regular { first, stride, count }) => push(false, *first, *stride, *count),
+            Some(LocalMembers::Listed(ranks)) => ranks.iter().for_each(|rank| push(false, *rank, 1, 1)),
+            None => {}
         }
+        g.head.iter().for_each(|rank| push(true, *rank, 1, 1));
     }
     (groups.finish(), members.finish())
 }
