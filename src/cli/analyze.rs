@@ -2,7 +2,7 @@
 
 use super::args::TraceArgs;
 use super::exit::Exit;
-use super::output::{note, print, width};
+use super::output::{note, print_text, width};
 use super::progress::Bar;
 use super::report::{HtmlArgs, leave};
 use crate::analysis::api::{Analysis, Options, Wanted};
@@ -15,7 +15,7 @@ use crate::pipeline::{Extent, Outcome, Refused, Request, map, run as run_pipelin
 use crate::report::folder::Folder;
 use crate::report::html::{Found, PageOptions};
 use crate::report::parquet::Groups;
-use crate::report::text;
+use crate::report::{text, visible};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -103,7 +103,7 @@ fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::
     let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
     let s = if ranks.len() == 1 { "" } else { "s" };
     let held = if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
-    print(format!("partial: {held} in {}\n", args.out.display()).as_bytes())?;
+    print_text(&format!("partial: {held} in {}\n", args.out.display()))?;
     Ok(if set.has_loss() { Exit::Partly } else { Exit::Done })
 }
 
@@ -134,7 +134,7 @@ pub fn finish(
         None => Ok(()),
     };
     let texts = || {
-        folder.text("report.txt", &text::report(outcome, REPORT_WIDTH))?;
+        folder.text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH)))?;
         folder.summary(outcome)
     };
     let (html, texts) = rayon::join(html, texts);
@@ -144,7 +144,7 @@ pub fn finish(
     let (placed, mut report) = rayon::join(|| folder.finish(), || text::report(outcome, width()));
     placed.with_context(failed)?;
     report.push_str(&format!("\nresults: {}\n", out.display()));
-    print(report.as_bytes())?;
+    print_text(&report)?;
     warn(&outcome.refused);
     Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
 }

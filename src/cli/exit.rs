@@ -6,7 +6,9 @@ use crate::query::QueryError;
 use crate::report::folder::FolderError;
 use crate::report::html::ResultsError;
 use crate::report::overlay::OverlayError;
-use std::io::Write;
+use crate::report::visible;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// How a command ended.
@@ -30,7 +32,13 @@ impl Exit {
 
 /// Prints an error and its hint.
 pub fn report(error: &anyhow::Error) -> Exit {
-    let mut out = std::io::stderr().lock();
+    let _ = write!(std::io::stderr().lock(), "{}", visible::lines(&message(error)));
+    Exit::Nothing
+}
+
+/// The error, what caused it, and hints, a line each.
+fn message(error: &anyhow::Error) -> String {
+    let mut out = String::new();
     let _ = writeln!(out, "hta: {error}");
     for cause in error.chain().skip(1) {
         let _ = writeln!(out, "  {cause}");
@@ -76,10 +84,10 @@ pub fn report(error: &anyhow::Error) -> Exit {
     if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {
         hint(&mut out, Some("choose another folder with --out, or replace it with --force"));
     }
-    Exit::Nothing
+    out
 }
 
-fn hint(out: &mut impl Write, hint: Option<&str>) {
+fn hint(out: &mut String, hint: Option<&str>) {
     if let Some(h) = hint {
         let _ = writeln!(out, "hint: {h}");
     }

@@ -20,8 +20,10 @@ mod query;
 mod report;
 mod table;
 
+use crate::report::visible;
 use clap::{Args, Command, FromArgMatches};
 use exit::Exit;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -31,7 +33,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(m) => m,
         Err(e) => {
             // help and version are answers, everything else a bad argument
-            let _ = e.print();
+            let plain = e.render().to_string();
+            // arguments may be names of files that a pattern of the shell found
+            match visible::lines(&plain) {
+                Cow::Borrowed(_) => drop(e.print()),
+                Cow::Owned(safe) => output::note(safe.trim_end()),
+            }
             return if e.use_stderr() { Exit::Nothing.code() } else { Exit::Done.code() };
         }
     };

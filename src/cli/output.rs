@@ -1,5 +1,6 @@
 //! Standard output: data only; a reader that goes away is no error.
 
+use crate::report::visible;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output. `false`: the reader has gone.
@@ -12,9 +13,17 @@ pub fn print(text: &[u8]) -> io::Result<bool> {
     }
 }
 
+/// Prints text for people, in which nothing acts on the terminal. `false`: the reader has gone.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn print_text(text: &str) -> io::Result<bool> {
+    print(visible::lines(text).as_bytes())
+}
+
 /// A line on standard error.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
 }
 
 /// Widest report on a terminal; long lines are hard to read.

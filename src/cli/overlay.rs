@@ -2,7 +2,7 @@
 
 use super::args::{RankRanges, TraceArgs, parse_ranks};
 use super::exit::Exit;
-use super::output::{note, print};
+use super::output::{note, print_text};
 use super::progress::Bar;
 use crate::analysis::across::ClockMode;
 use crate::analysis::counters::series::Counter;
@@ -150,7 +150,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     let text = report(&summary, &args.out.display().to_string(), clocks_off);
     match target {
         Target::Stdout => text.lines().for_each(note),
-        Target::File { .. } => drop(print(text.as_bytes())?),
+        Target::File { .. } => drop(print_text(&text)?),
     }
     Ok(if summary.has_loss() { Exit::Partly } else { Exit::Done })
 }

@@ -5,6 +5,7 @@ use super::args::{AcrossArgs, CommonArgs, options, traces};
 use super::exit::Exit;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
+use super::table::CsvArgs;
 use crate::analysis::filters;
 use crate::error::SetError;
 use crate::pipeline::{Request, run as run_pipeline};
@@ -15,6 +16,7 @@ use crate::query::results::Results;
 use crate::query::statement::Statement;
 use crate::query::{QueryError, engine};
 use crate::report::unfinished::write;
+use crate::report::visible;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -44,6 +46,8 @@ pub struct QueryArgs {
     /// File to write to instead of standard output
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    csv: CsvArgs,
     /// Print the statement instead of running it
     #[arg(long)]
     sql: bool,
@@ -99,7 +103,8 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = QueryArgs::from_arg_matches(matches)?;
     let (query, text) = args.text()?;
     if args.sql {
-        args.write(text.as_bytes())?;
+        let shown = if args.out.is_none() && stdout_is_terminal() { visible::lines(&text) } else { (&*text).into() };
+        args.write(shown.as_bytes())?;
         return Ok(Exit::Done);
     }
     if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
@@ -205,8 +210,8 @@ impl QueryArgs {
     fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {
         let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
         let bytes = match self.format {
-            Format::Csv => answer.csv().into_bytes(),
-            Format::Json => answer.json()?.into_bytes(),
+            Format::Csv => answer.csv(self.csv.style()).into_bytes(),
+            Format::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
             Format::Parquet => answer.parquet()?,
             Format::Text => {
                 let header = query.map(Query::header).unwrap_or_default();
@@ -214,7 +219,7 @@ impl QueryArgs {
                 let title = header.title;
                 let head = if title.is_empty() { title } else { format!("{title}\n{}\n", "-".repeat(title.len())) };
                 let notes: Vec<String> = read.into_iter().collect();
-                (head + &answer.text(self.common.top, &notes, width())).into_bytes()
+                visible::lines(&(head + &answer.text(self.common.top, &notes, width()))).into_owned().into_bytes()
             }
         };
         self.write(&bytes)

@@ -1,7 +1,7 @@
 //! `hta report`: the page for people, made again from a results folder.
 
 use super::exit::Exit;
-use super::output::print;
+use super::output::{print, print_text};
 use crate::report::folder::Folder;
 use crate::report::html::{Editor, Found, PageOptions, Results, ResultsError, write};
 use crate::report::unfinished;
@@ -74,7 +74,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let failed = |source| ResultsError::Write { path: out.display().to_string(), source };
     unfinished::write(&out, &page).map_err(failed)?;
-    print(format!("report: {}\n", out.display()).as_bytes())?;
+    print_text(&format!("report: {}\n", out.display()))?;
     Ok(Exit::Done)
 }
 

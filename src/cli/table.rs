@@ -3,8 +3,9 @@
 use super::output::{print, stdout_is_terminal};
 use crate::error::SetError;
 use crate::model::schema::{Batch, TableSpec};
+use crate::report::json::CsvStyle;
 use crate::report::unfinished::write;
-use crate::report::{json, parquet};
+use crate::report::{json, parquet, visible};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -20,6 +21,22 @@ pub struct OutputArgs {
     /// File to write to instead of standard output
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    csv: CsvArgs,
+}
+
+/// How CSV is written.
+#[derive(Debug, Args)]
+pub struct CsvArgs {
+    /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @
+    #[arg(long)]
+    csv_safe: bool,
+}
+
+impl CsvArgs {
+    pub fn style(&self) -> CsvStyle {
+        if self.csv_safe { CsvStyle::ForSpreadsheets } else { CsvStyle::Plain }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,13 +85,13 @@ impl OutputArgs {
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         let bytes = match self.format {
-            Format::Text => text().into_bytes(),
-            Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>()).into_bytes(),
+            Format::Text => visible::lines(&text()).into_owned().into_bytes(),
+            Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style()).into_bytes(),
             Format::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
                 let mut text = serde_json::to_string_pretty(&rows)?;
                 text.push('\n');
-                text.into_bytes()
+                visible::json(&text).into_owned().into_bytes()
             }
             Format::Parquet => {
                 let mut bytes = Vec::new();

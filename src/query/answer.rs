@@ -6,8 +6,9 @@
 use super::QueryError;
 use crate::analysis::api::Align;
 use crate::report::columns::{fits, grid};
-use crate::report::json::{cell, csv_of};
+use crate::report::json::{CsvStyle, cell, csv_of};
 use crate::report::parquet::write_rows;
+use crate::report::visible;
 use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use arrow::array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType as Kind, Field, Int32Type, Schema};
@@ -74,8 +75,8 @@ impl Answer {
     }
 
     /// RFC 4180.
-    pub fn csv(&self) -> String {
-        csv_of(&self.names(), [&self.rows])
+    pub fn csv(&self, style: CsvStyle) -> String {
+        csv_of(&self.names(), [&self.rows], style)
     }
 
     /// A list of objects, with the columns in the order of the answer.
@@ -102,7 +103,9 @@ impl Answer {
         let heads: Vec<String> = names.iter().map(|n| head(n)).collect();
         let align = |n: &&str| if self.is_number(n) { Align::Right } else { Align::Left };
         let columns: Vec<(&str, Align)> = heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
-        let set = |row: usize| names.iter().map(|n| person(n, &self.value(n, row))).collect::<Vec<String>>();
+        let set = |row: usize| {
+            names.iter().map(|n| visible::line(&person(n, &self.value(n, row))).into_owned()).collect::<Vec<String>>()
+        };
         let rows: Vec<Vec<String>> = (0..shown).map(set).collect();
         let mut below = Vec::new();
         match self.len() - shown {
@@ -293,7 +296,7 @@ mod tests {
         let text = answer().text(9, &["Read: so.".to_string()], 80);
         assert!(text.starts_with("name                sum     size  part %  count  is slow\n"), "{text}");
         assert!(text.contains("1.50 ms  26.2 MB  12.5 %  4,000  true") && text.ends_with("  Read: so.\n"), "{text}");
-        let csv = answer().csv();
+        let csv = answer().csv(CsvStyle::Plain);
         assert!(csv.starts_with("name,sum_ns,size_bytes,part_pct,count,is_slow\n\"a \"\"b\"\"\",1500000,"), "{csv}");
         assert!(csv.ends_with("\"kernel<int, 3>\",,0,87.5,1,false\n"), "{csv}");
         let json: Value = serde_json::from_str(&answer().json().unwrap()).unwrap();

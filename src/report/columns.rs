@@ -1,7 +1,9 @@
 //! Text set in columns that fit a width.
 
+use super::visible;
 use crate::analysis::api::{Align, View};
 use crate::analysis::short_names::{clip, marked};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Spaces between columns.
@@ -14,10 +16,11 @@ pub fn set(view: &View, width: usize) -> String {
 
 /// The same of columns that have no declaration.
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
-    let (widths, n) = (widths(columns, rows, width), columns.len());
+    let rows: Vec<Vec<Cow<str>>> = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
+    let (widths, n) = (widths(columns, &rows, width), columns.len());
     let mut out = String::new();
     let alike: Vec<BTreeSet<&str>> =
-        (0..n).map(|i| if columns[i].1 == Align::Left { alike(rows, i, widths[i]) } else { BTreeSet::new() }).collect();
+        (0..n).map(|i| if columns[i].1 == Align::Left { alike(&rows, i, widths[i]) } else { BTreeSet::new() }).collect();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
         for (i, cell) in cells.enumerate().take(n) {
@@ -25,8 +28,8 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
                 text.push_str(&" ".repeat(GAP));
             }
             let cell = match alike[i].contains(cell) {
-                true => marked(&clean(cell), widths[i]),
-                false => shorten(cell, widths[i]),
+                true => marked(cell, widths[i]),
+                false => clip(cell, widths[i]),
             };
             let pad = " ".repeat(widths[i].saturating_sub(len(&cell)));
             match columns[i].1 {
@@ -40,8 +43,8 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     if !rows.is_empty() {
         line(&mut columns.iter().map(|c| c.0));
     }
-    for row in rows {
-        line(&mut row.iter().map(String::as_str));
+    for row in &rows {
+        line(&mut row.iter().map(AsRef::as_ref));
     }
     for note in notes {
         for part in wrap(note, width.saturating_sub(2)) {
@@ -69,9 +72,10 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-fn widths(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> Vec<usize> {
+fn widths<T: AsRef<str>>(columns: &[(&str, Align)], rows: &[Vec<T>], width: usize) -> Vec<usize> {
     let n = columns.len();
-    let widest = |i: usize| rows.iter().filter_map(|r| r.get(i)).map(|c| len(c)).chain([len(columns[i].0)]).max();
+    let widest =
+        |i: usize| rows.iter().filter_map(|r| r.get(i)).map(|c| len(c.as_ref())).chain([len(columns[i].0)]).max();
     let mut widths: Vec<usize> = (0..n).map(|i| widest(i).unwrap_or(0)).collect();
     while total(&widths) > width {
         let left = |i: &usize| columns[*i].1 == Align::Left;
@@ -82,22 +86,12 @@ fn widths(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> Vec<
     widths
 }
 
-/// Text without control characters.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Text without control characters, cut to the width.
-fn shorten(text: &str, width: usize) -> String {
-    clip(&clean(text), width)
-}
-
 /// Texts of a column that another one of it would look like when both are cut.
-fn alike<'a>(rows: &'a [Vec<String>], column: usize, width: usize) -> BTreeSet<&'a str> {
-    let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(String::as_str).collect();
+fn alike<'a>(rows: &'a [Vec<Cow<str>>], column: usize, width: usize) -> BTreeSet<&'a str> {
+    let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(AsRef::as_ref).collect();
     let mut by_cut: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for cell in cells.into_iter().filter(|c| len(c) > width) {
-        by_cut.entry(shorten(cell, width)).or_default().push(cell);
+        by_cut.entry(clip(cell, width)).or_default().push(cell);
     }
     by_cut.into_values().filter(|same| same.len() > 1).flatten().collect()
 }
@@ -107,13 +101,14 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let Some(line) = lines.last_mut() else { break };
+        let word = visible::line(word);
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
             lines.push(word.to_string());
         } else {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
     }
     lines
@@ -155,6 +150,8 @@ mod tests {
 
     #[test]
     fn control_characters_never_reach_the_terminal() {
-        assert_eq!(shorten("a\u{1b}[31mb", 20), "a\u{fffd}[31mb");
+        let name = "a\u{1b}[31mb\n".to_string();
+        let text = grid(&[("name", Align::Left)], &[vec![name.clone()]], &[name], 40);
+        assert_eq!(text, "name\na\\u{1b}[31mb\\n\n  a\\u{1b}[31mb\n");
     }
 }

@@ -5,6 +5,7 @@
 
 use super::pretty::{self, Cell};
 use super::text::findings;
+use super::visible;
 use crate::model::column::Column;
 use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::Outcome;
@@ -173,25 +174,34 @@ pub fn records(batch: &Batch) -> Vec<Value> {
     (0..batch.len()).map(record).collect()
 }
 
+/// How texts are written in CSV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CsvStyle {
+    /// As they are, but for characters that cannot be seen.
+    Plain,
+    /// With a `'` before what a spreadsheet would take for a formula.
+    ForSpreadsheets,
+}
+
 /// A table as CSV (RFC 4180), with a header line also when there are no rows.
-pub fn csv(spec: &TableSpec, batches: &[&Batch]) -> String {
+pub fn csv(spec: &TableSpec, batches: &[&Batch], style: CsvStyle) -> String {
     let names: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
-    csv_of(&names, batches.iter().map(|b| &b.rows))
+    csv_of(&names, batches.iter().map(|b| &b.rows), style)
 }
 
 /// Rows of batches with these columns as CSV.
-pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBatch>) -> String {
+pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBatch>, style: CsvStyle) -> String {
     let mut out = String::new();
     let mut line = |cells: Vec<String>| {
         out.push_str(&cells.join(","));
         out.push('\n');
     };
-    line(names.iter().map(|n| quoted(n)).collect());
+    line(names.iter().map(|n| quoted(n, style)).collect());
     for rows in batches {
         for row in 0..rows.num_rows() {
             let text = |array| match cell(array, row) {
                 Value::Null => String::new(),
-                Value::String(s) => quoted(&s),
+                Value::String(s) => quoted(&s, style),
                 other => other.to_string(),
             };
             line(rows.columns().iter().map(text).collect());
@@ -200,8 +210,11 @@ pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBa
     out
 }
 
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+/// A text as a cell.
+fn quoted(text: &str, style: CsvStyle) -> String {
+    let is_formula = style == CsvStyle::ForSpreadsheets && text.starts_with(['=', '+', '-', '@']);
+    let text = if is_formula { format!("'{}", visible::line(text)) } else { visible::line(text).into_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 #[cfg(test)]
@@ -210,7 +223,18 @@ mod tests {
 
     #[test]
     fn csv_cells_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("a"), "a");
-        assert_eq!(quoted("f<a, b>(\"x\")"), "\"f<a, b>(\"\"x\"\")\"");
+        assert_eq!(quoted("a", CsvStyle::Plain), "a");
+        assert_eq!(quoted("f<a, b>(\"x\")", CsvStyle::Plain), "\"f<a, b>(\"\"x\"\")\"");
+        assert_eq!(quoted("a\n\u{9b}b", CsvStyle::Plain), r"a\n\u{9b}b");
+    }
+
+    #[test]
+    fn formulas_are_marked_as_texts_where_that_is_asked_for() {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)"] {
+            assert_eq!(quoted(text, CsvStyle::Plain), text);
+            assert_eq!(quoted(text, CsvStyle::ForSpreadsheets), format!("'{text}"));
+        }
+        assert_eq!(quoted("=f(\"a\",b)", CsvStyle::ForSpreadsheets), "\"'=f(\"\"a\"\",b)\"");
+        assert_eq!(quoted("a=b", CsvStyle::ForSpreadsheets), "a=b");
     }
 }

@@ -16,3 +16,4 @@ mod small;
 pub mod text;
 mod thrift;
 pub mod unfinished;
+pub mod visible;

@@ -1,6 +1,7 @@
 //! The report for people: the few sentences that matter, what is wrong with the input, then tables.
 
 use super::columns::{set, wrap};
+use super::visible;
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
 use crate::analysis::population::{counted, missing_ranks, plural, rank_list};
@@ -84,6 +85,7 @@ fn views(out: &mut String, output: &Output, width: usize) {
 }
 
 fn heading(out: &mut String, title: &str) {
+    let title = visible::line(title);
     let _ = writeln!(out, "\n{title}\n{}", "-".repeat(title.chars().count()));
 }
 

@@ -19,6 +19,7 @@ mod faults;
 mod filters;
 mod folders;
 mod growth;
+mod hostile;
 mod html;
 mod invariants;
 mod known_answers;

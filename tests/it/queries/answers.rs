@@ -78,7 +78,11 @@ fn pageable_copies_are_two_a_step_in_the_sample_that_has_them() {
     // the other sample copies its batch so, once a step on each rank
     let other = named("gpu_ddp8", "pageable_copies");
     assert_eq!(other.len(), 8);
-    assert!((0..8).all(|r| other.value("count", r) == 5 && other.value("per_step_count", r) == 1.0), "{}", other.csv());
+    assert!(
+        (0..8).all(|r| other.value("count", r) == 5 && other.value("per_step_count", r) == 1.0),
+        "{}",
+        other.csv(hta::report::json::CsvStyle::Plain)
+    );
     assert!(named("gloo_ddp4", "pageable_copies").is_empty());
 }
 
@@ -135,7 +139,11 @@ fn collectives_wait_as_the_known_answers_say() {
 fn the_late_ranks_are_those_that_were_made_late() {
     let answer = named("gpu_ddp8", "late_ranks");
     let gain = |row| (answer.value("rank", row), answer.value("gain_ns", row).as_i64());
-    assert!((0..5).all(|r| gain(r).0 == 3 && gain(r).1.is_some_and(|g| g > 3_000_000)), "{}", answer.csv());
+    assert!(
+        (0..5).all(|r| gain(r).0 == 3 && gain(r).1.is_some_and(|g| g > 3_000_000)),
+        "{}",
+        answer.csv(hta::report::json::CsvStyle::Plain)
+    );
     let cause = named("gpu_ddp8", "late_causes");
     assert_eq!((cause.value("rank", 0), cause.value("cause", 0)), (json!(3), json!("slow_kernel")));
     assert_eq!(cause.value("extra_ns", 0), 5 * 6_000_000);
