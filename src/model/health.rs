@@ -112,6 +112,7 @@ counters! {
     SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time (D33)";
     OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree (D34)";
     OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree (D34)";
+    FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast it; own time is what no called frame covers";
     Unfinished "event_unfinished" Info "host events cut at the end of the capture (D36)";
     NumberAsString "number_as_string" Repair "numbers written as text (D37)";
     GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record (D38)";

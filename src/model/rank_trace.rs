@@ -156,6 +156,7 @@ impl RankTrace {
         );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
+        health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, options.step_window, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);

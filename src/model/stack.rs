@@ -10,7 +10,7 @@ use super::events::Columns;
 use super::lengths::Lengths;
 use super::narrow::Narrow;
 use crate::units::{Ns, Span};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// An overhang below this is cut, a longer one makes a sibling, ns.
 const CLIP_BELOW: Ns = 1_000;
@@ -28,6 +28,8 @@ pub struct Stacks {
     pub clipped: u64,
     /// Events that overlap another only in part.
     pub siblings: u64,
+    /// Python frames that overlap another one of the same caller, or reach beyond their caller.
+    pub overlaps: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -124,16 +126,47 @@ impl Stacks {
         }
     }
 
-    /// The tree of Python frames. Only children on the same thread count in self time: frames of autograd threads have
-    /// their parent on another one.
+    /// The tree of Python frames. A frame's own time is what no child on its thread covers: frames of autograd threads
+    /// have their parent on another one, and some profilers record children that overlap each other or outlast the
+    /// frame that called them.
     fn python(&mut self, frames: &Frames, c: &Columns) {
         for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
             self.self_ns.set(row as usize, c.dur.at(row as usize));
             self.parent[row as usize] = parent;
         }
-        for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
-            if parent != NONE && c.lane[parent as usize] == c.lane[row as usize] {
-                self.take(parent, c.dur.at(row as usize));
+        // the child of each frame that has the latest end so far
+        let mut latest = vec![NONE; c.len()];
+        let mut overlapped: HashSet<u32> = HashSet::new();
+        let calls = || frames.rows.iter().copied().zip(frames.parents.iter().copied());
+        let is_timed = |row: u32, parent: u32| parent != NONE && c.lane[parent as usize] == c.lane[row as usize];
+        for (row, parent) in calls().filter(|(row, parent)| is_timed(*row, *parent)) {
+            let (child, caller) = (c.span(row as usize), c.span(parent as usize));
+            let before =
+                Some(latest[parent as usize]).filter(|r| *r != NONE).map_or(Ns::MIN, |r| c.span(r as usize).end);
+            if child.is_empty() || child.start >= before.max(caller.start) && child.end <= caller.end {
+                self.take(parent, child.len());
+            } else {
+                self.overlaps += 1;
+                overlapped.insert(parent);
+            }
+            if child.end > before {
+                latest[parent as usize] = row;
+            }
+        }
+        if !overlapped.is_empty() {
+            let children = calls().filter(|(row, parent)| is_timed(*row, *parent) && overlapped.contains(parent));
+            let mut children: Vec<(u32, Span)> = children
+                .map(|(row, parent)| (parent, c.span(row as usize).intersect(c.span(parent as usize))))
+                .collect();
+            children.sort_unstable_by_key(|(parent, span)| (*parent, span.start, span.end));
+            for of_one in children.chunk_by(|a, b| a.0 == b.0) {
+                let Some(&(parent, _)) = of_one.first() else { continue };
+                let (mut covered, mut end) = (0, Ns::MIN);
+                for (_, span) in of_one.iter().filter(|(_, span)| span.len() > 0) {
+                    covered += (span.end - span.start.max(end)).max(0);
+                    end = end.max(span.end);
+                }
+                self.self_ns.set(parent as usize, c.dur.at(parent as usize) - covered);
             }
         }
         // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
@@ -261,6 +294,52 @@ mod tests {
         }
         let classes = vec![Class::Python; recorded.len()];
         Stacks::new(&c, &classes, &super::super::thread::host_rows(&c, &classes), true)
+    }
+
+    /// Frames on one thread, all called by the first.
+    fn called_by_the_first(spans: &[(Ns, Ns)]) -> Stacks {
+        let mut c = Columns::default();
+        for (row, (start, end)) in spans.iter().enumerate() {
+            c.ts.push(*start);
+            c.dur.push(end - start);
+            c.lane.push(0);
+            c.args.column_mut(Arg::PythonId).push(row as u32, row as u64);
+            if row > 0 {
+                c.args.column_mut(Arg::PythonParent).push(row as u32, 0);
+            }
+        }
+        let classes = vec![Class::Python; spans.len()];
+        Stacks::new(&c, &classes, &super::super::thread::host_rows(&c, &classes), true)
+    }
+
+    /// ```text
+    ///    0         10        20        30        40
+    ///    |------------------ 0 ------------------|
+    ///       |---- 1 ----|
+    ///           |---- 2 ----|         |------ 3 ------|
+    ///       3   7       15  19        29         40   45      covered: [3,19) and [29,40)
+    /// ```
+    #[test]
+    fn a_frame_s_own_time_is_what_no_called_frame_covers() {
+        let s = called_by_the_first(&[(0, 40), (3, 15), (7, 19), (29, 45)]);
+        assert_eq!((s.self_ns(0), s.overlaps), (Some(40 - 16 - 11), 2));
+        let s = called_by_the_first(&[(0, 40), (29, 45), (7, 19), (3, 15)]);
+        assert_eq!(s.self_ns(0), Some(40 - 16 - 11));
+        let s = called_by_the_first(&[(0, 40), (0, 30), (10, 40), (50, 60)]);
+        assert_eq!((s.self_ns(0), s.self_ns(2)), (Some(0), Some(30)));
+        let s = called_by_the_first(&[(0, 40), (3, 15), (15, 19), (29, 40)]);
+        assert_eq!((s.self_ns(0), s.overlaps), (Some(40 - 12 - 4 - 11), 0));
+    }
+
+    proptest! {
+        /// By counting the instants that no child covers.
+        #[test]
+        fn a_frame_s_own_time_is_never_negative(spans in prop::collection::vec((0i64..40, 0i64..20), 1..12)) {
+            let spans: Vec<(Ns, Ns)> = spans.into_iter().map(|(start, len)| (start, start + len)).collect();
+            let inside = |t: Ns, (start, end): (Ns, Ns)| start <= t && t < end;
+            let free = (0..80).filter(|t| inside(*t, spans[0]) && !spans[1..].iter().any(|s| inside(*t, *s))).count();
+            prop_assert_eq!(called_by_the_first(&spans).self_ns(0), Some(free as Ns));
+        }
     }
 
     proptest! {

@@ -459,3 +459,44 @@ fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
     }
     assert!(checked >= 14, "{checked} files");
 }
+
+/// Own times of all rows of the call trees of a file, with the rows that break the bounds.
+fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
+    use hta::model::health::Counter;
+    use hta::model::meta::RankSource;
+    use hta::model::rank_trace::RankTrace;
+    use hta::read::load::{Spread, load};
+    use hta::read::source::{ByteCount, Input};
+    let input = Input { path: file.to_path_buf(), shown: file.display().to_string(), named: true };
+    let l =
+        load(&input, hta::read::kineto::event::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
+    let trace = RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, l.meta, l.columns, &options().model);
+    let (mut rows, mut wrong) = (0, Vec::new());
+    for row in 0..trace.columns.len() as u32 {
+        let Some(own) = trace.stacks.self_ns(row) else { continue };
+        rows += 1;
+        if !(0..=trace.columns.dur.at(row as usize)).contains(&own) {
+            wrong.push(format!("row {row} `{}`: {own} of {}", trace.name(row), trace.columns.dur.at(row as usize)));
+        }
+    }
+    Some((rows, wrong, trace.health.count(Counter::FrameOverlap)))
+}
+
+#[test]
+fn own_times_of_all_samples_and_real_traces_lie_within_the_events() {
+    let mut files = crate::invariants::traces_below(&shared::samples());
+    let shared = shared::folder();
+    if let Some(root) = &shared {
+        files.extend(crate::invariants::traces_below(&root.join("traces")));
+    }
+    let (mut rows, mut overlaps) = (0, 0);
+    for file in files {
+        let Some((of_file, wrong, overlapping)) = own_times(&file) else { continue };
+        assert!(wrong.is_empty(), "{}: {} rows, such as {:?}", file.display(), wrong.len(), wrong.first());
+        rows += of_file;
+        overlaps += u64::from(overlapping > 0);
+    }
+    assert!(rows > 10_000, "{rows} rows");
+    // that of some real traces was negative
+    assert!(shared.is_none() || overlaps >= 5, "{overlaps} files with overlapping frames");
+}
