@@ -15,7 +15,16 @@ pub enum ReadError {
     #[error("cannot read {file}: expected a Kineto trace, found an empty file")]
     Empty { file: String },
     #[error("cannot read {file}: expected a Kineto trace, found {what}")]
-    NotATrace { file: String, what: &'static str, hint: &'static str },
+    NotATrace {
+        file: String,
+        what: &'static str,
+        hint: &'static str,
+        /// Known to be a whole file of another kind, such as an execution trace or a database.
+        is_known: bool,
+    },
+    /// Nothing of a packed file can be unpacked.
+    #[error("cannot read {file}: expected a Kineto trace, found that {reason}")]
+    Damaged { file: String, reason: String },
     #[error("cannot read {file}: expected events, found the end of the file before the first")]
     Cut { file: String },
     #[error("cannot read {file}: expected events, found none")]
@@ -36,6 +45,10 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::Damaged { reason, .. } if reason.contains(NEEDS_MEMORY) => {
+                Some("raise --memory-limit, or pack the file again without `--long`")
+            }
+            ReadError::Damaged { .. } => Some("copy or record it again; its text before the damage is empty"),
             ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
@@ -46,11 +59,20 @@ impl ReadError {
         }
     }
 
-    /// Whether the file is something else than a trace, which in a folder is no error.
+    /// Whether the file is something else than a trace, which in a folder is no error unless its name says that it is
+    /// the trace of a rank.
     pub fn is_foreign(&self) -> bool {
-        matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. })
+        matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. } | ReadError::Damaged { .. })
+    }
+
+    /// Whether the file is whole and of another kind, which hta knows: no error in a folder, whatever its name.
+    pub fn is_other_format(&self) -> bool {
+        matches!(self, ReadError::NotATrace { is_known: true, .. })
     }
 }
+
+/// What zstd says of a frame whose window is larger than it may take.
+const NEEDS_MEMORY: &str = "too much memory";
 
 fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
     match needs {

@@ -93,9 +93,11 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether something is lost with it: not where it only lay in the folder and is something else than a trace.
+    /// Whether something is lost with it: not where it only lay in the folder and is something else than a trace. A
+    /// file with the name of a rank's trace is one, unless it is a whole file of another kind.
     pub fn is_loss(&self) -> bool {
-        self.input.named || !self.error.is_foreign()
+        let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
+        self.input.named || !self.error.is_foreign() || has_name()
     }
 }
 

@@ -70,6 +70,8 @@ counters! {
     LoneSurrogate "json_lone_surrogate" Repair "half of a surrogate pair; read as U+FFFD";
     TrailingComma "json_trailing_comma" Repair "a comma with nothing after it";
     TrailingData "json_trailing_bytes" Repair "bytes after the end of the trace were ignored";
+    TrailingEvents "json_trailing_events" Loss "what stands after the end of the trace holds events; they were not read";
+    LaterDocument "json_documents_joined" Info "another document stands behind the end of the trace; its events were read too";
     DuplicateKey "toplevel_key_duplicate" Info "`traceEvents` stands more than once; all were read";
     DurMissing "event_without_dur" Loss "an event of phase X has no duration; it was skipped";
     NameMissing "event_without_name" Repair "events without a name";

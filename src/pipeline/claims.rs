@@ -100,7 +100,10 @@ pub fn again(error: &ReadError) -> ReadError {
             ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
         }
         ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
-        ReadError::NotATrace { file, what, hint } => ReadError::NotATrace { file: file.clone(), what, hint },
+        ReadError::NotATrace { file, what, hint, is_known } => {
+            ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
+        }
+        ReadError::Damaged { file, reason } => ReadError::Damaged { file: file.clone(), reason: reason.clone() },
         ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
         ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },

@@ -124,6 +124,17 @@ pub fn rank_of_name(path: &Path) -> Option<u32> {
     alone.or_else(|| name[name.len() - digits..].parse().ok())
 }
 
+/// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
+/// `trace_rank3.1.json`. Not `rank_3_memory.json` or `config.json`.
+pub fn has_trace_name(path: &Path) -> bool {
+    let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
+    packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
+}
+
+static RANK_FILE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?\d+(\.[^/]*)?\.json$").ok());
+
 /// File name without folders and without the endings of trace files.
 fn base_name(path: &Path) -> String {
     let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -228,6 +239,19 @@ mod tests {
         let inputs = [input("a.json"), input("b.json"), input("c.json")];
         let got = assign_ranks(&inputs, &[None, Some(0), None]);
         assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);
+    }
+
+    #[test]
+    fn names_of_traces_are_told_from_other_names() {
+        let is = |name: &str| has_trace_name(Path::new(name));
+        for name in ["rank_0.json", "a/Rank-12.json.gz", "rank3.json.zst", "trace_rank_7.1698.json", "rank_1.json.tmp"]
+        {
+            assert!(is(name), "{name}");
+        }
+        assert!(is("host_4242.1623143089861.pt.trace.json.gz") && is("x-TP-0-DECODE.trace.json"));
+        for name in ["notes.json", "rank_0_memory.json", "ranks.json", "crank1.json", "rank_.json", "rank_0.txt"] {
+            assert!(!is(name), "{name}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::source::{ByteCount, Input, Packing, Source, SourceError, open, packin
 use crate::error::ReadError;
 use crate::model::category::Class;
 use crate::model::events::Columns;
-use crate::model::health::Counter;
+use crate::model::health::{Counter, Health};
 use crate::model::meta::{Meta, TimeEra};
 use std::io;
 
@@ -157,7 +157,7 @@ fn read_document(input: &Input, packed: Packing, options: LoadOptions, how: &Rea
             Err(refusal) => Ok(Err(refusal)),
         })
         .map_err(io_error)?;
-    outcome.map_err(|r| refused(input, r))?;
+    outcome.map_err(|r| refused_by(input, r, &document.reader.columns.health))?;
     if source.trailing().garbage {
         document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }
@@ -165,17 +165,29 @@ fn read_document(input: &Input, packed: Packing, options: LoadOptions, how: &Rea
         Refusal::NoEvents => {
             ReadError::NoEvents { file: input.shown.clone(), health: Box::new(document.reader.columns.health.clone()) }
         }
-        other => refused(input, other),
+        other => refused_by(input, other, &document.reader.columns.health),
     })?;
     room.hold(Held { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::NoRoom(e)))?;
     Ok(document)
+}
+
+/// The same, where the source may have said why nothing came of it.
+pub(super) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
+    let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
+    match said {
+        Some(reason) if refusal == Refusal::Empty && !reason.is_empty() => {
+            ReadError::Damaged { file: input.shown.clone(), reason: reason.clone() }
+        }
+        _ => refused(input, refusal),
+    }
 }
 
 pub(super) fn refused(input: &Input, refusal: Refusal) -> ReadError {
     let file = input.shown.clone();
     match refusal {
         Refusal::Empty => ReadError::Empty { file },
-        Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint },
+        Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint, is_known: false },
+        Refusal::OtherFormat { what, hint } => ReadError::NotATrace { file, what, hint, is_known: true },
         Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         Refusal::CutBeforeEvents => ReadError::Cut { file },
         Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
@@ -254,7 +266,7 @@ fn blocks(
         buf.copy_within(used..filled, 0);
         filled -= used;
         let is_full = filled == buf.len();
-        let text = if is_full { 2 * buf.len() } else { buf.len() } as u64;
+        let text = if is_full { 2 * buf.len() } else { buf.len() } as u64 + looked_back_on(source, document);
         if let Err(e) = room.hold(document.held(text)) {
             return Ok(Err(Refusal::NoRoom(e)));
         }
@@ -263,6 +275,13 @@ fn blocks(
             buf.resize(buf.len() * 2, 0);
         }
     }
+}
+
+/// Memory in which a decoder looks back on what it has unpacked, where that is more than is usual.
+fn looked_back_on(source: &dyn Source, document: &Document) -> u64 {
+    const USUAL: u64 = 8 << 20;
+    let window = source.window();
+    if window > USUAL { window.min(document.offset()) } else { 0 }
 }
 
 /// The rest of a plain file.

@@ -3,7 +3,7 @@
 use super::kineto::document::{Document, Refusal};
 use super::kineto::event::LoadOptions;
 use super::load::refused;
-use super::source::{ByteCount, Input, open, packing};
+use super::source::{ByteCount, Input, SourceError, open, packing};
 use crate::error::ReadError;
 
 /// Bytes of text that are looked at.
@@ -22,7 +22,11 @@ pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     while filled < HEAD {
         match source.read(&mut head[filled..]) {
             Ok(1..) if filled == HEAD => break,
-            Ok(0) | Err(_) => break,
+            Ok(0) | Err(SourceError::Io(_)) => break,
+            Err(SourceError::Cut { reason, .. }) if filled == 0 => {
+                return Err(ReadError::Damaged { file: input.shown.clone(), reason });
+            }
+            Err(SourceError::Cut { .. }) => break,
             Ok(n) => filled += n,
         }
     }

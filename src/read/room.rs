@@ -4,7 +4,7 @@
 //! file may lie. So a rank starts with an [`estimate`], and asks again while it grows. Sizes are bytes. The
 //! surprising thing: a [`Room`] may make the caller wait, until ranks that are analysed at the same time are done.
 
-use super::source::{Packing, packing};
+use super::source::{Packing, packing, zstd_head};
 pub use crate::units::MemoryLimit;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -104,9 +104,8 @@ fn text_size(path: &Path) -> Option<u64> {
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
         Packing::Zstd => {
-            let mut head = Vec::new();
-            File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
-            let told = zstd::zstd_safe::get_frame_content_size(&head).ok().flatten();
+            // a frame behind one without data is usually one of many
+            let told = zstd_head(path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
         }
     }

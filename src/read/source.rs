@@ -18,6 +18,13 @@ pub struct Input {
     pub named: bool,
 }
 
+impl Input {
+    /// Whether the file is named as the trace of a rank.
+    pub fn has_trace_name(&self) -> bool {
+        super::discover::has_trace_name(&self.path)
+    }
+}
+
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
@@ -55,6 +62,10 @@ pub trait Source: Send {
     fn trailing(&self) -> Trailing {
         Trailing::default()
     }
+    /// Unpacked bytes that the decoder looks back on, and so keeps in memory once it has unpacked as many.
+    fn window(&self) -> u64 {
+        0
+    }
 }
 
 /// How a file is packed, from its first four bytes.
@@ -74,7 +85,8 @@ pub fn packing(path: &Path) -> io::Result<Packing> {
     }
     Ok(match &head[..n] {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
+        // a frame with data, or a skippable one, which `pzstd` writes before each
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
         _ => Packing::Plain,
     })
 }
@@ -98,7 +110,13 @@ fn open_once(path: &Path, packing: Packing, count: &ByteCount) -> io::Result<Box
             let packed = BufReader::with_capacity(PACKED_BUFFER, counted);
             Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
         }
-        Packing::Zstd => Box::new(Zstd { decoder: zstd::stream::read::Decoder::new(counted)?, damage: None }),
+        Packing::Zstd => {
+            let window = zstd_head(path)?.map_or(0, |head| head.window);
+            let mut decoder = zstd::stream::read::Decoder::new(counted)?;
+            let log = window.checked_next_power_of_two().map_or(LARGEST_WINDOW_LOG, u64::ilog2);
+            decoder.window_log_max(log.clamp(USUAL_WINDOW_LOG, LARGEST_WINDOW_LOG))?;
+            Box::new(Zstd { decoder, window, damage: None })
+        }
     })
 }
 
@@ -235,14 +253,67 @@ impl Source for Gzip {
     }
 }
 
+/// Windows that every decoder takes: as large as those of `zstd --long`.
+const USUAL_WINDOW_LOG: u32 = 27;
+
+/// The largest window that there is, 2 GiB: that of `zstd --long=31`.
+const LARGEST_WINDOW_LOG: u32 = 31;
+
+/// What the first frame with data of a zstd file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZstdHead {
+    /// Bytes that the decoder has to look back on.
+    pub window: u64,
+    /// Unpacked size of the frame, where it is told.
+    pub content: Option<u64>,
+    /// Whether frames without data stand before it.
+    pub is_behind_others: bool,
+}
+
+/// Reads the head of the first frame with data. `None` where the file has none.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
+    let mut file = File::open(path)?;
+    let mut at = 0;
+    loop {
+        file.seek(SeekFrom::Start(at))?;
+        let mut head = Vec::with_capacity(FRAME_HEAD);
+        Read::by_ref(&mut file).take(FRAME_HEAD as u64).read_to_end(&mut head)?;
+        match head.as_slice() {
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, ..] => {
+                at = at.saturating_add(8 + u64::from(u32::from_le_bytes([*a, *b, *c, *d])));
+            }
+            [0x28, 0xb5, 0x2f, 0xfd, descriptor, window, ..] => {
+                let content = zstd::zstd_safe::get_frame_content_size(&head).ok().flatten();
+                // RFC 8878, 3.1.1.1: a single segment has no byte for the window, which is then the whole content
+                let is_single = descriptor & 0x20 != 0;
+                let base = 1u64 << (10 + (window >> 3));
+                let window = if is_single { content.unwrap_or(0) } else { base + base / 8 * u64::from(window & 7) };
+                return Ok(Some(ZstdHead { window, content, is_behind_others: at > 0 }));
+            }
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Longest head of a frame, bytes.
+const FRAME_HEAD: usize = 18;
+
 struct Zstd {
     decoder: zstd::stream::read::Decoder<'static, BufReader<Counted<File>>>,
+    window: u64,
     damage: Option<io::Error>,
 }
 
 impl Source for Zstd {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
         fill(&mut self.decoder, out, &mut self.damage).map_err(|e| cut("zstd", &e))
+    }
+
+    fn window(&self) -> u64 {
+        self.window
     }
 }
 
@@ -323,6 +394,10 @@ impl Source for UpToDamage {
     fn trailing(&self) -> Trailing {
         self.source.trailing()
     }
+
+    fn window(&self) -> u64 {
+        self.source.window()
+    }
 }
 
 /// Blocks that wait between the two threads.
@@ -345,12 +420,14 @@ struct Ahead {
     /// Takes blocks back that are read.
     spent: mpsc::Sender<Vec<u8>>,
     garbage: Arc<AtomicU64>,
+    window: u64,
 }
 
 impl Ahead {
     fn new(mut source: Box<dyn Source>) -> Self {
         let (send, blocks) = mpsc::sync_channel(BLOCKS_AHEAD);
         let (spent, free) = mpsc::channel();
+        let window = source.window();
         let garbage = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&garbage);
         std::thread::spawn(move || {
@@ -366,7 +443,7 @@ impl Ahead {
                 }
             }
         });
-        Self { blocks, current: Block::default(), used: 0, spent, garbage }
+        Self { blocks, current: Block::default(), used: 0, spent, garbage, window }
     }
 }
 
@@ -405,5 +482,9 @@ impl Source for Ahead {
 
     fn trailing(&self) -> Trailing {
         Trailing { garbage: self.garbage.load(Ordering::Acquire) != 0 }
+    }
+
+    fn window(&self) -> u64 {
+        self.window
     }
 }

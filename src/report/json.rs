@@ -46,7 +46,10 @@ pub fn summary<W: Write>(
     let refused: Vec<Value> = outcome
         .refused
         .iter()
-        .map(|r| json!({ "file": r.input.shown, "reason": r.error.to_string(), "named": r.input.named }))
+        .map(|r| {
+            let reason = r.error.to_string();
+            json!({ "file": r.input.shown, "reason": reason, "named": r.input.named, "is_loss": r.is_loss() })
+        })
         .collect();
     let ranks: Vec<&Batch> = outcome.inventory.iter().filter_map(|p| p.tables.first()).collect();
     // fields in alphabetical order, as everywhere in the file

@@ -175,7 +175,7 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for r in &outcome.refused {
         match &r.error {
-            crate::error::ReadError::NotATrace { file, what, .. } if !r.input.named => {
+            crate::error::ReadError::NotATrace { file, what, .. } if !r.is_loss() => {
                 lines.push(("skipped", format!("{file}: {what}")));
             }
             error => lines.push(("refused", error.to_string())),

@@ -52,4 +52,5 @@ mod stacks;
 mod stacks_known;
 mod steps;
 mod top_names;
+mod unusable;
 mod worst_first;

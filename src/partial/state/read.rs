@@ -34,7 +34,11 @@ fn error_of(
     Some(match kind {
         "io" => ReadError::Io { file, source: io::Error::other(text?.to_string()) },
         "empty" => ReadError::Empty { file },
-        "not_a_trace" => ReadError::NotATrace { file, what: constant(text?)?, hint: constant(hint?)? },
+        "not_a_trace" | "other_format" => {
+            let is_known = kind == "other_format";
+            ReadError::NotATrace { file, what: constant(text?)?, hint: constant(hint?)?, is_known }
+        }
+        "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },
         "no_events" => ReadError::NoEvents { file, health: Box::default() },
         "too_large" => ReadError::TooLarge { file, needs: byte, limit: limit? },

@@ -144,7 +144,11 @@ fn error_parts(error: &ReadError) -> ErrorParts {
     match error {
         ReadError::Io { source, .. } => (Some("io"), Some(source.to_string()), None, None),
         ReadError::Empty { .. } => (Some("empty"), None, None, None),
-        ReadError::NotATrace { what, hint, .. } => (Some("not_a_trace"), Some((*what).to_string()), Some(hint), None),
+        ReadError::NotATrace { what, hint, is_known, .. } => {
+            let kind = if *is_known { "other_format" } else { "not_a_trace" };
+            (Some(kind), Some((*what).to_string()), Some(hint), None)
+        }
+        ReadError::Damaged { reason, .. } => (Some("damaged"), Some(reason.clone()), None, None),
         ReadError::Cut { .. } => (Some("cut"), None, None, None),
         ReadError::NoEvents { .. } => (Some("no_events"), None, None, None),
         ReadError::TooLarge { needs, .. } => (Some("too_large"), None, None, *needs),

@@ -7,7 +7,7 @@ use crate::model::meta::Meta;
 use crate::read::kineto::document::Document;
 use crate::read::kineto::event::LoadOptions;
 use crate::read::kineto::number::FractionVerdict;
-use crate::read::load::{Chunks, drained, refused};
+use crate::read::load::{Chunks, drained, refused, refused_by};
 use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
 use crate::read::source::{ByteCount, Input, open, packing};
 use std::io;
@@ -109,7 +109,7 @@ fn run(
     if let Some(e) = failed {
         return Err(CopyError::Write(e));
     }
-    outcome.map_err(io_error)?.map_err(|r| refused(input, r))?;
+    outcome.map_err(io_error)?.map_err(|r| refused_by(input, r, &document.reader.columns.health))?;
     if source.trailing().garbage {
         document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }

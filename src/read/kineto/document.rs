@@ -12,6 +12,7 @@ use super::text::decode;
 use crate::model::health::{Counter, Health};
 use crate::model::meta::Meta;
 use crate::read::room::{Held, NoRoom};
+use crate::units::Ns;
 use memchr::memmem;
 
 /// Why a file is not analysed at all.
@@ -21,6 +22,8 @@ pub enum Refusal {
     Empty,
     /// It is something else: what, and what to do with it.
     NotATrace { what: &'static str, hint: &'static str },
+    /// It is a file of another kind that hta knows.
+    OtherFormat { what: &'static str, hint: &'static str },
     /// Two writers wrote to it.
     Interleaved { byte: u64 },
     /// It ends before its first event.
@@ -43,6 +46,14 @@ enum State {
     Done,
 }
 
+/// What follows a document.
+enum Next {
+    Document,
+    /// More bytes tell.
+    NeedMore,
+    Else,
+}
+
 /// How a run through the event array ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsEnd {
@@ -62,7 +73,14 @@ pub struct Document {
     /// Offset of the buffer's first byte in the unpacked file.
     offset: u64,
     trailing_counted: bool,
+    trailing_events_counted: bool,
+    /// Documents that stand behind the first one.
+    later_documents: u32,
+    /// What the first document says of its rank and base time, once another one has begun.
+    first: Option<(Option<u32>, Option<Ns>)>,
     event_arrays: u32,
+    /// Whether the events of the document being read have been met.
+    behind_events: bool,
     root_is_array: bool,
     /// Of the top-level keys those that tell what the file is, each once.
     telling: Vec<&'static str>,
@@ -85,7 +103,11 @@ impl Document {
             state: State::Start,
             offset: 0,
             trailing_counted: false,
+            trailing_events_counted: false,
+            later_documents: 0,
+            first: None,
             event_arrays: 0,
+            behind_events: false,
             root_is_array: false,
             telling: Vec::new(),
             last_key: None,
@@ -116,7 +138,10 @@ impl Document {
 
     fn enter_events(&mut self, root_is_array: bool) {
         self.event_arrays += 1;
-        self.root_is_array = root_is_array;
+        self.behind_events = true;
+        if self.later_documents == 0 {
+            self.root_is_array = root_is_array;
+        }
         self.state = State::Events { root_is_array };
         if let Some(copier) = &mut self.reader.copier {
             copier.events_begin(root_is_array);
@@ -191,14 +216,9 @@ impl Document {
         if self.event_arrays == 0 {
             return Err(self.what_it_is());
         }
-        if self.event_arrays > 1 {
-            self.reader.columns.health.add(
-                Counter::DuplicateKey,
-                u64::from(self.event_arrays) - 1,
-                None,
-                "traceEvents",
-            );
-        }
+        let of_own = 1 + self.later_documents;
+        let again = u64::from(self.event_arrays.saturating_sub(of_own));
+        self.reader.columns.health.add(Counter::DuplicateKey, again, None, "traceEvents");
         Ok(())
     }
 
@@ -233,7 +253,7 @@ impl Document {
                     Ok(b'{') => {}
                     Ok(b']') => return Err(Refusal::NoEvents),
                     Ok(b'[') => {
-                        return Err(Refusal::NotATrace {
+                        return Err(Refusal::OtherFormat {
                             what: "a list of lists (a memory timeline)",
                             hint: "give the Kineto trace that `export_chrome_trace` wrote beside it",
                         });
@@ -294,7 +314,7 @@ impl Document {
             }
         }
         .and_then(|more| {
-            if self.seen_schema_twice() {
+            if self.seen_schema_twice() || self.is_of_another_trace() {
                 Err(Refusal::Interleaved { byte: self.offset + before as u64 })
             } else {
                 Ok(more)
@@ -342,11 +362,11 @@ impl Document {
         let at = self.offset + value.start as u64;
         // Kineto has always written the name of the trace behind the events
         let health = &mut self.reader.columns.health;
-        if self.event_arrays > 0 && key != "traceName" && health.count(Counter::MetadataAfter) == 0 {
+        if self.behind_events && key != "traceName" && health.count(Counter::MetadataAfter) == 0 {
             health.hit(Counter::MetadataAfter, at);
         }
         header::take(&mut self.meta, &key, raw, &mut self.reader.columns.health, at);
-        if let Some(copier) = &mut self.reader.copier {
+        if let Some(copier) = self.reader.copier.as_mut().filter(|_| self.later_documents == 0) {
             copier.member(&key, raw);
         }
         // the text and its place in a map
@@ -369,6 +389,11 @@ impl Document {
         self.schemas > 1
     }
 
+    /// Whether a later document is the trace of another rank, or counts its times from elsewhere.
+    fn is_of_another_trace(&self) -> bool {
+        self.first.is_some_and(|(rank, base)| (rank.is_some() && self.meta.rank != rank) || self.meta.base_ns != base)
+    }
+
     fn interleaved_in(&self, rest: &[u8]) -> bool {
         self.event_arrays > 0 && memmem::find(rest, SECOND_TRACE).is_some() && self.schemas > 0
     }
@@ -377,6 +402,16 @@ impl Document {
         let is_blank = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
         if let Some(i) = c.buf[c.pos..].iter().position(|b| !is_blank(b)) {
             let at = self.offset + (c.pos + i) as u64;
+            if !self.trailing_counted && !self.cut {
+                match self.next_document(c, c.pos + i, eof) {
+                    Next::Document => return Ok(true),
+                    Next::NeedMore => {
+                        c.pos += i;
+                        return Ok(false);
+                    }
+                    Next::Else => {}
+                }
+            }
             if let Some(second) = memmem::find(&c.buf[c.pos..], SECOND_TRACE) {
                 return Err(Refusal::Interleaved { byte: self.offset + (c.pos + second) as u64 });
             }
@@ -384,11 +419,40 @@ impl Document {
                 self.reader.columns.health.hit(Counter::TrailingData, at);
                 self.trailing_counted = true;
             }
+            if !self.trailing_events_counted
+                && let Some(event) = memmem::find(&c.buf[c.pos..], b"\"ph\"")
+            {
+                let health = &mut self.reader.columns.health;
+                health.hit(Counter::TrailingEvents, self.offset + (c.pos + event) as u64);
+                self.trailing_events_counted = true;
+            }
         }
         // a key may be cut by the end of the buffer
         let rest = if eof { 0 } else { SECOND_TRACE.len() - 1 };
         c.pos = c.buf.len().saturating_sub(rest).max(c.pos);
         Ok(false)
+    }
+
+    /// Goes on with another document that begins at `at`, if one does.
+    fn next_document(&mut self, c: &mut Cursor, at: usize, eof: bool) -> Next {
+        let mut ahead = Cursor::new(c.buf, at + 1);
+        let is_list = match (c.buf.get(at), ahead.peek()) {
+            (Some(b'{'), Ok(b'"')) => false,
+            (Some(b'['), Ok(b'{')) => true,
+            (Some(b'{' | b'['), Err(_)) if !eof => return Next::NeedMore,
+            _ => return Next::Else,
+        };
+        self.reader.columns.health.hit(Counter::LaterDocument, self.offset + at as u64);
+        self.later_documents += 1;
+        self.first.get_or_insert((self.meta.rank, self.meta.base_ns));
+        (self.schemas, self.behind_events, self.last_key) = (0, false, None);
+        c.pos = at + 1;
+        if is_list {
+            self.enter_events(true)
+        } else {
+            self.state = State::TopLevel
+        }
+        Next::Document
     }
 
     /// Files that are told by a key, before all of them is read.
@@ -405,13 +469,13 @@ impl Document {
     fn what_it_is(&self) -> Refusal {
         let has = |key: &str| self.telling.contains(&key);
         if has("nodes") {
-            return Refusal::NotATrace {
+            return Refusal::OtherFormat {
                 what: "a PyTorch execution trace (`nodes`)",
                 hint: "give the Kineto trace that was recorded with it",
             };
         }
         if has("rocprofiler-sdk-tool") {
-            return Refusal::NotATrace {
+            return Refusal::OtherFormat {
                 what: "a rocprofv3 file",
                 hint: "record with `torch.profiler` and export a Chrome trace",
             };
@@ -446,7 +510,7 @@ const EXPORT_HINT: &str = "hta reads what `torch.profiler`'s `export_chrome_trac
 const NOT_JSON: Refusal = Refusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
 const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds no events", hint: EXPORT_HINT };
 
-/// Other kinds of files, by their first bytes.
+/// Other kinds of files, and what damage makes of traces, by their first bytes.
 fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => {
@@ -459,6 +523,24 @@ fn foreign_magic(head: &[u8]) -> Option<Refusal> {
             ("a protobuf file (a Perfetto trace?)", EXPORT_HINT)
         }
         _ if head.get(257..262) == Some(b"ustar") => ("a tar archive", "unpack it and give the traces inside"),
+        _ => return damaged_magic(head),
+    };
+    Some(Refusal::OtherFormat { what, hint })
+}
+
+/// Traces that were written or copied wrongly, by their first bytes.
+fn damaged_magic(head: &[u8]) -> Option<Refusal> {
+    let (what, hint) = match head {
+        [0x1f, 0x8b, ..] => ("a gzip file inside another packed one", "it was packed twice: unpack it once"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            ("a zstd file inside another packed one", "it was packed twice: unpack it once")
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'{' | b'[', 0, ..] | [0, b'{' | b'[', ..] => {
+            ("text in UTF-16", "convert it to UTF-8, for example with `iconv -f UTF-16 -t UTF-8`")
+        }
+        [0, ..] if head.iter().take(HEAD).all(|b| *b == 0) => {
+            ("zero bytes", "its disk or machine failed before the data was written: record it again")
+        }
         _ if head.iter().take(64).any(|b| *b < 9) => ("a binary file", EXPORT_HINT),
         _ => return None,
     };

@@ -101,9 +101,12 @@ fn a_file_that_changes_while_it_is_read_is_an_answer_or_an_error() {
 fn a_folder_of_ten_thousand_files_is_read() {
     let dir = tempfile::tempdir().unwrap();
     for i in 0..10_000 {
-        // few are traces
-        let text = if i % 100 == 0 { trace(&[event("op", 10), event("op", 30)]) } else { "{\"a\": 1}".to_string() };
-        std::fs::write(dir.path().join(format!("rank_{i}.json")), text).unwrap();
+        // few are traces, and only those are named so
+        let (name, text) = match i % 100 {
+            0 => ("rank", trace(&[event("op", 10), event("op", 30)])),
+            _ => ("note", "{\"a\": 1}".to_string()),
+        };
+        std::fs::write(dir.path().join(format!("{name}_{i}.json")), text).unwrap();
     }
     let end = run(&["breakdown", "--format", "csv"], &[dir.path()]);
     assert_eq!(end.status.code(), Some(0), "{}", errors(&end));
