@@ -22,6 +22,9 @@ pub enum ReadError {
         /// Known to be a whole file of another kind, such as an execution trace or a database.
         is_known: bool,
     },
+    /// Most rows have categories that are not known: what the file is instead.
+    #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
+    UnknownContent { file: String, what: String },
     /// Nothing of a packed file can be unpacked.
     #[error("cannot read {file}: expected a Kineto trace, found that {reason}")]
     Damaged { file: String, reason: String },
@@ -45,10 +48,16 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::UnknownContent { what, .. } if what.starts_with(PIPELINE_TIMELINE) => Some(
+                "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows",
+            ),
+            ReadError::UnknownContent { .. } => Some("`hta query 'SELECT * FROM events' FILE` shows its rows"),
             ReadError::Damaged { reason, .. } if reason.contains(NEEDS_MEMORY) => {
                 Some("raise --memory-limit, or pack the file again without `--long`")
             }
-            ReadError::Damaged { .. } => Some("copy or record it again; its text before the damage is empty"),
+            ReadError::Damaged { .. } => {
+                Some("it was cut or damaged when it was written or copied: copy or record it again")
+            }
             ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
@@ -70,6 +79,9 @@ impl ReadError {
         matches!(self, ReadError::NotATrace { is_known: true, .. })
     }
 }
+
+/// What the timelines of `hta what-if --method published` are called.
+pub const PIPELINE_TIMELINE: &str = "a timeline of pipeline stages";
 
 /// What zstd says of a frame whose window is larger than it may take.
 const NEEDS_MEMORY: &str = "too much memory";

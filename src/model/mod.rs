@@ -9,6 +9,7 @@ pub mod cells;
 pub mod checked;
 pub mod collective;
 pub mod column;
+pub mod content;
 pub mod events;
 #[cfg(test)]
 pub mod every;

@@ -103,6 +103,9 @@ pub fn again(error: &ReadError) -> ReadError {
         ReadError::NotATrace { file, what, hint, is_known } => {
             ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
         }
+        ReadError::UnknownContent { file, what } => {
+            ReadError::UnknownContent { file: file.clone(), what: what.clone() }
+        }
         ReadError::Damaged { file, reason } => ReadError::Damaged { file: file.clone(), reason: reason.clone() },
         ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },

@@ -2,11 +2,12 @@
 
 use super::{Done, Extent, Request, RowSink, Task};
 use crate::analysis::across::Part;
-use crate::analysis::api::Analysis;
+use crate::analysis::api::{Analysis, ReplayMethod};
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::kept::{Keeper, Kept};
 use crate::error::ReadError;
+use crate::model::content::unknown_content;
 use crate::model::meta::RankSource;
 use crate::model::rank_trace::RankTrace;
 use crate::model::schema::Batch;
@@ -62,6 +63,11 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    // events alone can be asked for, and the published what-if has a format of its own
+    let needs_known_rows = !request.analyses.is_empty() && options.across.replay != ReplayMethod::Published;
+    if needs_known_rows && let Some(what) = unknown_content(&trace) {
+        return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
     let inventory = || {
         let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
         partial.tables.extend(filters::map(&trace, options));

@@ -290,7 +290,7 @@ fn times_that_cannot_be_never_reach_an_analysis() {
 #[test]
 fn deep_nesting_costs_no_stack_wherever_it_stands() {
     let deep = "[".repeat(2_000_000) + &"]".repeat(2_000_000);
-    let event = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{"x":DEEP,"grid":DEEP}}"#;
+    let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{"x":DEEP,"grid":DEEP}}"#;
     let text = format!(r#"{{"distributedInfo":{deep},"traceEvents":[{event}],"odd":{deep}}}"#).replace("DEEP", &deep);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.json");

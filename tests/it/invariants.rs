@@ -278,5 +278,6 @@ fn parts_sum_to_the_whole_on_every_real_trace() {
     let Some(root) = shared::folder() else { return };
     let files = traces_below(&root.join("traces"));
     let (readable, windows) = check_files(&files);
-    assert!(readable >= 70 && windows >= 70 * 4, "{readable} files, {windows} windows of {} files", files.len());
+    // five more are traces of other profilers, which are refused by name
+    assert!(readable >= 69 && windows >= 69 * 4, "{readable} files, {windows} windows of {} files", files.len());
 }

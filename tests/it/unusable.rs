@@ -182,3 +182,40 @@ fn events_behind_the_end_are_a_loss_and_other_bytes_are_not() {
     std::fs::write(&path, format!("[{EVENT}],{EVENT}]")).expect("a file");
     assert_eq!(analyze(&path, &[]).status.code(), Some(1));
 }
+
+fn row(cat: &str, ts: usize) -> String {
+    let cat = if cat.is_empty() { String::new() } else { format!("\"cat\":\"{cat}\",") };
+    format!(r#"{{"ph":"X",{cat}"name":"a{ts}","pid":1,"tid":1,"ts":{ts},"dur":1,"args":{{}}}}"#)
+}
+
+fn rows(cats: &[&str]) -> String {
+    format!("[{}]", cats.iter().enumerate().map(|(i, cat)| row(cat, 10 * i)).collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn files_of_other_profilers_are_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("a.json");
+    let hta = |text: &str, arguments: &[&str]| {
+        std::fs::write(&path, text).expect("a file");
+        let run = Command::new(env!("CARGO_BIN_EXE_hta")).args(arguments).arg(&path).output().expect("the binary runs");
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let ascend = rows(&["cpu_op", "cpu_op", "", "", "", "enqueue", "dequeue"]);
+    let (code, says) = hta(&ascend, &["breakdown"]);
+    assert_eq!(code, Some(2));
+    assert!(says.contains("an Ascend profile (torch_npu): 5 of 7 rows") && says.contains("(none, `dequeue`"), "{says}");
+    let timeline = rows(&["forward-compute", "backward-compute"]);
+    let (code, says) = hta(&timeline, &["idle"]);
+    assert!(code == Some(2) && says.contains("a timeline of pipeline stages") && says.contains("hint: "), "{says}");
+    assert_eq!(hta(&timeline, &["what-if", "--method", "published"]).0, Some(0));
+    assert_eq!(hta(&timeline, &["query", "SELECT * FROM events"]).0, Some(0));
+    // beside a trace it is a part that is missing
+    std::fs::write(dir.path().join("b.json"), rows(&["cpu_op"])).expect("a file");
+    std::fs::write(&path, &ascend).expect("a file");
+    assert_eq!(analyze(dir.path(), &[]).status.code(), Some(1));
+    // the first profilers of PyTorch wrote operators without a category
+    assert_eq!(hta(&rows(&["", ""]).replace("\"a", "\"aten::a"), &["breakdown"]).0, Some(0));
+    // half of them is not most of them
+    assert_eq!(hta(&rows(&["cpu_op", "cpu_op", "", "enqueue"]), &["breakdown"]).0, Some(0));
+}

@@ -38,6 +38,7 @@ fn error_of(
             let is_known = kind == "other_format";
             ReadError::NotATrace { file, what: constant(text?)?, hint: constant(hint?)?, is_known }
         }
+        "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },
         "no_events" => ReadError::NoEvents { file, health: Box::default() },

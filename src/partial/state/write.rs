@@ -148,6 +148,7 @@ fn error_parts(error: &ReadError) -> ErrorParts {
             let kind = if *is_known { "other_format" } else { "not_a_trace" };
             (Some(kind), Some((*what).to_string()), Some(hint), None)
         }
+        ReadError::UnknownContent { what, .. } => (Some("unknown_content"), Some(what.clone()), None, None),
         ReadError::Damaged { reason, .. } => (Some("damaged"), Some(reason.clone()), None, None),
         ReadError::Cut { .. } => (Some("cut"), None, None, None),
         ReadError::NoEvents { .. } => (Some("no_events"), None, None, None),

@@ -140,7 +140,8 @@ fn nesting_a_hundred_thousand_deep_is_read_through_the_command_line() {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
     for (i, value) in [deep("[", "]"), deep("{\"a\":", "}"), deep("[{\"a\":", "}]")].into_iter().enumerate() {
         let path = dir.path().join(format!("rank_{i}.json"));
-        let event = format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"x":{value}}}}}"#);
+        let event =
+            format!(r#"{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"x":{value}}}}}"#);
         std::fs::write(&path, format!("{{\"odd\":{value},\"traceEvents\":[{event}]}}")).unwrap();
         let end = run(&["breakdown"], &[&path]);
         assert_eq!(end.status.code(), Some(0), "{}", errors(&end));
