@@ -41,10 +41,23 @@ pub struct Device {
 }
 
 impl Device {
+    /// What only one product has, where the file gives no name, as ROCm does in containers.
+    fn known_name(&self) -> Option<&'static str> {
+        let units = self.sm_count?;
+        let gigabytes = self.memory_bytes? / 1_000_000_000;
+        match (self.compute_capability.as_deref()?, units, gigabytes) {
+            ("9.4", 304, 195..=215) => Some("AMD Instinct MI300X"),
+            _ => None,
+        }
+    }
+
     /// The name, or, when the file has none, what else is known of the device.
     pub fn display_name(&self) -> String {
         if !self.name.is_empty() {
             return self.name.clone();
+        }
+        if let Some(name) = self.known_name() {
+            return name.to_string();
         }
         let memory = self.memory_bytes.map(crate::units::fmt_bytes);
         let sms = self.sm_count.map(|n| format!("{n} SMs"));
@@ -106,5 +119,23 @@ impl RankSource {
             RankSource::Name => "name",
             RankSource::Position => "position",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_a_name_has_that_of_the_only_product_it_can_be() {
+        let device = |sm_count, memory| Device {
+            memory_bytes: Some(memory),
+            sm_count: Some(sm_count),
+            compute_capability: Some("9.4".to_string()),
+            ..Device::default()
+        };
+        assert_eq!(device(304, 206_141_652_992).display_name(), "AMD Instinct MI300X");
+        let other = device(228, 137_000_000_000).display_name();
+        assert!(other.starts_with("unnamed device (") && other.ends_with("228 SMs, capability 9.4)"), "{other}");
     }
 }
