@@ -1,7 +1,6 @@
 //! Health counters: what was repaired, dropped or odd in a file. Nothing is lost silently.
 //!
-//! [`COUNTERS`] is the one list of counters; the ids D1..D40 are those of the trace-format notes,
-//! which `hta explain health` prints. A counter of severity `info` or `repair` never changes the exit code.
+//! [`COUNTERS`] is the one list of counters, which `hta explain health` prints. A counter of severity `info` or `repair` never changes the exit code.
 
 use std::collections::BTreeMap;
 
@@ -54,14 +53,14 @@ macro_rules! counters {
 }
 
 counters! {
-    UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the next key (D1)";
-    ControlChar "json_control_char" Repair "raw control characters in a text; kept (D2)";
-    InvalidUtf8 "json_invalid_utf8" Repair "text that is not UTF-8; the bad bytes read U+FFFD (D3)";
-    NameUnknown "name_lost_unknown" Loss "the profiler replaced a name by the word `unknown` (D4)";
-    BadEscape "json_bad_escape" Repair "an escape JSON does not know; the backslash was kept (D5)";
-    BareWord "json_bare_word" Repair "inf, nan or another bare word where a number belongs; read as missing (D6)";
-    TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; events are whole (D7)";
-    ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without them (D8)";
+    UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the next key";
+    ControlChar "json_control_char" Repair "raw control characters in a text; kept";
+    InvalidUtf8 "json_invalid_utf8" Repair "text that is not UTF-8; the bad bytes read U+FFFD";
+    NameUnknown "name_lost_unknown" Loss "the profiler replaced a name by the word `unknown`";
+    BadEscape "json_bad_escape" Repair "an escape JSON does not know; the backslash was kept";
+    BareWord "json_bare_word" Repair "inf, nan or another bare word where a number belongs; read as missing";
+    TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; events are whole";
+    ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without them";
     EventUnreadable "event_unreadable" Loss "an event is not JSON; it was skipped";
     EventNotObject "event_not_object" Loss "an element among the events is no object; it was skipped";
     TsMissing "event_without_ts" Loss "an event has no start time; it was skipped";
@@ -75,60 +74,61 @@ counters! {
     DuplicateKey "toplevel_key_duplicate" Info "`traceEvents` stands more than once; all were read";
     DurMissing "event_without_dur" Loss "an event of phase X has no duration; it was skipped";
     NameMissing "event_without_name" Repair "events without a name";
-    IntAboveI64 "int_above_i64" Info "integers above 2^63, kept as unsigned, or as text above 2^64 (D9)";
-    UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, spring 2024) were read so (D10)";
-    AmbiguousFraction "time_fraction_ambiguous" Repair "times with short fractions that may be decimal or unpadded; read as decimal (D10)";
-    Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right (D31)";
+    IntAboveI64 "int_above_i64" Info "integers above 2^63, kept as unsigned, or as text above 2^64";
+    UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, spring 2024) were read so";
+    AmbiguousFraction "time_fraction_ambiguous" Repair "times with short fractions that may be decimal or unpadded; read as decimal";
+    Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right";
     TimeOverflow "ts_overflow" Loss "a start time farther from 1970 than 146 years; the event was skipped";
     BaseMissing "time_origin_unknown" Info "times have no known origin: the file cannot be compared in time with other ranks";
-    MetadataAfter "metadata_after_events" Info "metadata stands after the events (D13)";
-    RootArray "root_is_array" Info "the file is a bare list of events (D21)";
-    ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device tables (D14)";
-    FarOutlier "gpu_event_far_outlier" Loss "GPU activities an hour or more before the median one; left out of the device tables (D14)";
-    DurNegative "dur_negative" Repair "negative durations, read as 0 (D15)";
-    DurOverflow "dur_overflow" Repair "durations beyond the record window, cut at its end (D15)";
-    DurSuspect "gpu_dur_suspect" Info "a GPU activity overruns the next one on its stream by most of its length; kept (D16)";
-    LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call (D17)";
-    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity (D17)";
-    StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running maximum of ends (D18)";
-    GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once (D19)";
-    GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps (D20)";
-    TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers (D22)";
-    SyncRowMoved "sync_row_moved" Info "synchronization rows on a display row of their own (D22)";
-    FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are used (D23)";
-    ListTruncated "list_arg_truncated" Repair "list arguments cut with `...` (D24)";
-    CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments (D25)";
+    MetadataAfter "metadata_after_events" Info "metadata stands after the events";
+    RootArray "root_is_array" Info "the file is a bare list of events";
+    ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device tables";
+    FarOutlier "gpu_event_far_outlier" Loss "GPU activities an hour or more before the median one; left out of the device tables";
+    DurNegative "dur_negative" Repair "negative durations, read as 0";
+    DurOverflow "dur_overflow" Repair "durations beyond the record window, cut at its end";
+    DurSuspect "gpu_dur_suspect" Info "a GPU activity overruns the next one on its stream by most of its length; kept";
+    LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call";
+    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity";
+    StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running maximum of ends";
+    GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
+    GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
+    TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";
+    SyncRowMoved "sync_row_moved" Info "synchronization rows on a display row of their own";
+    FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are used";
+    ListTruncated "list_arg_truncated" Repair "list arguments cut with `...`";
+    CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments";
     GroupTooLarge "group_size_impossible" Repair "a job or process group of more than 1,000,000 ranks; its size was read as unknown";
-    ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used (D26)";
-    ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity (D26)";
-    Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read (D27)";
-    Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it (D27)";
+    ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
+    ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
+    Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
+    Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";
     FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info where it is just no trace)";
     TrailingGarbage "gzip_trailing_bytes" Repair "bytes after the compressed data were ignored";
-    LegacyCategory "category_legacy" Info "categories spelled as in 2021 (D28)";
+    LegacyCategory "category_legacy" Info "categories spelled as in 2021";
     UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, not in the analyses";
     MissingCategory "category_missing" Info "complete events without a category; in `events`, not in the analyses";
-    DeviceNameEmpty "device_name_empty" Info "a device has no name (D29)";
-    NotLoaded "events_not_loaded" Info "events left out by --skip (D30)";
-    HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work (D32)";
-    SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time (D33)";
-    OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree (D34)";
-    OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree (D34)";
+    DeviceNameEmpty "device_name_empty" Info "a device has no name";
+    NotLoaded "events_not_loaded" Info "events left out by --skip";
+    HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work";
+    SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time";
+    OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree";
+    OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree";
     FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast it; own time is what no called frame covers";
-    Unfinished "event_unfinished" Info "host events cut at the end of the capture (D36)";
-    NumberAsString "number_as_string" Repair "numbers written as text (D37)";
-    GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record (D38)";
-    DurZero "dur_zero" Info "complete events of length 0: counted, never busy (D39)";
+    Unfinished "event_unfinished" Info "host events cut at the end of the capture";
+    NumberAsString "number_as_string" Repair "numbers written as text";
+    HandleAsText "handle_as_text" Info "handles written as hexadecimal text, as on XPU; read as numbers";
+    GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record";
+    DurZero "dur_zero" Info "complete events of length 0: counted, never busy";
     OverlayIgnored "overlay_event_ignored" Info "events that `hta overlay` added: counters, paths and marks; not read";
-    ProfilerOverhead "profiler_overhead" Info "rows of the profiler's own cost; nothing is subtracted (D40)";
+    ProfilerOverhead "profiler_overhead" Info "rows of the profiler's own cost; nothing is subtracted";
     ManyLaunches "correlation_many_launches" Info "several calls carry one correlation; the innermost is taken";
     AmbiguousCorrelation "correlation_ambiguous" Info "calls of several processes carry one correlation; left unlinked";
     BeginWithoutEnd "begin_without_end" Loss "`B` events without an `E`; skipped";
     EndWithoutBegin "end_without_begin" Loss "`E` events without a `B`; skipped";
     RankByPosition "rank_by_position" Info "no rank in the file or its name; numbered by position";
     RankWorldMismatch "rank_world_mismatch" Info "rank and world size of the files disagree";
-    BaseDiffers "base_time_differs" Info "files of one job have different base times; added (D12)";
-    EraMixed "time_era_mixed" Info "files of one job write times in different ways (D11)";
+    BaseDiffers "base_time_differs" Info "files of one job have different base times; added";
+    EraMixed "time_era_mixed" Info "files of one job write times in different ways";
     NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
 }
 

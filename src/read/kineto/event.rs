@@ -584,7 +584,8 @@ impl EventReader {
             self.columns.health.hit(Counter::IntAboveI64, at);
         }
         if token.is_text() {
-            self.columns.health.hit(Counter::NumberAsString, at);
+            let is_handle = arg == Arg::Context && raw.starts_with(b"0x");
+            self.columns.health.hit(if is_handle { Counter::HandleAsText } else { Counter::NumberAsString }, at);
             if matches!(arg, Arg::Stream | Arg::Correlation) {
                 self.columns.args.quoted_ids.push((row, arg));
             }
@@ -771,6 +772,15 @@ mod tests {
         assert_eq!(c.strings.get(c.args.text(Arg::Grid, 0).unwrap()), "[1,2,3]");
         assert_eq!(c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32)), r#"{"x":{"y":1}}"#);
         assert!(c.has_fraction);
+    }
+
+    #[test]
+    fn a_handle_in_hexadecimal_is_no_repair() {
+        let text = r#"{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":"0x5","ts":1,"dur":1,
+            "args":{"context":"0x55d0a1b2c3d0","l0 queue":"0x55d0a1b2f000","correlation":"7"}}"#;
+        let c = read(LoadOptions { event_args: true, ..LoadOptions::default() }, text).columns;
+        assert_eq!((c.health.count(Counter::HandleAsText), c.health.count(Counter::NumberAsString)), (1, 1));
+        assert_eq!(c.args.uint(Arg::Context, 0), Some(0x55d0_a1b2_c3d0));
     }
 
     #[test]
