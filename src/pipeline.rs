@@ -29,7 +29,6 @@ use crate::read::kineto::event::LoadOptions;
 use crate::read::load::{Spread, load};
 use crate::read::room::{MemoryLimit, estimate};
 use crate::read::source::{ByteCount, Input};
-use claims::by_own_names;
 use flight::Flight;
 use order::InOrder;
 use rank::{Failure, How, one};
@@ -250,10 +249,7 @@ pub fn map(
 ) -> Result<MappedSet, RunError> {
     let mut claims = Claims::peek(request.inputs);
     loop {
-        let mut tasks = claims.tasks(request.inputs, request.ranks)?;
-        if extent == Extent::Part {
-            by_own_names(request.inputs, &mut tasks);
-        }
+        let tasks = claims.tasks(request.inputs, request.ranks)?;
         match attempt(request, extent, &claims, &tasks, sink, progress)? {
             Attempt::Finished(ranks, refused) => {
                 return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused });

@@ -4,7 +4,7 @@ use super::RunError;
 use crate::analysis::population::ranks_named;
 use crate::error::{ReadError, SetError};
 use crate::model::meta::RankSource;
-use crate::read::discover::{assign_ranks, rank_of_name};
+use crate::read::discover::assign_ranks;
 use crate::read::peek::peek;
 use crate::read::source::Input;
 use rayon::prelude::*;
@@ -81,16 +81,6 @@ impl Claims {
 pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
     let shown = |j: &Task| inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
-}
-
-/// Where names give a rank only beside those of the other files, takes the rank that the name alone may mean.
-pub(super) fn by_own_names(inputs: &[Input], tasks: &mut [Task]) {
-    for task in tasks.iter_mut().filter(|t| t.source == RankSource::Position) {
-        if let Some(rank) = rank_of_name(&inputs[task.input].path) {
-            (task.rank, task.source) = (rank, RankSource::Name);
-        }
-    }
-    tasks.sort_by_key(|t| (t.rank, t.input));
 }
 
 /// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.

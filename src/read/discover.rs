@@ -116,14 +116,6 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
     ranks.into_iter().flatten().collect()
 }
 
-/// The rank that a name may mean by itself, with no other file's name beside it.
-pub fn rank_of_name(path: &Path) -> Option<u32> {
-    let name = base_name(path);
-    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let alone = ranks_from_names(std::slice::from_ref(&name)).into_iter().flatten().next();
-    alone.or_else(|| name[name.len() - digits..].parse().ok())
-}
-
 /// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
 /// `trace_rank3.1.json`. Not `rank_3_memory.json` or `config.json`.
 pub fn has_trace_name(path: &Path) -> bool {
