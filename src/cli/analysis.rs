@@ -158,6 +158,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let table = args.output.table(declared)?;
     options.wanted = Wanted::Only(table.name);
     let traces = args.traces.traces()?;
+    args.output.allow(&traces.guarded)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,

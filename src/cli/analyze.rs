@@ -11,10 +11,11 @@ use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
 use crate::partial;
-use crate::pipeline::{Extent, Outcome, Refused, Request, map, run as run_pipeline};
+use crate::pipeline::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
 use crate::report::folder::Folder;
 use crate::report::html::{Found, PageOptions};
 use crate::report::parquet::Groups;
+use crate::report::place::{Place, RESULTS};
 use crate::report::{text, visible};
 use anyhow::Context;
 use clap::Args;
@@ -27,9 +28,9 @@ pub struct AnalyzeArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Folder for the results
-    #[arg(short, long, value_name = "DIR", default_value = "hta-out")]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "hta-out")]
     out: PathBuf,
-    /// Replace the results folder, whatever is in it
+    /// Write to the folder whatever is in it: files of the names that hta writes are replaced, all others stay
     #[arg(long)]
     force: bool,
     /// Only these analyses, e.g. breakdown,idle (`hta list` has them all)
@@ -64,6 +65,9 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         options.wanted = Wanted::NoEvents;
     }
     let traces = args.traces.traces()?;
+    let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
+    let place = Place::find(layout, &args.out, &traces.guarded, args.force)?;
+    announce(&place);
     let events = (!args.no_events).then_some(args.keep_args);
     let request = Request {
         inputs: &traces.inputs,
@@ -73,25 +77,25 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         ranks: args.traces.common.rank_ranges(),
     };
     if args.partial {
-        return args.traces.common.on_threads(|| part(args, &request, events))?;
+        return args.traces.common.on_threads(|| part(args, &request, place, events))?;
     }
-    let folder = Folder::create(&args.out, events, args.force)?;
+    let folder = Folder::create(place, events)?;
     args.traces.common.on_threads(|| {
         // the process ends with it: the system takes back at once what would be freed piece by piece
-        let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default())?);
+        let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
         let page = (!args.no_html).then(|| args.html.options());
         finish(folder, &outcome, &options, page.as_ref(), &args.out, args.traces.common.strict)
     })?
 }
 
 /// Maps, and leaves what `hta merge` reduces.
-fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::Result<Exit> {
+fn part(args: &AnalyzeArgs, request: &Request, place: Place, events: Option<bool>) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
     let rules = common.rules_text()?;
     let skip_python = request.load.skip_python;
     let options = partial::record(request.options, rules.as_deref(), skip_python, events);
-    let folder = Folder::create_among(&partial::OURS, Groups::ByRank, &args.out, events, args.force)?;
-    let set = map(request, Extent::Part, &folder, &Bar::default())?;
+    let folder = Folder::create_by(Groups::ByRank, place, events)?;
+    let set = map(request, Extent::Part, &folder, &Bar::default()).map_err(to(&args.out))?;
     warn(&set.refused);
     if common.strict && set.has_loss() {
         note(STRICT);
@@ -99,12 +103,28 @@ fn part(args: &AnalyzeArgs, request: &Request, events: Option<bool>) -> anyhow::
     }
     let failed = || format!("cannot write to {}", args.out.display());
     partial::leave(&folder, &set, options).with_context(failed)?;
-    folder.finish().with_context(failed)?;
+    folder.finish()?;
     let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
     let s = if ranks.len() == 1 { "" } else { "s" };
     let held = if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
     print_text(&format!("partial: {held} in {}\n", args.out.display()))?;
     Ok(if set.has_loss() { Exit::Partly } else { Exit::Done })
+}
+
+/// Says where a folder is not replaced in one step, before the work begins.
+pub fn announce(place: &Place) {
+    if let Some(why) = place.in_place() {
+        let (folder, proof) = (place.shown(), place.proof());
+        note(&format!("hta: the results are moved into {folder} file by file, {proof} last: {}", why.reason()));
+    }
+}
+
+/// Adds to an error of writing which folder was written to.
+pub fn to(out: &Path) -> impl Fn(RunError) -> RunError {
+    move |error| match error {
+        RunError::Write { what, source } => RunError::Write { what: format!("{what} to {}", out.display()), source },
+        other => other,
+    }
 }
 
 /// What `--strict` says of a loss.
@@ -142,7 +162,7 @@ pub fn finish(
     texts.with_context(failed)?;
     // an earlier result is removed meanwhile
     let (placed, mut report) = rayon::join(|| folder.finish(), || text::report(outcome, width()));
-    placed.with_context(failed)?;
+    placed?;
     report.push_str(&format!("\nresults: {}\n", out.display()));
     print_text(&report)?;
     warn(&outcome.refused);

@@ -11,9 +11,12 @@ use crate::model::step::StepWindow;
 use crate::read::discover::discover;
 use crate::read::kineto::event::LoadOptions;
 use crate::read::source::Input;
+use crate::report::inputs::Inputs;
 use crate::report::unfinished::UnfinishedFile;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Default of --kernel-wait-max-us, ns.
@@ -44,7 +47,7 @@ pub struct AcrossArgs {
     #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
     pub clock: ClockArg,
     /// Gain from which a rank is named as a straggler, percent of the median step
-    #[arg(long, value_name = "PCT", default_value_t = 5.0)]
+    #[arg(long, value_name = "PCT", default_value_t = 5.0, value_parser = parse_percent)]
     pub straggler_min_pct: f64,
     /// Only these process groups, by name or description
     #[arg(long, value_name = "NAME")]
@@ -85,7 +88,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub top: usize,
     /// Threads to use; all cores by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Memory to use, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and one that cannot fit is refused;
     /// without it, 80% of what the machine (or its control group) has to spare
@@ -137,6 +140,19 @@ fn range<T: std::str::FromStr + PartialOrd + Copy>(text: &str) -> Result<(T, T),
     if b < a { Err(format!("expected a range upwards, found `{text}`")) } else { Ok((a, b)) }
 }
 
+/// Most threads that can be asked for: more than cores only costs memory and time.
+const MOST_THREADS: usize = 512;
+
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
+    threads.ok_or_else(|| format!("expected a number of threads from 1 to {MOST_THREADS}, found `{text}`"))
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').parse().ok().filter(|p: &f64| p.is_finite() && *p >= 0.0);
+    percent.ok_or_else(|| format!("expected a percentage from 0, found `{text}`"))
+}
+
 pub fn parse_ranks(text: &str) -> Result<RankRanges, String> {
     text.split(',').map(range).collect::<Result<_, _>>().map(RankRanges)
 }
@@ -156,13 +172,17 @@ fn parse_steps(text: &str) -> Result<StepFilter, String> {
 /// Traces on the command line; standard input stands in a file that lives as long as this.
 pub struct Traces {
     pub inputs: Vec<Input>,
+    /// What no output may overwrite: the traces and other files that the command reads.
+    pub guarded: Inputs,
     _spool: Option<UnfinishedFile>,
 }
 
 impl TraceArgs {
     /// Files behind the arguments.
     pub fn traces(&self) -> anyhow::Result<Traces> {
-        traces(&self.traces, self.rank_dir.as_deref())
+        let mut traces = traces(&self.traces, self.rank_dir.as_deref())?;
+        self.common.guard(&mut traces.guarded);
+        Ok(traces)
     }
 
     /// Options of the analyses.
@@ -177,11 +197,7 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
     for path in paths.iter().map(PathBuf::as_path).chain(rank_dir) {
         if path.as_os_str() == "-" && spool.is_none() {
             // a trace may have to be read twice
-            let keep = "cannot keep standard input in a temporary file";
-            let file = UnfinishedFile::create_in(&std::env::temp_dir(), "stdin").context(keep)?;
-            let mut out = file.reopen().context(keep)?;
-            std::io::copy(&mut std::io::stdin().lock(), &mut out).context("cannot read standard input")?;
-            spool = Some(file);
+            spool = Some(spooled()?);
         } else {
             found.push(path.to_path_buf());
         }
@@ -196,7 +212,50 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
     if !found.is_empty() {
         inputs.extend(discover(&found)?);
     }
-    Ok(Traces { inputs, _spool: spool })
+    let mut guarded = Inputs::of_traces(&inputs);
+    found.iter().filter(|path| path.is_dir()).for_each(|folder| guarded.add_folder(folder));
+    Ok(Traces { inputs, guarded, _spool: spool })
+}
+
+/// Standard input in a temporary file that only the user may read.
+fn spooled() -> anyhow::Result<UnfinishedFile> {
+    let folder = std::env::temp_dir();
+    let keep = || format!("cannot keep standard input in a file in {} (TMPDIR)", folder.display());
+    let file = UnfinishedFile::create_private_in(&folder, "stdin").with_context(keep)?;
+    let mut out = file.reopen().with_context(keep)?;
+    let mut input = std::io::stdin().lock();
+    let mut block = vec![0; 1 << 16];
+    loop {
+        let length = match input.read(&mut block) {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.context("cannot read standard input")?,
+        };
+        if length == 0 {
+            return Ok(file);
+        }
+        std::io::Write::write_all(&mut out, block.get(..length).unwrap_or_default()).with_context(keep)?;
+    }
+}
+
+/// Longest text that is read of rules or a statement, bytes: a device that never ends is no such file.
+const LONGEST_TEXT: u64 = 1 << 20;
+
+/// Reads a short text.
+///
+/// # Errors
+/// When it cannot be read, is no text, or is too long.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    text_of(File::open(path)?)
+}
+
+/// The same of what is open.
+pub fn text_of(file: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    file.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST_TEXT {
+        return Err(std::io::Error::other(format!("expected a text of at most {LONGEST_TEXT} bytes, found more")));
+    }
+    Ok(text)
 }
 
 /// Options of the analyses, with those of one set.
@@ -253,10 +312,6 @@ impl CommonArgs {
             }
             .into());
         }
-        if self.threads == Some(0) {
-            let reason = "expected at least one thread".to_string();
-            return Err(SetError::Argument { option: "--threads", value: "0".to_string(), reason }.into());
-        }
         Ok(Options {
             model: ModelOptions {
                 rules,
@@ -278,11 +333,15 @@ impl CommonArgs {
         })
     }
 
+    /// Adds the files that these options name to what is not written over.
+    pub fn guard(&self, inputs: &mut Inputs) {
+        self.rules.iter().for_each(|path| inputs.add_file(path));
+    }
+
     /// Text of the user's kernel rules.
     pub fn rules_text(&self) -> Result<Option<String>, SetError> {
-        let read = |path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|e| SetError::Rules { path: path.clone(), reason: e.to_string() })
-        };
+        let read =
+            |path: &PathBuf| read_text(path).map_err(|e| SetError::Rules { path: path.clone(), reason: e.to_string() });
         self.rules.as_ref().map(read).transpose()
     }
 

@@ -18,6 +18,7 @@ use crate::model::schema::Batch;
 use crate::pipeline::{Outcome, Request, RowSink, run as run_pipeline};
 use crate::read::discover::discover;
 use crate::read::source::Input;
+use crate::report::inputs::Inputs;
 use crate::report::text;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -72,6 +73,10 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let thresholds = thresholds(&args.fail_if, options.compat)?;
     // both sets are looked for before the first is read
     let (base_inputs, test_inputs) = (find("base", &args.base)?, find("test", &args.test)?);
+    let mut guarded = Inputs::of_traces(&base_inputs);
+    guarded.add_all(&Inputs::of_traces(&test_inputs));
+    args.common.guard(&mut guarded);
+    args.output.allow(&guarded)?;
     let mut base = read(args, "base", &base_inputs, &options)?;
     let mut test = read(args, "test", &test_inputs, &options)?;
     let has_loss = base.has_loss() || test.has_loss();

@@ -5,6 +5,7 @@ use crate::pipeline::RunError;
 use crate::query::QueryError;
 use crate::report::folder::FolderError;
 use crate::report::html::ResultsError;
+use crate::report::inputs::Clash;
 use crate::report::overlay::OverlayError;
 use crate::report::visible;
 use std::fmt::Write as _;
@@ -81,8 +82,11 @@ fn message(error: &anyhow::Error) -> String {
     if let Some(e) = error.downcast_ref::<ResultsError>() {
         hint(&mut out, e.hint());
     }
-    if let Some(FolderError::Foreign { .. } | FolderError::IsFile { .. }) = error.downcast_ref::<FolderError>() {
-        hint(&mut out, Some("choose another folder with --out, or replace it with --force"));
+    if let Some(e) = error.downcast_ref::<FolderError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<Clash>() {
+        hint(&mut out, Some(e.hint()));
     }
     out
 }

@@ -13,16 +13,19 @@ const CODE: i32 = 130;
 /// Watches for interrupts from now on.
 #[cfg(unix)]
 pub fn watch() {
-    use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     // a file that may grow no more is an error where it is written, not the end of the process
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    let wanted: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|s| !is_ignored(*s)).collect();
+    let wanted: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| !is_ignored(*s)).collect();
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             INTERRUPTED.store(true, Ordering::SeqCst);
-            abandon_all();
-            note("hta: interrupted: nothing was written");
+            match abandon_all() {
+                // it stands, and nothing of it is missing
+                Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),
+                None => note("hta: interrupted: nothing was written"),
+            }
             std::process::exit(CODE);
         }
     });

@@ -31,7 +31,7 @@ pub struct ManArgs {
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Option<String>,
     /// Write the pages of all commands into this folder, e.g. ~/.local/share/man/man1
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, alias = "output", value_name = "DIR")]
     out: Option<PathBuf>,
 }
 

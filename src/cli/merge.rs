@@ -1,13 +1,15 @@
 //! `hta merge`: partials of `hta analyze --partial` to the results that one run over all files leaves.
 
-use super::analyze::finish;
-use super::args::on_threads;
+use super::analyze::{announce, finish, to};
+use super::args::{on_threads, parse_threads};
 use super::exit::Exit;
 use super::report::HtmlArgs;
 use crate::analysis::registry::ANALYSES;
-use crate::partial::{MergeError, PartialError, merge, open, restore, stream};
+use crate::partial::{PartialError, merge, open, restore, stream};
 use crate::pipeline::{RunError, reduce};
 use crate::report::folder::Folder;
+use crate::report::inputs::Inputs;
+use crate::report::place::{Place, RESULTS};
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -18,13 +20,13 @@ pub struct MergeArgs {
     #[arg(value_name = "PART", required = true)]
     parts: Vec<PathBuf>,
     /// Folder for the results
-    #[arg(short, long, value_name = "DIR", default_value = "hta-out")]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "hta-out")]
     out: PathBuf,
-    /// Replace the results folder, whatever is in it
+    /// Write to the folder whatever is in it: files of the names that hta writes are replaced, all others stay
     #[arg(long)]
     force: bool,
     /// Threads to use; all cores by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Any loss in the input is an error: exit 2, write nothing
     #[arg(long)]
@@ -47,6 +49,10 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
 }
 
 fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
+    let mut guarded = Inputs::default();
+    args.parts.iter().for_each(|p| guarded.add_folder(p));
+    let place = Place::find(&RESULTS, &args.out, &guarded, args.force)?;
+    announce(&place);
     let mut partials = args.parts.par_iter().map(|p| open(p)).collect::<Result<Vec<_>, _>>()?;
     let merged = merge(&mut partials)?;
     if merged.set.ranks.is_empty() {
@@ -59,11 +65,17 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         expected: format!("a value of {option}"),
         found,
     })?;
-    let folder = Folder::create(&args.out, events, args.force)?;
+    let folder = Folder::create(place, events)?;
     let below = folder.work().join("events");
     // first what mapping gave, as in one run
-    stream(&partials, &folder, events.map(|_| below.as_path())).map_err(MergeError::from)?;
-    let outcome = reduce(merged.set, ANALYSES, &options, &folder)?;
+    let streamed = stream(&partials, &folder, events.map(|_| below.as_path()));
+    streamed.map_err(|error| match error {
+        PartialError::Write { path, source } if !path.contains('/') => {
+            PartialError::Write { path: format!("{path} to {}", args.out.display()), source }
+        }
+        other => other,
+    })?;
+    let outcome = reduce(merged.set, ANALYSES, &options, &folder).map_err(to(&args.out))?;
     let page = (!args.no_html).then(|| args.html.options());
     finish(folder, &outcome, &options, page.as_ref(), &args.out, args.strict)
 }

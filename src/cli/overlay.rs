@@ -9,6 +9,7 @@ use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
 use crate::analysis::filters;
 use crate::error::SetError;
+use crate::report::inputs::Inputs;
 use crate::report::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
 use crate::report::text::loss_lines;
 use crate::units::{fmt_count, fmt_ns};
@@ -29,7 +30,7 @@ pub struct OverlayArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// File to write, packed as its name says (.gz, .zst); `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "output", value_name = "FILE")]
     out: PathBuf,
     /// Replace the file, if it is there; never one of the traces
     #[arg(long)]
@@ -104,6 +105,13 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     counters.sort_unstable();
     counters.dedup();
     let traces = args.traces.traces()?;
+    if let Some(rules) = &args.traces.common.rules
+        && args.out.as_os_str() != "-"
+    {
+        let mut guarded = Inputs::default();
+        guarded.add_file(rules);
+        guarded.allow_file(&args.out)?;
+    }
     let target = match args.out.as_os_str() == "-" {
         true => Target::Stdout,
         false => Target::File { path: args.out.clone(), force: args.force },

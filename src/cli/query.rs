@@ -1,7 +1,7 @@
 //! `hta query`: a question of the catalog or a statement of the user's own, on results or on traces.
 
 use super::analyze::warn;
-use super::args::{AcrossArgs, CommonArgs, options, traces};
+use super::args::{AcrossArgs, CommonArgs, options, read_text, text_of, traces};
 use super::exit::Exit;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
@@ -15,12 +15,12 @@ use crate::query::live::{self, Live};
 use crate::query::results::Results;
 use crate::query::statement::Statement;
 use crate::query::{QueryError, engine};
+use crate::report::inputs::{Clash, Inputs};
 use crate::report::unfinished::write;
 use crate::report::visible;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub struct QueryArgs {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// File to write to instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     csv: CsvArgs,
@@ -103,6 +103,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = QueryArgs::from_arg_matches(matches)?;
     let (query, text) = args.text()?;
     if args.sql {
+        args.allow(Inputs::default())?;
         let shown = if args.out.is_none() && stdout_is_terminal() { visible::lines(&text) } else { (&*text).into() };
         args.write(shown.as_bytes())?;
         return Ok(Exit::Done);
@@ -141,18 +142,26 @@ impl QueryArgs {
             return Ok((Some(query), query.text.to_string()));
         }
         if self.query == "-" {
-            let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text).context("cannot read standard input")?;
+            let text = text_of(std::io::stdin().lock()).context("cannot read standard input")?;
             return Ok((None, text));
         }
         if self.query.trim().contains(char::is_whitespace) {
             return Ok((None, self.query.clone()));
         }
         if self.query.to_lowercase().ends_with(".sql") {
-            let text = std::fs::read_to_string(&self.query).with_context(|| format!("cannot read {}", self.query))?;
+            let text = read_text(Path::new(&self.query)).with_context(|| format!("cannot read {}", self.query))?;
             return Ok((None, text));
         }
         Err(catalog::unknown(&self.query, &live::names()).into())
+    }
+
+    /// Refuses a file to write to that is one of these or another input of the command.
+    fn allow(&self, mut inputs: Inputs) -> Result<(), Clash> {
+        self.common.guard(&mut inputs);
+        if self.query.to_lowercase().ends_with(".sql") {
+            inputs.add_file(Path::new(&self.query));
+        }
+        self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
     fn source(&self) -> Source {
@@ -170,6 +179,9 @@ impl QueryArgs {
             let option = format!("--{}", id.replace('_', "-"));
             return Err(QueryError::OnlyForTraces { option, place: folder.display().to_string() }.into());
         }
+        let mut guarded = Inputs::default();
+        guarded.add_results(folder);
+        self.allow(guarded)?;
         let results = Results::open(folder)?;
         let tables = results.load(statement)?;
         Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
@@ -189,6 +201,7 @@ impl QueryArgs {
         options.wanted = live.rows_wanted();
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
         let traces = traces(&self.paths, self.rank_dir.as_deref())?;
+        self.allow(traces.guarded.clone())?;
         let request = Request {
             inputs: &traces.inputs,
             analyses: &analyses,

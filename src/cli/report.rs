@@ -4,6 +4,7 @@ use super::exit::Exit;
 use super::output::{print, print_text};
 use crate::report::folder::Folder;
 use crate::report::html::{Editor, Found, PageOptions, Results, ResultsError, write};
+use crate::report::inputs::Inputs;
 use crate::report::unfinished;
 use clap::{Args, ValueEnum};
 use std::fs::File;
@@ -50,7 +51,7 @@ pub struct ReportArgs {
     #[arg(value_name = "RESULTS")]
     results: PathBuf,
     /// File to write, report.html in the folder by default; `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     html: HtmlArgs,
@@ -65,9 +66,15 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         }
         .into());
     }
+    let page_of_folder = args.results.join("report.html");
+    let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
+    if out.as_os_str() != "-" {
+        let mut guarded = Inputs::default();
+        guarded.add_results(&args.results);
+        guarded.except(&page_of_folder).allow_file(&out)?;
+    }
     let mut page = Vec::new();
     write(&Results::new(&args.results), None, &args.html.options(), &mut page)?;
-    let out = args.out.clone().unwrap_or_else(|| args.results.join("report.html"));
     if out.as_os_str() == "-" {
         print(&page)?;
         return Ok(Exit::Done);

@@ -3,6 +3,7 @@
 use super::output::{print, stdout_is_terminal};
 use crate::error::SetError;
 use crate::model::schema::{Batch, TableSpec};
+use crate::report::inputs::{Clash, Inputs};
 use crate::report::json::CsvStyle;
 use crate::report::unfinished::write;
 use crate::report::{json, parquet, visible};
@@ -19,7 +20,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// File to write to instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     csv: CsvArgs,
@@ -72,6 +73,14 @@ impl OutputArgs {
             return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason });
         }
         Ok(table)
+    }
+
+    /// Whether the file may be written.
+    ///
+    /// # Errors
+    /// When it is one of the inputs.
+    pub fn allow(&self, inputs: &Inputs) -> Result<(), Clash> {
+        self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
     /// Writes the table, or the text.

@@ -3,18 +3,25 @@
 use super::error::PartialError;
 use super::manifest::{Listed, Manifest, NAME, checksum};
 use super::options::Recorded;
-use super::state::{State, shelves, state};
+use super::state::{State, shelves, spec_of, state};
 use super::stored::{Stored, bytes, read};
 use crate::pipeline::MappedSet;
 use crate::report::folder::Folder;
+use crate::report::place::{Layout, is_events_file, is_table_file};
 use flate2::Crc;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What a partial's folder may hold.
-pub const OURS: [&str; 4] = [NAME, STATE, TABLES, EVENTS];
+/// What a partial's folder holds.
+pub const LAYOUT: Layout = Layout {
+    files: &[NAME],
+    folders: &[(STATE, is_state_file), (TABLES, is_table_file), (EVENTS, is_events_file)],
+    proof: NAME,
+    is_proven: |path| text_of(path).is_ok_and(|text| Manifest::is_one(&text)),
+};
 const STATE: &str = "state";
 pub(super) const TABLES: &str = "tables";
 pub(super) const EVENTS: &str = "events";
@@ -32,16 +39,35 @@ pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<
         let bytes = bytes(shelf.of, shelf.spec, &shelf.batches).map_err(io::Error::other)?;
         let name = format!("{STATE}/{}.{}.parquet", shelf.of, shelf.spec.name);
         fs::write(root.join(&name), &bytes)?;
-        files.push(Listed { name, bytes: bytes.len() as u64, sum: Some(checksum(&bytes)) });
+        files.push(Listed { name, bytes: bytes.len() as u64, sum: checksum(&bytes) });
     }
-    for (below, with_sum) in [(TABLES, true), (EVENTS, false)] {
+    for below in [TABLES, EVENTS] {
         for path in entries(&root.join(below))? {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let sum = if with_sum { Some(file_sum(&path)?) } else { None };
-            files.push(Listed { name: format!("{below}/{name}"), bytes: fs::metadata(&path)?.len(), sum });
+            let (bytes, sum) = (fs::metadata(&path)?.len(), file_sum(&path)?);
+            files.push(Listed { name: format!("{below}/{name}"), bytes, sum });
         }
     }
     fs::write(root.join(NAME), Manifest { options, files }.text())
+}
+
+/// `steps.steps.parquet`: what it belongs to, and the table.
+fn is_state_file(name: &str) -> bool {
+    let parts = name.strip_suffix(".parquet").and_then(|n| n.split_once('.'));
+    parts.is_some_and(|(of, table)| spec_of(of, table).is_some())
+}
+
+/// Longest `partial.json` that is read, bytes: that of a million ranks is shorter.
+const LONGEST_MANIFEST: u64 = 1 << 28;
+
+/// The text of a `partial.json`.
+fn text_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST_MANIFEST {
+        return Err(io::Error::other(format!("expected at most {LONGEST_MANIFEST} bytes, found more")));
+    }
+    Ok(text)
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -93,7 +119,8 @@ pub fn open(path: &Path) -> Result<Partial, PartialError> {
         return Err(foreign("a file"));
     }
     let manifest = path.join(NAME);
-    if !manifest.is_file() {
+    // a link could lead anywhere, and a pipe would be waited for
+    if !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file()) {
         let is_result = path.join("summary.json").is_file();
         return Err(foreign(if is_result {
             "results of a run without --partial"
@@ -102,17 +129,45 @@ pub fn open(path: &Path) -> Result<Partial, PartialError> {
         }));
     }
     let io = |source| PartialError::Io { path: manifest.display().to_string(), source };
-    let text = fs::read(&manifest).map_err(io)?;
-    let manifest = Manifest::parse(&shown, &text)?;
+    let manifest = Manifest::parse(&shown, &text_of(&manifest).map_err(io)?)?;
+    for (folder, _) in LAYOUT.folders {
+        match fs::symlink_metadata(path.join(folder)) {
+            Ok(m) if m.is_dir() => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            _ => return Err(damaged(&shown, folder, "a folder", "a link or a file")),
+        }
+    }
     manifest.files.par_iter().try_for_each(|f| whole(path, f))?;
     let listed: Vec<&Listed> = manifest.below(STATE).collect();
     let stored = listed.par_iter().map(|f| table(path, f)).collect::<Result<Vec<Stored>, _>>()?;
     let state = state(stored).map_err(|flaw| PartialError::Flawed {
-        path: shown,
+        path: shown.clone(),
         file: format!("{STATE}/"),
         flaw: Box::new(flaw),
     })?;
+    own_events(&shown, &manifest, &state)?;
     Ok(Partial { path: path.to_path_buf(), options: manifest.options.clone(), state, manifest })
+}
+
+fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString) -> PartialError {
+    let (path, file) = (path.to_string(), file.to_string());
+    PartialError::Damaged { path, file, expected: expected.to_string(), found: found.to_string() }
+}
+
+/// Whether the events are those of the ranks of the partial, each once: merging puts them beside those of others, where
+/// another name would take the place of theirs.
+fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), PartialError> {
+    let ranks: BTreeSet<String> = state.ranks.iter().map(|d| format!("{EVENTS}/rank={:05}.parquet", d.rank)).collect();
+    let mut seen = BTreeSet::new();
+    for file in manifest.below(EVENTS) {
+        if !ranks.contains(&file.name) {
+            return Err(damaged(shown, &file.name, "events of a rank of this partial", "those of another one"));
+        }
+        if !seen.insert(&file.name) {
+            return Err(damaged(shown, &file.name, "events of a rank once", "them twice"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a file is as it was when the partial was made.
@@ -120,7 +175,11 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     let path = root.join(&file.name);
     let shown = || root.display().to_string();
     let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
-    let found = match fs::metadata(&path) {
+    // neither a link, which could lead anywhere, nor a pipe, which would be waited for
+    let found = match fs::symlink_metadata(&path) {
+        Ok(m) if !m.is_file() => {
+            return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));
+        }
         Ok(m) => m.len(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(damaged(format!("{} bytes", file.bytes), "no such file".to_string()));
@@ -130,11 +189,10 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     if found != file.bytes {
         return Err(damaged(format!("{} bytes", file.bytes), format!("{found} bytes")));
     }
-    if let Some(sum) = file.sum {
-        let found = file_sum(&path).map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
-        if found != sum {
-            return Err(damaged(format!("checksum {sum:08x}"), format!("checksum {found:08x}")));
-        }
+    let (sum, found) = (file.sum, file_sum(&path));
+    let found = found.map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
+    if found != sum {
+        return Err(damaged(format!("checksum {sum:08x}"), format!("checksum {found:08x}")));
     }
     Ok(())
 }

@@ -27,8 +27,8 @@ pub struct Listed {
     pub name: String,
     /// Length, bytes.
     pub bytes: u64,
-    /// CRC-32 of its bytes; none for events, which merging links and never reads.
-    pub sum: Option<u32>,
+    /// CRC-32 of its bytes.
+    pub sum: u32,
 }
 
 /// What `partial.json` says.
@@ -56,6 +56,15 @@ impl Manifest {
             "crc32": checksum(body.to_string().as_bytes()), "body": body,
         });
         format!("{all:#}\n")
+    }
+
+    /// Whether a text is that of a partial, of whatever version.
+    pub fn is_one(text: &[u8]) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Head {
+            format: String,
+        }
+        serde_json::from_slice::<Head>(text).is_ok_and(|head| head.format == FORMAT)
     }
 
     /// Reads the file of the partial at `path`.
@@ -116,10 +125,7 @@ fn listed(file: &Value) -> Option<Listed> {
     if !is_plain(folder) || !is_plain(own) {
         return None;
     }
-    let sum = match file.get("crc32")? {
-        Value::Null => None,
-        sum => Some(u32::try_from(sum.as_u64()?).ok()?),
-    };
+    let sum = u32::try_from(file.get("crc32")?.as_u64()?).ok()?;
     Some(Listed { name: name.to_string(), bytes: file.get("bytes")?.as_u64()?, sum })
 }
 
@@ -129,7 +135,7 @@ mod tests {
 
     fn sample() -> Manifest {
         let options = BTreeMap::from([("--top".to_string(), "16".to_string())]);
-        let files = vec![Listed { name: "state/a.parquet".to_string(), bytes: 7, sum: Some(u32::MAX) }];
+        let files = vec![Listed { name: "state/a.parquet".to_string(), bytes: 7, sum: u32::MAX }];
         Manifest { options, files }
     }
 
@@ -152,8 +158,15 @@ mod tests {
     #[test]
     fn a_file_outside_of_the_partial_is_never_listed() {
         for name in ["../x", "/etc/passwd", "state/../../x", "x", "state/", "a/b/c"] {
-            assert_eq!(listed(&json!({ "name": name, "bytes": 1, "crc32": null })), None, "{name}");
+            assert_eq!(listed(&json!({ "name": name, "bytes": 1, "crc32": 1 })), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_without_a_checksum_is_damage() {
+        let listed_as = |sum: Value| listed(&json!({ "name": "events/rank=00000.parquet", "bytes": 1, "crc32": sum }));
+        assert!(listed_as(json!(7)).is_some());
+        assert!([Value::Null, json!(-1), json!("7"), json!(1u64 << 32)].into_iter().all(|s| listed_as(s).is_none()));
     }
 
     #[test]

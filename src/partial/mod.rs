@@ -28,7 +28,7 @@ mod stored;
 mod tables;
 
 pub use error::PartialError;
-pub use folder::{OURS, Partial, leave, open};
+pub use folder::{LAYOUT, Partial, leave, open};
 pub use manifest::VERSION;
 pub use merge::{MergeError, Merged, merge};
 pub use options::{Recorded, record, restore};

@@ -97,6 +97,7 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
     let wait = given("--kernel-wait-max-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let hidden = given("--hidden-min-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let percent = given("--straggler-min-pct").and_then(|t| t.parse().ok());
+    let percent = percent.filter(|p: &f64| p.is_finite() && *p >= 0.0);
     let groups = given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
     let options = Options {
         model: ModelOptions {

@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// No table has so many rows for a byte of its file: a limit to what a forged file can ask for.
@@ -48,11 +49,17 @@ pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -
         for f in p.manifest.below(EVENTS) {
             let own = f.name.rsplit('/').next().unwrap_or_default();
             let (from, to) = (p.path.join(&f.name), events.join(own));
-            let copied = fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(|_| ()));
+            let copied = fs::hard_link(&from, &to).or_else(|_| copy(&from, &to));
             copied.map_err(|source| PartialError::Write { path: to.display().to_string(), source })?;
         }
     }
     Ok(())
+}
+
+/// Copies a file. What is there is never written over: it can be a link to the file of another partial.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut copy = File::create_new(to)?;
+    io::copy(&mut File::open(from)?, &mut copy).map(|_| ())
 }
 
 fn damaged(path: String, file: String, d: Damage) -> PartialError {

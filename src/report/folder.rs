@@ -4,6 +4,8 @@
 use super::html::Results;
 use super::json::{self, Answers};
 use super::parquet::{Groups, Tables, failed};
+pub use super::place::FolderError;
+use super::place::Place;
 use super::small::Small;
 use super::unfinished::UnfinishedFolder;
 use crate::analysis::api::{Analysis, Compat, Output};
@@ -12,75 +14,44 @@ use crate::model::schema::{Batch, TableSpec};
 use crate::pipeline::{Outcome, RowSink};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
-
-/// What a result folder may hold; anything else in it is not ours to replace.
-const OURS: [&str; 5] = ["report.txt", "report.html", "summary.json", "tables", "events"];
 
 /// A result folder that is being written.
 pub struct Folder {
-    target: PathBuf,
-    work: UnfinishedFolder,
+    place: Place,
     groups: Groups,
     tables: RwLock<Tables>,
     small: Small,
     answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
-}
-
-/// Why a folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    #[error("cannot write to {path}: expected an empty folder or an earlier result, found `{found}` in it")]
-    Foreign { path: String, found: String },
-    #[error("cannot write to {path}: expected a folder, found a file")]
-    IsFile { path: String },
-    #[error("cannot write to {path}: {source}")]
-    Io { path: String, source: io::Error },
+    /// The last one to be dropped: removing it takes file handles, which the tables may hold all of.
+    work: UnfinishedFolder,
 }
 
 impl Folder {
-    /// Starts a result that will stand at `target`. `force` replaces whatever is there.
+    /// Starts a result that will stand at a place.
     ///
     /// # Errors
-    /// When the target holds other things, or cannot be written.
-    pub fn create(target: &Path, events: Option<bool>, force: bool) -> Result<Self, FolderError> {
-        Self::create_among(&OURS, Groups::ByWeight, target, events, force)
+    /// When it cannot be written.
+    pub fn create(place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+        Self::create_by(Groups::ByWeight, place, events)
     }
 
-    /// Starts a folder of which earlier ones may hold other names.
+    /// Starts a folder whose tables have row groups of another kind.
     ///
     /// # Errors
     /// As [`Folder::create`].
-    pub fn create_among(
-        ours: &[&str],
-        groups: Groups,
-        target: &Path,
-        events: Option<bool>,
-        force: bool,
-    ) -> Result<Self, FolderError> {
-        let path = target.display().to_string();
-        let io = |source| FolderError::Io { path: path.clone(), source };
-        if target.is_file() {
-            return Err(FolderError::IsFile { path });
-        }
-        if target.is_dir() && !force {
-            for entry in fs::read_dir(target).map_err(io)? {
-                let found = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
-                if !ours.contains(&found.as_str()) {
-                    return Err(FolderError::Foreign { path, found });
-                }
-            }
-        }
-        let work = UnfinishedFolder::create(target, ours).map_err(io)?;
+    pub fn create_by(groups: Groups, place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
+        let work = UnfinishedFolder::create(&place).map_err(io)?;
         if events.is_some() {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
         let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
         let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
-        Ok(Self { target: target.to_path_buf(), work, groups, tables, small: Small::default(), answers, events })
+        Ok(Self { place, groups, tables, small: Small::default(), answers, events, work })
     }
 
     /// Makes sure that a table exists.
@@ -146,9 +117,11 @@ impl Folder {
     ///
     /// # Errors
     /// When the last bytes cannot be written or the folder cannot be moved.
-    pub fn finish(self) -> io::Result<()> {
-        self.close()?;
-        self.work.place(&self.target)
+    pub fn finish(self) -> Result<(), FolderError> {
+        self.close().map_err(|source| FolderError::Io { path: self.place.shown().to_string(), source })?;
+        let Self { place, work, tables, answers, .. } = self;
+        drop((tables, answers));
+        work.place(&place)
     }
 }
 

@@ -26,6 +26,8 @@ use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Loaded, Spread, load};
 use hta::read::source::{ByteCount, Input};
 use hta::report::folder::Folder;
+use hta::report::inputs::Inputs;
+use hta::report::place::{Place, RESULTS};
 use std::hint::black_box;
 use std::io::Read;
 use std::path::PathBuf;
@@ -142,7 +144,11 @@ fn stages(c: &mut Criterion) {
     let trace = source.link(source.load());
     let rows: Vec<_> = ANALYSES.iter().map(|a| mapped(*a, &trace, &source.options)).collect();
     let place = tempfile::tempdir().expect("there is a place for temporary files");
-    let folder = || Folder::create(&place.path().join("out"), Some(false), true).expect("the place can be written");
+    let out = place.path().join("out");
+    let folder = || {
+        let place = Place::find(&RESULTS, &out, &Inputs::default(), true).expect("the place is free");
+        Folder::create(place, Some(false)).expect("the place can be written")
+    };
     group.bench_function("parquet_tables", |b| {
         b.iter_batched(
             || (folder(), rows.clone()),

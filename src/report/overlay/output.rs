@@ -2,7 +2,8 @@
 
 use super::OverlayError;
 use crate::read::source::Input;
-use crate::report::unfinished::UnfinishedFile;
+use crate::report::inputs::Inputs;
+use crate::report::unfinished::{UnfinishedFile, destination};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
@@ -50,11 +51,13 @@ impl Output {
         };
         let shown = path.display().to_string();
         let error = |source| OverlayError::Write { path: shown.clone(), source };
-        if let Ok(own) = path.canonicalize() {
-            if inputs.iter().any(|i| i.path.canonicalize().is_ok_and(|p| p == own)) {
-                return Err(OverlayError::IsInput { path: shown });
-            }
-            if own.is_dir() {
+        if Inputs::of_traces(inputs).allow_file(path).is_err() {
+            return Err(OverlayError::IsInput { path: shown });
+        }
+        // a link stays, and the file that it leads to is written
+        let path = &destination(path);
+        if path.exists() {
+            if path.is_dir() {
                 return Err(error(io::Error::other("it is a folder")));
             }
             if !force {

@@ -57,7 +57,7 @@ fn an_interrupted_run_exits_with_130_and_leaves_nothing() {
     let input = tempfile::tempdir().expect("a temporary folder");
     let events: Vec<String> = (0..400_000).map(|i| event("op", i * 10)).collect();
     std::fs::write(input.path().join("rank_0.json"), trace(&events)).expect("a trace can be written");
-    for signal in ["-INT", "-TERM", "-INT"] {
+    for signal in ["-INT", "-TERM", "-HUP", "-INT"] {
         let mut run = start_on(input.path(), &out);
         // once it has begun to write
         let begun = Instant::now();
@@ -70,4 +70,90 @@ fn an_interrupted_run_exits_with_130_and_leaves_nothing() {
         assert_eq!(end.code(), Some(130), "{signal}: {end}");
         assert_eq!(names(dir.path()), Vec::<String>::new(), "{signal}");
     }
+}
+
+/// Standard output is a pipe that is full, so the run waits there with its results in their place.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_interrupted_after_its_results_stand_says_so() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let out = dir.path().join(format!("out{signal}"));
+        let (_reader, mut writer) = std::io::pipe().expect("a pipe can be made");
+        // the size of a pipe
+        writer.write_all(&[b' '; 65536]).expect("a pipe can be filled");
+        let mut command = hta(&["analyze", "--threads", "2", "--out"]);
+        command.arg(&out).arg(sample()).stdout(writer).stderr(Stdio::piped());
+        let mut run = command.spawn().expect("the binary runs");
+        let begun = Instant::now();
+        while names(dir.path()) != [format!("out{signal}")] && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let told = std::process::Command::new("kill").args([signal, &run.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        let end = run.wait().expect("it ends");
+        let mut said = String::new();
+        run.stderr.take().expect("errors are kept").read_to_string(&mut said).expect("errors can be read");
+        assert_eq!(end.code(), Some(130), "{signal}: {said}");
+        let expected = format!("hta: interrupted after {} was written completely\n", out.display());
+        assert_eq!(said, expected, "{signal}");
+        assert!(out.join("summary.json").is_file() && out.join("tables/kernels.parquet").is_file());
+        std::fs::remove_dir_all(&out).expect("a result can be removed");
+    }
+}
+
+/// In a container the ids of processes begin anew: the id in the name of what was left belongs to a process that lives.
+#[cfg(unix)]
+#[test]
+fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (out, left) = (dir.path().join("out"), dir.path().join("out.tmp-1"));
+    std::fs::create_dir_all(left.join("tables")).expect("a folder can be made");
+    std::fs::write(left.join("tables/kernels.parquet"), "half").expect("a file can be written");
+    assert!(start(&out).wait().expect("it ends").success());
+    assert_eq!(names(dir.path()), ["out"]);
+    // one that is locked belongs to a run
+    std::fs::create_dir_all(left.join("tables")).expect("a folder can be made");
+    let mut holder = std::process::Command::new("flock")
+        .arg(&left)
+        .args(["sh", "-c", "echo held; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("flock runs");
+    let mut held = [0; 4];
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("its output is kept"), &mut held).expect("it is locked");
+    assert!(start(&out).wait().expect("it ends").success());
+    assert_eq!(names(dir.path()), ["out", "out.tmp-1"]);
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    assert!(start(&out).wait().expect("it ends").success());
+    assert_eq!(names(dir.path()), ["out"]);
+}
+
+/// Traces on standard input are nobody else's business.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_input_is_kept_where_only_its_user_can_read_it() {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut command = hta(&["breakdown", "-"]);
+    command.env("TMPDIR", dir.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("the binary runs");
+    let mut input = run.stdin.take().expect("its input is a pipe");
+    input.write_all(b"{\"traceEvents\": [").expect("it reads");
+    let begun = Instant::now();
+    while names(dir.path()).is_empty() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for name in names(dir.path()) {
+        let mode = std::fs::metadata(dir.path().join(&name)).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert!(!names(dir.path()).is_empty());
+    drop(input);
+    run.wait().expect("it ends");
+    assert!(names(dir.path()).is_empty());
 }

@@ -5,6 +5,8 @@ mod disk;
 mod files;
 mod killed;
 mod memory;
+mod numbers;
+mod outputs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -126,18 +126,97 @@ fn a_rank_that_only_its_position_gives_is_refused() {
 #[test]
 fn a_name_means_what_it_means_beside_all_others() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for name in ["job_2.json", "job_3.json", "other_5.json"] {
-        nameless(dir.path(), name);
-        map(dir.path(), &[], &[name.to_string()], name.trim_end_matches(".json"));
+    let parts = [("low", ["job_2.json", "job_3.json"]), ("high", ["job_4.json", "job_5.json"])];
+    let other = ("other", ["other_6.json", "other_7.json"]);
+    for (part, names) in parts.iter().chain([&other]) {
+        names.iter().for_each(|name| nameless(dir.path(), name));
+        map(dir.path(), &[], &names.map(str::to_string), part);
     }
-    let both = hta(dir.path(), &["merge", "job_3", "job_2", "-o", "two"]);
+    let both = hta(dir.path(), &["merge", "high", "low", "-o", "two"]);
     assert!(both.status.success(), "{}", stderr(&both));
-    let whole = hta(dir.path(), &["analyze", "job_2.json", "job_3.json", "-o", "whole"]);
+    let all = parts.iter().flat_map(|(_, names)| names);
+    let whole = [&["analyze", "-o", "whole"][..], &all.copied().collect::<Vec<_>>()].concat();
+    let whole = hta(dir.path(), &whole);
     assert!(whole.status.success(), "{}", stderr(&whole));
     assert_eq!(contents(&dir.path().join("two")), contents(&dir.path().join("whole")));
-    let message = refused(dir.path(), &["job_2", "job_3", "other_5"]);
-    let expected = "cannot merge job_2: the rank of job_2.json: expected 2 as in the partial, found 0 by its position";
+    let message = refused(dir.path(), &["low", "high", "other"]);
+    let expected = "cannot merge low: the rank of job_2.json: expected 2 as in the partial, found 0 by its position";
     assert!(message.contains(expected), "{message}");
+}
+
+/// Of a single file, a number at the end of the name can be anything: a process id, a time, the number of the job.
+#[test]
+fn a_number_at_the_end_of_one_name_is_no_rank() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for name in ["X_1016001.json", "job_3.json", "7.json"] {
+        nameless(dir.path(), name);
+        let run = hta(dir.path(), &["analyze", "--partial", "-o", "part", name]);
+        let message = stderr(&run);
+        assert_eq!((run.status.code(), dir.path().join("part").exists()), (Some(2), false), "{message}");
+        assert!(message.starts_with(&format!("hta: cannot tell the rank of {name}: ")), "{message}");
+    }
+    for (name, rank) in [("rank_3.json", 3), ("worker4.json", 4), ("x-TP-5.json", 5)] {
+        nameless(dir.path(), name);
+        let run = hta(dir.path(), &["analyze", "--partial", "-o", "part", name]);
+        assert!(run.status.success(), "{}", stderr(&run));
+        assert!(String::from_utf8_lossy(&run.stdout).contains(&format!("partial: rank {rank} in")), "{name}");
+    }
+}
+
+/// What lies outside of a partial is never read by merging it, and a pipe is not waited for.
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_in_a_partial_are_refused() {
+    use std::os::unix::fs::symlink;
+    let (dir, inputs) = copied("gpu_counters");
+    let root = dir.path();
+    map(root, &[], &inputs, "part");
+    let events = "part/events/rank=00000.parquet";
+    for name in [events, "part/tables/kernels.parquet", "part/partial.json"] {
+        let (path, kept) = (root.join(name), root.join("kept"));
+        std::fs::rename(&path, &kept).expect("a file can be moved");
+        symlink(&kept, &path).expect("a link can be made");
+        assert!(!refused(root, &["part"]).contains("checksum"));
+        std::fs::remove_file(&path).expect("a link can be removed");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs").success());
+        refused(root, &["part"]);
+        std::fs::remove_file(&path).expect("a pipe can be removed");
+        std::fs::rename(&kept, &path).expect("a file can be moved");
+    }
+    for folder in ["part/state", "part/events"] {
+        std::fs::rename(root.join(folder), root.join("kept")).expect("a folder can be moved");
+        symlink("../kept", root.join(folder)).expect("a link can be made");
+        assert!(refused(root, &["part"]).contains("found a link or a file"));
+        std::fs::remove_file(root.join(folder)).expect("a link can be removed");
+        std::fs::rename(root.join("kept"), root.join(folder)).expect("a folder can be moved");
+    }
+    assert!(hta(root, &["merge", "part", "-o", "result"]).status.success());
+}
+
+/// Merging links events into the results: those of another partial must not be written over through such a link.
+#[test]
+fn events_of_a_rank_that_is_not_in_the_partial_are_refused() {
+    let (dir, inputs) = copied("gpu_ddp8");
+    let root = dir.path();
+    map(root, &[], &inputs[..1], "zero");
+    map(root, &[], &inputs[1..2], "one");
+    let before = contents(&root.join("zero"));
+    // the manifest of `one` with the events of rank 0, checksums and all
+    let manifest = root.join("one/partial.json");
+    let text = std::fs::read_to_string(&manifest).expect("a file can be read");
+    let mut all: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let files = all["body"]["files"].as_array_mut().expect("a list of files");
+    let events = files.iter_mut().find(|f| f["name"] == "events/rank=00001.parquet").expect("events of rank 1");
+    events["name"] = "events/rank=00000.parquet".into();
+    let mut sum = flate2::Crc::new();
+    sum.update(all["body"].to_string().as_bytes());
+    all["crc32"] = sum.sum().into();
+    std::fs::write(&manifest, all.to_string()).expect("a file can be written");
+    std::fs::rename(root.join("one/events/rank=00001.parquet"), root.join("one/events/rank=00000.parquet"))
+        .expect("a file can be moved");
+    let message = refused(root, &["zero", "one"]);
+    assert!(message.contains("expected events of a rank of this partial"), "{message}");
+    assert_eq!(contents(&root.join("zero")), before);
 }
 
 #[test]
@@ -149,6 +228,14 @@ fn a_partial_and_a_result_never_replace_one_another() {
     let merged = hta(dir.path(), &["merge", "part", "-o", "part"]);
     assert_eq!(merged.status.code(), Some(2));
     assert!(stderr(&merged).contains("found `"), "{}", stderr(&merged));
+    // a partial is an input: not even with --force
+    let before = contents(&dir.path().join("part"));
+    for out in ["part", "part/new", "."] {
+        let merged = hta(dir.path(), &["merge", "part", "-o", out, "--force"]);
+        assert_eq!(merged.status.code(), Some(2), "{out}");
+        assert!(stderr(&merged).contains("inputs"), "{}", stderr(&merged));
+    }
+    assert_eq!(contents(&dir.path().join("part")), before);
     let result = hta(dir.path(), &["merge", "part", "-o", "result"]);
     assert_eq!(result.status.code(), Some(0), "{}", stderr(&result));
     let part = hta(dir.path(), &["analyze", "--partial", "-o", "result", &inputs[0]]);
