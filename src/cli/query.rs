@@ -3,6 +3,7 @@
 use super::analyze::warn;
 use super::args::{AcrossArgs, CommonArgs, options, read_text, text_of, traces};
 use super::exit::Exit;
+use super::memory;
 use super::output::{note, print, stdout_is_terminal, width};
 use super::progress::Bar;
 use super::table::CsvArgs;
@@ -77,7 +78,7 @@ formats all. What chooses and reads traces (--ranks, --steps, --clock and so on)
 const DEFAULT: &str = "hta-out";
 
 /// Options that have no meaning for results.
-const FOR_TRACES: [&str; 14] = [
+const FOR_TRACES: [&str; 13] = [
     "ranks",
     "steps",
     "step_pattern",
@@ -86,7 +87,6 @@ const FOR_TRACES: [&str; 14] = [
     "compat",
     "rules",
     "skip",
-    "memory_limit",
     "strict",
     "kernel_wait_max_us",
     "clock",
@@ -100,6 +100,10 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+    engine::on_large_stack(|| answer(matches)).context("cannot run the statement")?
+}
+
+fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = QueryArgs::from_arg_matches(matches)?;
     let (query, text) = args.text()?;
     if args.sql {
@@ -183,7 +187,7 @@ impl QueryArgs {
         guarded.add_results(folder);
         self.allow(guarded)?;
         let results = Results::open(folder)?;
-        let tables = results.load(statement)?;
+        let tables = results.load_within(statement, memory::limit(self.common.memory_limit))?;
         Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
     }
 

@@ -11,6 +11,20 @@ use polars::prelude::{DataFrame, IntoLazy, PolarsError, SortMultipleOptions};
 use polars::sql::SQLContext;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Stack of the thread on which statements are read and run, bytes. Only what is used of it takes memory.
+const STACK: usize = 512 << 20;
+
+/// Runs `work`, which reads statements or runs them, on a thread with a stack for deeply nested ones.
+///
+/// # Errors
+/// When the system has no room for such a thread.
+pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?;
+        thread.join().map_err(|_| std::io::Error::other("it uses something that this engine lacks"))
+    })
+}
+
 /// Runs a statement over the tables that it names. `columns` tells all columns of a table, for messages.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! What can be wrong with a statement, or with what it reads.
 
 use crate::report::columns::wrap;
+use crate::units::{MemoryLimit, fmt_bytes};
 
 /// Why a statement has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,12 @@ pub enum QueryError {
     NoEvents { place: String },
     #[error("cannot read {path}: {reason}")]
     Unreadable { path: String, reason: String },
+    #[error("cannot read {path}: the statement needs more than {} of memory for its tables", fmt_bytes(.limit.bytes))]
+    TooLarge { path: String, limit: MemoryLimit },
+    #[error(
+        "cannot run the statement: expected at most {limit} operators and parentheses in one another, found {found}"
+    )]
+    TooDeep { found: usize, limit: usize },
     #[error("cannot find results: expected a folder with `tables`, as `hta analyze` leaves it, found {found}")]
     NoResults { found: String },
     #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
@@ -69,6 +76,13 @@ impl QueryError {
             Self::OnlyForTraces { .. } => {
                 Some("what was analyzed is chosen with WHERE, or give the traces instead of the results".into())
             }
+            Self::TooLarge { limit, .. } => Some(match limit.given {
+                true => "raise --memory-limit, or name fewer columns".into(),
+                false => "name fewer columns, or say with --memory-limit that more may be used; a small file that \
+                          unpacks to so much may be damaged"
+                    .into(),
+            }),
+            Self::TooDeep { .. } => Some("write a long chain of `x = 1 OR x = 2` as `x IN (1, 2)`".into()),
             Self::Unreadable { .. } => None,
         }
     }

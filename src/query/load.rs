@@ -4,6 +4,7 @@
 //! are. Texts are repeated for each row: Polars has no dictionary without its categories.
 
 use super::QueryError;
+use crate::units::MemoryLimit;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType as Kind, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use polars::prelude::{
@@ -16,6 +17,10 @@ pub struct Growing {
     /// Where the rows come from, for messages.
     place: String,
     columns: Vec<(String, Builder)>,
+    /// What the copied values take, bytes.
+    bytes: u64,
+    /// Where they would be too many.
+    limit: Option<MemoryLimit>,
 }
 
 enum Builder {
@@ -44,14 +49,32 @@ impl Growing {
             };
             Ok((name.to_string(), builder))
         });
-        Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()? })
+        Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()?, bytes: 0, limit: None })
+    }
+
+    /// Refuses rows that would take more.
+    pub fn within(mut self, limit: Option<MemoryLimit>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// What the copied values take, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Adds rows; columns are found by their name.
     ///
     /// # Errors
-    /// A column that is missing, or of another type.
+    /// A column that is missing, or of another type; more bytes than the limit.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
+        if let Some(limit) = self.limit {
+            let columns = self.columns.iter().filter_map(|(name, _)| rows.column_by_name(name));
+            self.bytes = columns.map(copied_size).fold(self.bytes, u64::saturating_add);
+            if self.bytes > limit.bytes {
+                return Err(QueryError::TooLarge { path: self.place.clone(), limit });
+            }
+        }
         for (name, builder) in &mut self.columns {
             let array = rows.column_by_name(name).ok_or_else(|| QueryError::Unreadable {
                 path: self.place.clone(),
@@ -89,6 +112,30 @@ impl Growing {
         DataFrame::new_infer_height(columns.collect::<Result<_, QueryError>>()?).map_err(refused)
     }
 }
+
+/// What the values of a column take when they are copied, bytes: a text is there once for each row that has it.
+fn copied_size(array: &ArrayRef) -> u64 {
+    let (rows, width) = (array.len() as u64, if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES });
+    let texts: u64 = match array.data_type() {
+        Kind::Utf8 => array.as_string::<i32>().iter().flatten().map(|t| t.len() as u64).sum(),
+        Kind::Dictionary(_, _) => {
+            let Some(texts) = array.as_dictionary_opt::<Int32Type>() else { return 0 };
+            let Some(words) = texts.values().as_string_opt::<i32>() else { return 0 };
+            (0..texts.len()).filter_map(|row| texts.key(row)).map(|key| words.value(key).len() as u64).sum()
+        }
+        _ => 0,
+    };
+    rows.saturating_mul(width).saturating_add(texts)
+}
+
+pub(super) fn is_text(kind: &Kind) -> bool {
+    matches!(kind, Kind::Utf8 | Kind::Dictionary(_, _))
+}
+
+/// What a number takes, bytes.
+pub(super) const NUMBER_BYTES: u64 = 8;
+/// What a text takes beside its characters, bytes.
+pub(super) const TEXT_BYTES: u64 = 16;
 
 fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
     let reason = format!("expected numbers, text or true and false in the column `{name}`, found {kind}");

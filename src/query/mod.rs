@@ -11,6 +11,7 @@ mod error;
 pub mod live;
 pub mod load;
 pub mod nearest;
+mod pages;
 pub mod results;
 pub mod statement;
 

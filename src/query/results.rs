@@ -1,12 +1,15 @@
 //! The tables of a results folder, as `hta analyze` leaves it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
 use super::QueryError;
-use super::load::Growing;
+use super::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
 use super::nearest::nearest;
+use super::pages::largest;
 use super::statement::Statement;
-use arrow::datatypes::SchemaRef;
+use crate::units::MemoryLimit;
+use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +20,12 @@ pub const EVENTS: &str = "events";
 
 /// Rows that are decoded at a time.
 const AT_ONCE: usize = 1 << 15;
+
+/// Of a limit, what hta takes itself, bytes.
+const OWN_BYTES: u64 = 64 << 20;
+
+/// How many times over tables are in memory while a statement runs on them.
+const TIMES_TABLES: u64 = 2;
 
 /// A folder of results.
 #[derive(Debug)]
@@ -76,8 +85,26 @@ impl Results {
     /// # Errors
     /// A table that is not there, or that cannot be read.
     pub fn load(&self, statement: &Statement) -> Result<Vec<(String, DataFrame)>, QueryError> {
-        let one = |name: &String| Ok((name.clone(), self.table(name, statement)?));
-        statement.tables.iter().map(one).collect()
+        self.load_within(statement, None)
+    }
+
+    /// The same where no more memory may be used.
+    ///
+    /// # Errors
+    /// Tables that would take more.
+    pub fn load_within(
+        &self,
+        statement: &Statement,
+        limit: Option<MemoryLimit>,
+    ) -> Result<Vec<(String, DataFrame)>, QueryError> {
+        let mut room = limit.map(|l| MemoryLimit { bytes: l.bytes.saturating_sub(OWN_BYTES) / TIMES_TABLES, ..l });
+        let mut tables = Vec::new();
+        for name in &statement.tables {
+            let (bytes, table) = self.table(name, statement, room).map_err(|e| with_whole(e, limit))?;
+            room = room.map(|r| MemoryLimit { bytes: r.bytes.saturating_sub(bytes), ..r });
+            tables.push((name.clone(), table));
+        }
+        Ok(tables)
     }
 
     fn files(&self, table: &str) -> Result<&[PathBuf], QueryError> {
@@ -89,7 +116,13 @@ impl Results {
         }
     }
 
-    fn table(&self, name: &str, statement: &Statement) -> Result<DataFrame, QueryError> {
+    /// A table, and how many bytes it takes.
+    fn table(
+        &self,
+        name: &str,
+        statement: &Statement,
+        room: Option<MemoryLimit>,
+    ) -> Result<(u64, DataFrame), QueryError> {
         let mut table: Option<Growing> = None;
         let files = self.files(name)?;
         for file in files {
@@ -102,14 +135,67 @@ impl Results {
                 none => {
                     let kinds = schema.fields().iter().filter(|f| needed.contains(&f.name().as_str()));
                     let kinds = kinds.map(|f| (f.name().as_str(), f.data_type()));
-                    none.insert(Growing::new(&file.display().to_string(), kinds)?)
+                    none.insert(Growing::new(&file.display().to_string(), kinds)?.within(room))
                 }
             };
-            read(file, known, &needed, growing)?;
+            let at_once = match room {
+                Some(room) => {
+                    let left = MemoryLimit { bytes: room.bytes.saturating_sub(growing.bytes()), ..room };
+                    rows_at_once(file, &known, &needed, left)?
+                }
+                None => AT_ONCE,
+            };
+            read(file, known, &needed, at_once, growing)?;
         }
         // every table that is known has a file
-        table.ok_or_else(|| unreadable(&self.folder, "no file"))?.finish()
+        let table = table.ok_or_else(|| unreadable(&self.folder, "no file"))?;
+        Ok((table.bytes(), table.finish()?))
     }
+}
+
+/// Names the limit that the user knows, not what is left of it.
+fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
+    match (error, limit) {
+        (QueryError::TooLarge { path, .. }, Some(limit)) => QueryError::TooLarge { path, limit },
+        (error, _) => error,
+    }
+}
+
+/// How many rows of a file can be decoded at a time. What the file says of itself is believed only where it says too
+/// much: a few bytes can stand for a billion rows, and unpack to gigabytes.
+fn rows_at_once(
+    path: &Path,
+    known: &ArrowReaderMetadata,
+    needed: &[&str],
+    room: MemoryLimit,
+) -> Result<usize, QueryError> {
+    let too_large = || QueryError::TooLarge { path: path.display().to_string(), limit: room };
+    let fields = known.schema().fields().iter().filter(|f| needed.contains(&f.name().as_str()));
+    let width: u64 = fields.clone().map(|f| if is_text(f.data_type()) { TEXT_BYTES } else { NUMBER_BYTES }).sum();
+    let groups = known.metadata().row_groups();
+    let rows = groups.iter().fold(0u64, |sum, g| sum.saturating_add(g.num_rows().unsigned_abs()));
+    if rows.saturating_mul(width) > room.bytes {
+        return Err(too_large());
+    }
+    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    let of_group = |group: &RowGroupMetaData| {
+        let columns = group.columns().iter().filter(|c| needed.contains(&c.column_descr().name()));
+        columns
+            .map(|c| {
+                let (start, length) = c.byte_range();
+                largest(&file, start, start.saturating_add(length)).map_err(|e| unreadable(path, e))
+            })
+            .try_fold(0u64, |sum, page| Ok(sum.saturating_add(page?)))
+    };
+    // all columns of a group are unpacked side by side
+    let pages = contained(path, || groups.iter().map(of_group).try_fold(0, |most, page| Ok(u64::max(most, page?))))?;
+    if pages.saturating_mul(TIMES_TABLES) > room.bytes {
+        return Err(too_large());
+    }
+    // a text that each row repeats is as long as a page at most
+    let is_plain = fields.clone().any(|f| *f.data_type() == DataType::Utf8);
+    let rows = if is_plain { room.bytes / pages.max(1) } else { AT_ONCE as u64 };
+    Ok(usize::try_from(rows).unwrap_or(AT_ONCE).clamp(1, AT_ONCE))
 }
 
 /// That a table is not there, with what is.
@@ -137,12 +223,18 @@ fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
     contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
 }
 
-fn read(path: &Path, known: ArrowReaderMetadata, needed: &[&str], into: &mut Growing) -> Result<(), QueryError> {
+fn read(
+    path: &Path,
+    known: ArrowReaderMetadata,
+    needed: &[&str],
+    at_once: usize,
+    into: &mut Growing,
+) -> Result<(), QueryError> {
     let file = File::open(path).map_err(|e| unreadable(path, e))?;
     contained(path, || {
         let mask = ProjectionMask::columns(known.parquet_schema(), needed.iter().copied());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, known).with_projection(mask);
-        let reader = builder.with_batch_size(AT_ONCE).build().map_err(|e| unreadable(path, e))?;
+        let reader = builder.with_batch_size(at_once).build().map_err(|e| unreadable(path, e))?;
         for rows in reader {
             into.push(&rows.map_err(|e| unreadable(path, e))?)?;
         }

@@ -29,9 +29,13 @@ pub struct Statement {
 
 impl Statement {
     /// # Errors
-    /// Text that is no SQL, no SELECT, or more than one.
+    /// Text that is no SQL, no SELECT, or more than one; a statement that is nested too deep.
     pub fn new(text: &str) -> Result<Self, QueryError> {
         let tokens = cut(text);
+        let found = depth(&tokens);
+        if found > DEEPEST {
+            return Err(QueryError::TooDeep { found, limit: DEEPEST });
+        }
         let parts: Vec<&[Token]> = tokens.split(|t| *t == Token::Mark(';')).filter(|p| !p.is_empty()).collect();
         let only = match parts.as_slice() {
             [] => return Err(QueryError::NotOneSelect { found: "nothing".to_string() }),
@@ -70,6 +74,103 @@ impl Statement {
             all.iter().filter(|c| self.is_wild || self.words.contains(&c.to_lowercase())).copied().collect();
         if named.is_empty() { all.iter().take(1).copied().collect() } else { named }
     }
+}
+
+/// Deepest nesting of a statement. The engine calls itself for every level, and the stack of
+/// [`super::engine::on_large_stack`] holds more than so many calls.
+const DEEPEST: usize = 1000;
+
+/// Words that make one condition of two.
+const LOGIC: [&str; 2] = ["and", "or"];
+/// Words that stand between two expressions, or before one, and make one expression of them.
+const OPERATORS: [&str; 12] =
+    ["not", "is", "in", "between", "like", "ilike", "case", "when", "escape", "regexp", "rlike", "over"];
+/// Words after which other expressions begin.
+const CLAUSES: [&str; 9] = ["select", "from", "where", "group", "having", "order", "limit", "on", "qualify"];
+/// Words that join whole SELECTs or tables, each to all before it.
+const JOINS: [&str; 4] = ["union", "intersect", "except", "join"];
+
+/// What stands in one open parenthesis.
+#[derive(Default)]
+struct Level {
+    /// It is a part after WITH: the next one may read it.
+    is_part: bool,
+    /// Joins, parts after WITH, and the parenthesis itself.
+    joins: usize,
+    /// ANDs and ORs of the expression, other operators since the last of them, and at most between two of them.
+    logic: usize,
+    operators: usize,
+    most_operators: usize,
+    /// Deepest parenthesis of the expression.
+    inner: usize,
+    /// Deepest expression before this one.
+    before: usize,
+}
+
+impl Level {
+    fn next_condition(&mut self) {
+        self.most_operators = self.most_operators.max(self.operators);
+        self.operators = 0;
+    }
+
+    fn next_expression(&mut self) {
+        self.next_condition();
+        self.before = self.before.max(self.logic + self.most_operators + self.inner);
+        (self.logic, self.most_operators, self.inner) = (0, 0, 0);
+    }
+
+    fn depth(mut self) -> usize {
+        self.next_expression();
+        self.joins + self.before
+    }
+
+    /// Takes in a parenthesis that is closed.
+    fn close(&mut self, inner: Level) {
+        if inner.is_part {
+            self.joins += inner.depth();
+        } else {
+            self.inner = self.inner.max(inner.depth());
+        }
+    }
+}
+
+/// How deep the tree of a statement can be, at most: `a OR b OR c` is `(a OR b) OR c`, so every operator of a chain is a
+/// level, as are parentheses, joined tables, and parts after WITH, of which each can read the one before.
+fn depth(tokens: &[Token]) -> usize {
+    let mut outer = Vec::new();
+    let mut level = Level::default();
+    for (i, token) in tokens.iter().enumerate() {
+        let is = |words: &[&str]| matches!(token, Token::Word(w) if words.contains(&w.as_str()));
+        match token {
+            Token::Mark('(') => {
+                let before = i.checked_sub(1).and_then(|b| tokens.get(b));
+                let is_part = before.is_some_and(|t| t.is("as"));
+                outer.push(std::mem::replace(&mut level, Level { is_part, joins: 1, ..Level::default() }));
+            }
+            Token::Mark(')') => {
+                if let Some(around) = outer.pop() {
+                    let inner = std::mem::replace(&mut level, around);
+                    level.close(inner);
+                }
+            }
+            Token::Mark(',' | ';') => level.next_expression(),
+            Token::Mark('.' | ']') => {}
+            Token::Mark(_) => level.operators += 1,
+            _ if is(&LOGIC) => {
+                level.next_condition();
+                level.logic += 1;
+            }
+            _ if is(&OPERATORS) => level.operators += 1,
+            _ if is(&CLAUSES) => level.next_expression(),
+            _ if is(&JOINS) => level.joins += 1,
+            _ => {}
+        }
+    }
+    while let Some(around) = outer.pop() {
+        let inner = std::mem::replace(&mut level, around);
+        level.close(inner);
+    }
+    level.depth()
 }
 
 /// The reason of an engine's error, on one line.
@@ -236,6 +337,36 @@ mod tests {
         assert!(found("/* x */ 7").ends_with("found something else"));
         assert!(found("SELECT rank FROM ranks WHERE").contains("Expected"));
         assert!(Statement::new("(SELECT 1 AS x);\n-- done; really\n").is_ok());
+    }
+
+    #[test]
+    fn nesting_is_counted_where_expressions_stand_in_one_another() {
+        let of = |text: &str| depth(&cut(text));
+        assert_eq!(of("SELECT a, b, c, d FROM t"), 0);
+        assert_eq!(of("SELECT a + b, c * d FROM t WHERE x OR y"), 1);
+        assert_eq!(of("SELECT a FROM t WHERE a OR b OR c AND NOT d"), 4);
+        assert_eq!(of("SELECT ((a)) FROM t"), 2);
+        assert_eq!(of("SELECT a FROM t WHERE a IN (1, 2, 3, 4, 5, 6)"), 2);
+        assert_eq!(of("SELECT a FROM t WHERE a = 1 OR b = 2 OR c < 3 + 4"), 4);
+        assert_eq!(of("SELECT 1 UNION SELECT 2 UNION SELECT 3"), 2);
+        assert_eq!(of("WITH a AS (SELECT 1), b AS (SELECT 2) SELECT 3"), 2);
+        // whichever side is the deep one
+        assert_eq!(of("SELECT a FROM t WHERE ((a + b) OR c) OR d OR e"), 6);
+        assert_eq!(of("SELECT a FROM t WHERE e OR d OR (c OR (b + a))"), 6);
+        assert_eq!(of("SELECT f(1, f(2, f(3, 4))) FROM t"), 3);
+        // text and names are none
+        assert_eq!(of("SELECT ' ((( OR ' AS \"x OR y OR\" -- OR OR\n FROM t"), 0);
+        assert_eq!(of(")))))"), 0);
+        assert_eq!(of("(((((("), 6);
+    }
+
+    #[test]
+    fn nesting_beyond_the_limit_is_an_error() {
+        let chain = |n: usize| format!("SELECT 1 AS x FROM t WHERE {}", vec!["a"; n].join(" OR "));
+        assert!(matches!(Statement::new(&chain(DEEPEST + 2)), Err(QueryError::TooDeep { .. })));
+        let parts: Vec<String> = (0..DEEPEST + 2).map(|i| format!("p{i} AS (SELECT 1 AS x)")).collect();
+        let with = format!("WITH {} SELECT x FROM p0", parts.join(", "));
+        assert!(matches!(Statement::new(&with), Err(QueryError::TooDeep { .. })));
     }
 
     #[test]

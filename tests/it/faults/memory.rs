@@ -3,8 +3,13 @@
 use super::{errors, event, hta, names, sample, trace};
 use crate::determinism::{gzip, zstandard};
 use crate::shared::contents;
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 /// A set with a large rank and small ones: file names and the folder that holds them.
 fn set(ranks: usize, large: usize) -> tempfile::TempDir {
@@ -124,6 +129,54 @@ fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
             assert_eq!(code, Some(2), "{}: {said}", file.display());
             assert!(said.contains("--memory-limit leaves"), "{}: {said}", file.display());
             assert!(bytes < 150_000_000, "{}: {bytes} bytes", file.display());
+        }
+    }
+}
+
+/// A table of a few kilobytes that is large when it is read: a long text in every row, with and without a dictionary,
+/// many rows, one long page.
+fn tables() -> Vec<(&'static str, RecordBatch, usize)> {
+    let long = "x".repeat(1 << 20);
+    let word: ArrayRef = Arc::new(StringArray::from(vec![long.as_str()]));
+    let keys = Int32Array::from(vec![0; 20_000]);
+    let repeated: ArrayRef = Arc::new(DictionaryArray::try_new(keys, word).unwrap());
+    let plain: ArrayRef = Arc::new(StringArray::from(vec![long.as_str(); 50]));
+    let rows: ArrayRef = Arc::new(Int64Array::from(vec![7; 1 << 20]));
+    let page: ArrayRef = Arc::new(StringArray::from(vec!["y".repeat(300 << 20)]));
+    let table = |column: ArrayRef| RecordBatch::try_from_iter([("name", column)]).unwrap();
+    vec![
+        ("repeated", table(repeated), 1),
+        ("plain", table(plain), 20),
+        ("rows", table(rows), 200),
+        ("page", table(page), 1),
+    ]
+}
+
+#[test]
+fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit() {
+    if !has_python() {
+        return;
+    }
+    for (name, batch, times) in tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("tables/kernels.parquet");
+        std::fs::create_dir(dir.path().join("tables")).unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_dictionary_page_size_limit(8 << 20)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .build();
+        let file = std::fs::File::create(&table).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        (0..times).for_each(|_| writer.write(&batch).unwrap());
+        drop(batch);
+        writer.close().unwrap();
+        assert!(std::fs::metadata(&table).unwrap().len() < 2_000_000, "{name} is a small file");
+        for select in ["SELECT * FROM kernels", "SELECT COUNT(name) AS n FROM kernels"] {
+            let (code, said, bytes) = peak(&["query", select, "--memory-limit", "200MB"], dir.path());
+            assert_eq!(code, Some(2), "{name}: {said}");
+            assert!(said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"), "{name}: {said}");
+            assert!(bytes < 200_000_000, "{name}: {bytes} bytes");
         }
     }
 }

@@ -202,6 +202,70 @@ fn a_lossy_trace_answers_and_says_so_by_its_exit_code() {
     assert!(run.status.code() == Some(2) && run.stdout.is_empty());
 }
 
+/// The engine calls itself for every level: a statement is answered or refused, and never ends the process.
+#[test]
+fn long_chains_and_deep_nesting_have_an_answer_or_an_error() {
+    let folder = of("gpu_ddp8");
+    let chain = |n: usize, part: &str, with: &str| vec![part; n].join(with);
+    let ask = |from: &str, query: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hta"))
+            .args(["query", "-", from, "--format", "csv"])
+            .current_dir(ROOT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(query.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    for n in [200, 900] {
+        let query = format!("SELECT rank FROM ranks WHERE {} ORDER BY rank", chain(n, "rank = 3", " OR "));
+        for from in [folder.as_str(), "data/samples/gpu_ddp8"] {
+            let run = ask(from, &query);
+            assert_eq!(
+                (run.status.code(), text(&run.stdout).as_str()),
+                (Some(0), "rank\n3\n"),
+                "{}",
+                text(&run.stderr)
+            );
+        }
+    }
+    let parts = |n: usize| {
+        let part = |i: usize| format!(", p{i} AS (SELECT rank FROM p{})", i.saturating_sub(1));
+        format!("WITH p0 AS (SELECT rank FROM ranks){} SELECT rank FROM p{n}", (1..=n).map(part).collect::<String>())
+    };
+    for n in [10, 100, 30_000] {
+        for query in [
+            format!("SELECT rank FROM ranks WHERE {}", chain(n, "rank = 3", " OR ")),
+            format!("SELECT rank FROM ranks WHERE {} rank = 3", "NOT ".repeat(n)),
+            format!("SELECT {} 1 AS x FROM ranks", "- ".repeat(n)),
+            format!("SELECT {}rank{} AS x FROM ranks", "(".repeat(n), ")".repeat(n)),
+            format!("SELECT {}rank{} AS x FROM ranks", "ABS(".repeat(n), ")".repeat(n)),
+            format!("SELECT {} AS x FROM ranks", chain(n, "rank", " + ")),
+            format!("SELECT rank{} AS x FROM ranks", "::BIGINT".repeat(n)),
+            format!("SELECT CASE {} ELSE 0 END AS x FROM ranks", "WHEN rank = 1 THEN 2 ".repeat(n)),
+            format!("SELECT {}0{} AS x FROM ranks", "CASE WHEN rank = 1 THEN 2 ELSE ".repeat(n), " END".repeat(n)),
+            format!("SELECT {}0{} AS x FROM ranks", "COALESCE(rank, ".repeat(n), ")".repeat(n)),
+            chain(n, "SELECT rank FROM ranks", " UNION ALL "),
+            format!("{}SELECT rank FROM ranks{}", "SELECT rank FROM (".repeat(n), ") AS t".repeat(n)),
+            parts(n),
+        ] {
+            if query.len() > 1 << 20 {
+                continue;
+            }
+            let run = ask(&folder, &query);
+            let (said, start) = (text(&run.stderr), &query[..query.len().min(60)]);
+            assert!(matches!(run.status.code(), Some(0 | 2)), "{n} times {start}: {}: {said}", run.status);
+            assert!(
+                run.status.success() || said.starts_with("hta: cannot run the statement"),
+                "{n} times {start}: {said}"
+            );
+            assert!(n < 5000 || said.contains("operators and parentheses in one another"), "{n} times {start}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let folder = of("gloo_ddp4");
