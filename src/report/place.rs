@@ -161,8 +161,9 @@ impl Place {
         place.target = place.target.canonicalize().map_err(io)?;
         // tells more than what else is found there
         inputs.allow_folder(&place.target).map_err(|clash| clash.called(&shown))?;
-        place.was_proven = Found::of(layout, &place.target).map_err(io)?.is_proven;
-        let others_stay = place.replaceable()?;
+        let found = Found::of(layout, &place.target, true).map_err(io)?;
+        place.was_proven = found.is_proven;
+        let others_stay = place.judge(found)?;
         let fixed = cannot_be_moved(&place.target);
         place.is_apart = matches!(fixed, Some(InPlace::MountPoint | InPlace::ClosedParent));
         place.in_place = fixed.or(others_stay);
@@ -189,8 +190,13 @@ impl Place {
     /// # Errors
     /// When it may not.
     pub(super) fn replaceable(&self) -> Result<Option<InPlace>, FolderError> {
+        // a long summary is read once
+        let found = Found::of(self.layout, &self.target, !self.was_proven);
+        self.judge(found.map_err(|source| FolderError::Io { path: self.shown.clone(), source })?)
+    }
+
+    fn judge(&self, found: Found) -> Result<Option<InPlace>, FolderError> {
         let path = || self.shown.clone();
-        let found = Found::of(self.layout, &self.target).map_err(|source| FolderError::Io { path: path(), source })?;
         if let Some((expected, found)) = found.in_the_way {
             return Err(FolderError::InTheWay { path: path(), expected, found });
         }
@@ -220,7 +226,8 @@ struct Found {
 }
 
 impl Found {
-    fn of(layout: &Layout, folder: &Path) -> io::Result<Self> {
+    /// `proves`: whether the proof is looked for.
+    fn of(layout: &Layout, folder: &Path, proves: bool) -> io::Result<Self> {
         let mut found = Self::default();
         let mut names = listed(folder)?;
         names.sort();
@@ -235,14 +242,14 @@ impl Found {
                 }
             } else if layout.files.contains(&name.as_str()) {
                 if kind.is_file() {
-                    found.is_proven |= name == layout.proof && (layout.is_proven)(&path);
+                    found.is_proven |= proves && name == layout.proof && (layout.is_proven)(&path);
                     found.ours.get_or_insert(name);
                 } else {
                     found.in_the_way.get_or_insert((format!("a file `{name}`"), described(kind)));
                 }
             } else if kind.is_dir() && is_work_name(&name) {
                 // a run that was killed while it moved its files here has left the rest of them
-                let left = Self::of(layout, &path)?;
+                let left = Self::of(layout, &path, proves)?;
                 found.is_proven |= left.is_proven;
                 if left.foreign.is_some() || left.in_the_way.is_some() {
                     found.foreign.get_or_insert(name);
@@ -286,7 +293,7 @@ fn described(kind: fs::FileType) -> &'static str {
 
 /// Whether a folder holds only what the layout has, as far as names tell.
 pub(super) fn holds_only_ours(layout: &Layout, folder: &Path) -> bool {
-    Found::of(layout, folder).is_ok_and(|f| f.foreign.is_none() && f.in_the_way.is_none())
+    Found::of(layout, folder, false).is_ok_and(|f| f.foreign.is_none() && f.in_the_way.is_none())
 }
 
 /// Removes the files of a layout from a folder, the proof first, and the folders of it that are empty then.
