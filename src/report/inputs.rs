@@ -125,7 +125,7 @@ impl Inputs {
             *known.entry(folder).or_insert_with_key(|folder| existing_folders_above(folder).contains(&own))
         };
         let places = |(input, shown)| holders(input).into_iter().map(move |folder| (folder, shown));
-        let files = self.files.iter().map(|(p, s)| (p, s)).flat_map(places);
+        let files = self.files.iter().map(|(p, s)| (p.as_path(), s)).flat_map(places);
         let folders = self.folders.iter().map(|(p, s)| (p.clone(), s));
         for (folder, input) in files.chain(folders) {
             if is_in(folder) {
@@ -137,7 +137,7 @@ impl Inputs {
 }
 
 /// The folders that a file lies in: the one of its name, and the one of the file that a link leads to.
-fn holders(file: &PathBuf) -> Vec<PathBuf> {
+fn holders(file: &Path) -> Vec<PathBuf> {
     let parent =
         |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
     let mut folders = vec![parent(file)];
