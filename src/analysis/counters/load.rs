@@ -37,7 +37,7 @@ pub struct Load {
 }
 
 impl Load {
-    fn plus(self, o: Load) -> Load {
+    pub fn plus(self, o: Load) -> Load {
         Load {
             kernel: self.kernel + o.kernel,
             kernel_sum: self.kernel_sum + o.kernel_sum,
@@ -65,26 +65,25 @@ impl Load {
     }
 
     /// Whether the blocks per SM of half of the kernels' time are known: with fewer the efficiency would be that of the
-    /// few kernels that have them.
+    /// few kernels that have them. True where no kernel runs.
     pub fn has_blocks(&self) -> bool {
-        self.blocks_known > 0 && self.blocks_known * 2 >= self.kernel_sum
+        self.blocks_known * 2 >= self.kernel_sum
     }
 
-    /// Whether the occupancy of half of the kernels' time is known.
+    /// Whether the occupancy of half of the kernels' time is known. True where no kernel runs.
     pub fn has_occupancy(&self) -> bool {
-        self.occupancy_known > 0 && self.occupancy_known * 2 >= self.kernel_sum
+        self.occupancy_known * 2 >= self.kernel_sum
     }
 
-    /// Mean over `width` of the SMs in use; `None` where kernels run and the blocks of less than half of their time are
-    /// known.
+    /// Mean over `width` of the SMs in use; `None` where kernels run of which none has known blocks.
     pub fn sm_efficiency(&self, width: Ns) -> Option<f64> {
-        let known = self.has_blocks() || self.kernel_sum == 0;
+        let known = self.blocks_known > 0 || self.kernel_sum == 0;
         (width > 0 && known).then(|| self.sm as f64 / ONE as f64 / width as f64)
     }
 
-    /// Mean occupancy weighted by length, percent; `None` where less than half of the kernels' time has one.
+    /// Mean occupancy weighted by length, percent; `None` where no kernel has one.
     pub fn occupancy_pct(&self) -> Option<f64> {
-        self.has_occupancy().then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
+        (self.occupancy_known > 0).then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
     }
 
     /// Share of the kernels' time that has known blocks per SM, percent.

@@ -167,8 +167,8 @@ fn push_means<'a>(
             dur_ns,
             kernel_ns: l.kernel,
             gpu_utilization_ratio: l.utilization(dur_ns),
-            sm_efficiency_ratio: l.sm_efficiency(dur_ns),
-            est_occupancy_pct: l.occupancy_pct(),
+            sm_efficiency_ratio: l.sm_efficiency(dur_ns).filter(|_| l.has_blocks()),
+            est_occupancy_pct: l.occupancy_pct().filter(|_| l.has_occupancy()),
             blocks_known_pct: l.blocks_coverage_pct(),
             occupancy_known_pct: l.occupancy_coverage_pct(),
         });

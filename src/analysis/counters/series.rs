@@ -127,7 +127,14 @@ pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[
             }
             _ => {
                 bucketed(counter, trace.capture, width, of_kernels, &mut out.series);
+                let any = |known: fn(&Load) -> i128| of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0);
                 match counter {
+                    Counter::SmEfficiency if any(|l| l.blocks_known) => {
+                        "less than half of the kernels' time has known blocks per SM"
+                    }
+                    Counter::EstOccupancy if any(|l| l.occupancy_known) => {
+                        "less than half of the kernels' time has an estimated occupancy"
+                    }
                     Counter::SmEfficiency => "kernels have neither blocks per SM nor a grid and the number of SMs",
                     Counter::EstOccupancy => "kernels have no estimated occupancy",
                     _ => "no kernels with a length",
@@ -194,11 +201,12 @@ fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, 
 fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
     for of in of_kernels {
         // the buckets hold every kernel
-        let is_there = of.buckets.iter().any(|load| match counter {
-            Counter::SmEfficiency => load.has_blocks(),
-            Counter::EstOccupancy => load.has_occupancy(),
-            _ => load.kernel > 0,
-        });
+        let all = of.buckets.iter().copied().fold(Load::default(), Load::plus);
+        let is_there = match counter {
+            Counter::SmEfficiency => all.blocks_known > 0 && all.has_blocks(),
+            Counter::EstOccupancy => all.occupancy_known > 0 && all.has_occupancy(),
+            _ => all.kernel > 0,
+        };
         if !is_there {
             continue;
         }
