@@ -194,8 +194,13 @@ impl RankTrace {
         let chosen = |s: &super::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
         let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
         // a step of which nothing is left between the lead and the lost tail has no window on this device
-        all.retain(|w| w.scope != Scope::Step || !w.is_empty());
+        all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));
         all
+    }
+
+    /// Whether a step's window of this length on a device is one of which the lead or the lost tail left nothing.
+    pub fn is_cut_away(&self, work: &DeviceWork, len: Ns) -> bool {
+        len == 0 && work.capture != self.recorded
     }
 
     pub fn text(&self, id: StrId) -> &str {

@@ -118,7 +118,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
         let own = work.get(s.index as usize).copied().unwrap_or_default();
         let dur = s.window.len();
         // of a step that lies in the lead of the device nothing is known
-        let shares = device.filter(|_| !s.window.is_empty()).map(|d| d.timeline.shares_in(s.window));
+        let shares = device.filter(|d| !trace.is_cut_away(d, dur)).map(|d| d.timeline.shares_in(s.window));
         table.push(StepRow {
             rank: trace.rank,
             step: s.index,
