@@ -103,7 +103,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         rows: Vec::new(),
         notes: missing(partials),
     };
-    let Some(replay) = Replay::new(job).filter(|_| job.parts.len() > 1) else {
+    let Some(replay) = Replay::new(job).filter(|_| job.instances().iter().any(|i| i.len() > 1)) else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
         return Output {
             tables: vec![WhatIfs::default().finish()],
