@@ -72,8 +72,7 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
     let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
     let gpus = trace.devices.iter().filter(|d| d.is_gpu);
-    let busy: Busy =
-        gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
+    let busy: Busy = gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
     let mut owners = launches.iter().peekable();
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {

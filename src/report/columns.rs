@@ -19,8 +19,9 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     let rows: Vec<Vec<Cow<str>>> = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
     let (widths, n) = (widths(columns, &rows, width), columns.len());
     let mut out = String::new();
-    let alike: Vec<BTreeSet<&str>> =
-        (0..n).map(|i| if columns[i].1 == Align::Left { alike(&rows, i, widths[i]) } else { BTreeSet::new() }).collect();
+    let alike: Vec<BTreeSet<&str>> = (0..n)
+        .map(|i| if columns[i].1 == Align::Left { alike(&rows, i, widths[i]) } else { BTreeSet::new() })
+        .collect();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
         for (i, cell) in cells.enumerate().take(n) {
