@@ -260,6 +260,7 @@ fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
         });
         std::fs::write(dir.path().join(format!("rank_{rank}.json")), file.to_string()).expect("a file");
     }
+    let out = tempfile::tempdir().expect("a folder for results");
     // the lists alone took 16 GB
     let run = Command::new("sh")
         .args([
@@ -271,7 +272,7 @@ fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
             "2",
             "--out",
         ])
-        .args([dir.path().join("out"), dir.path().to_path_buf()])
+        .args([out.path().join("out"), dir.path().to_path_buf()])
         .output()
         .expect("the binary runs");
     let (text, errors) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
