@@ -162,7 +162,7 @@ impl Stacks {
             for of_one in children.chunk_by(|a, b| a.0 == b.0) {
                 let Some(&(parent, _)) = of_one.first() else { continue };
                 let (mut covered, mut end) = (0, Ns::MIN);
-                for (_, span) in of_one.iter().filter(|(_, span)| span.len() > 0) {
+                for (_, span) in of_one.iter().filter(|(_, span)| !span.is_empty()) {
                     covered += (span.end - span.start.max(end)).max(0);
                     end = end.max(span.end);
                 }

@@ -18,12 +18,15 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+/// A folder that we write, and whether a name is one of the files that we write in it.
+pub type OwnFolder = (&'static str, fn(&str) -> bool);
+
 /// What an output folder of one kind holds.
 pub struct Layout {
     /// Files of the folder itself.
     pub files: &'static [&'static str],
-    /// Folders in it, and whether a name is one of the files in them.
-    pub folders: &'static [(&'static str, fn(&str) -> bool)],
+    /// Folders in it.
+    pub folders: &'static [OwnFolder],
     /// The file, one of `files`, that is written last.
     pub proof: &'static str,
     /// Whether the proof is a file that `hta` wrote.

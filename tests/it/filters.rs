@@ -196,7 +196,7 @@ fn the_step_that_hta_compares_is_the_one_asked_for() {
         let run = hta(&all);
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
         let csv = text(&run.stdout);
-        csv.lines().skip(1).filter(|l| l.starts_with("ALL,")).map(|l| duration(l)).sum()
+        csv.lines().skip(1).filter(|l| l.starts_with("ALL,")).map(duration).sum()
     };
     let lowest = counts(&[]);
     assert_eq!(counts(&["--steps", "10"]), lowest);

@@ -172,8 +172,8 @@ mod tests {
     fn microseconds_are_the_nearest_f64_of_their_decimal_text() {
         // 0.25 us apart there: .123 is read as .0 or .25, and a division of the rounded nanoseconds may differ
         assert_eq!(microseconds(1_700_000_000_123_456_123), 1_700_000_000_123_456.0);
-        assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.25);
-        assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.25);
+        assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.0 + 0.25);
+        assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.0 - 0.25);
         for ns in (0..4_000).map(|i| 1_712_345_678_901_234_000 + i) {
             let text = format!("{}.{:03}", ns / 1000, ns % 1000);
             assert_eq!(microseconds(ns), text.parse::<f64>().unwrap(), "{text}");
