@@ -256,7 +256,12 @@ impl<'a> Round<'a> {
     /// Steps in which a part is late: its own gain reaches the threshold, and is no passing part of a step in which it was
     /// faster as a whole.
     fn late_steps(&self, part: u32) -> Vec<usize> {
-        let is_late = |m: &Measure| m.gain >= self.limit(part) && m.difference * 2 >= m.gain;
+        self.steps_from(part, self.limit(part))
+    }
+
+    /// Steps in which the own gain of a part reaches a limit.
+    fn steps_from(&self, part: u32, limit: Ns) -> Vec<usize> {
+        let is_late = |m: &Measure| m.gain >= limit && m.difference * 2 >= m.gain;
         self.of(part).iter().enumerate().filter(|(_, m)| is_late(m)).map(|(s, _)| s).collect()
     }
 
@@ -289,12 +294,13 @@ impl<'a> Round<'a> {
     fn persistent(&self, balances: &Balances, found: &mut Found) {
         let n = self.steps.len();
         let is_taken = |p: &u32| found.stragglers.iter().any(|s| s.parts.contains(p));
-        let is_usually_late = |p: &u32| {
-            let mut gains: Vec<Ns> = self.of(*p).iter().map(|m| m.gain).collect();
+        let usual = |p: u32| {
+            let mut gains: Vec<Ns> = self.of(p).iter().map(|m| m.gain).collect();
             gains.sort_unstable();
             // the upper median: late in half of the steps is enough
-            gains.get(n / 2).is_some_and(|g| *g >= self.limit(*p))
+            gains.get(n / 2).copied().unwrap_or(0)
         };
+        let is_usually_late = |p: &u32| usual(*p) >= self.limit(*p);
         let late: Vec<usize> =
             (0..self.parts.len()).filter(|i| !is_taken(&self.parts[*i]) && is_usually_late(&self.parts[*i])).collect();
         if late.is_empty() {
@@ -313,7 +319,8 @@ impl<'a> Round<'a> {
                 _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(Evidence::Ahead),
                 _ => None,
             };
-            let steps = self.late_steps(part);
+            // of a rank that is always late, steps that stay a little below the threshold count as well
+            let steps = self.steps_from(part, self.limit(part).min(usual(part) / 2).max(1));
             match evidence.filter(|_| !steps.is_empty()) {
                 Some(evidence) => {
                     let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
