@@ -226,6 +226,14 @@ pub trait Analysis: Sync {
     fn is_long(&self) -> bool {
         false
     }
+    /// Whether `--steps` changes its answer.
+    fn takes_steps(&self, options: &Options) -> bool {
+        options.compat.is_none()
+    }
+    /// Whether `--group` changes its answer in hta's own definitions.
+    fn takes_groups(&self) -> bool {
+        false
+    }
     /// Whether it compares ranks: only then are they joined.
     fn joins_ranks(&self) -> bool {
         false

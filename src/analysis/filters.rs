@@ -246,21 +246,6 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     }
 }
 
-/// Whether `--steps` changes the answer of an analysis.
-pub fn narrows_steps(analysis: &dyn Analysis, options: &Options) -> bool {
-    match (options.compat, analysis.stem()) {
-        (Some(Compat::Hta), "diff") => true,
-        (Some(_), _) => false,
-        (None, "what-if") => options.across.replay == ReplayMethod::Published,
-        (None, stem) => !["patterns", "collectives"].contains(&stem),
-    }
-}
-
-/// Whether `--group` changes the answer of an analysis.
-pub fn narrows_groups(analysis: &dyn Analysis, options: &Options) -> bool {
-    options.compat.is_none() && ["stragglers", "sync", "collectives"].contains(&analysis.stem())
-}
-
 /// Refuses filters that none of the analyses applies: an answer for everything would look like the one asked for.
 ///
 /// # Errors
@@ -275,7 +260,7 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         Err(SetError::Argument { option, value, reason: format!("{of}: leave {option} out") })
     };
     if let Some(filter) = &options.model.steps
-        && !analyses.iter().any(|a| narrows_steps(*a, options))
+        && !analyses.iter().any(|a| a.takes_steps(options))
     {
         return refuse("--steps", filter.to_string(), "steps");
     }
@@ -290,7 +275,9 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         let reason = "--op-glob chooses the operators: leave one of them out".to_string();
         return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
     }
-    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| narrows_groups(*a, options))) {
+    if let (Some(name), false) =
+        (options.across.groups.first(), analyses.iter().any(|a| options.compat.is_none() && a.takes_groups()))
+    {
         return refuse("--group", name.clone(), "process groups");
     }
     one_window(options)

@@ -75,6 +75,10 @@ impl Analysis for Sync {
         true
     }
 
+    fn takes_groups(&self) -> bool {
+        true
+    }
+
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
         Partial::joined_later(trace)
     }

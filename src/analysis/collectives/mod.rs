@@ -42,6 +42,14 @@ impl Analysis for CollectivesOf {
         true
     }
 
+    fn takes_steps(&self, _: &Options) -> bool {
+        false
+    }
+
+    fn takes_groups(&self) -> bool {
+        true
+    }
+
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
         Partial::joined_later(trace)
     }

@@ -164,6 +164,10 @@ impl Analysis for Diff {
         &[BY, SHORT_NAMES]
     }
 
+    fn takes_steps(&self, options: &Options) -> bool {
+        options.compat.is_none_or(|c| c == Compat::Hta)
+    }
+
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => hta_diff::map(trace, options.model.steps.as_ref()),

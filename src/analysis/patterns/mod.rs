@@ -100,6 +100,10 @@ impl Analysis for Patterns {
         &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
     }
 
+    fn takes_steps(&self, _: &Options) -> bool {
+        false
+    }
+
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         match options.compat {
             Some(Compat::Hta) => return hta_sequences::sequences(trace, options),

@@ -47,6 +47,10 @@ impl Analysis for Stragglers {
         true
     }
 
+    fn takes_groups(&self) -> bool {
+        true
+    }
+
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
         Partial::joined_later(trace)
     }
