@@ -25,7 +25,8 @@ use super::cause::waited_within;
 use super::clock::median;
 use super::job::Job;
 use super::matching::{Instance, Member};
-use super::ready::TOLERANCE;
+use super::part::Part;
+use super::ready::{TOLERANCE, is_queued_behind};
 use super::waits::arrivals;
 use crate::units::{Ns, Span};
 use rayon::prelude::*;
@@ -59,11 +60,9 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
         let mut before: Option<Ns> = None;
         for i in p.calls_by_ready(lane) {
             let t = p.readiness[i].ready;
-            let step = p.step_of(&p.calls.calls[i]).map(|s| s.window.start);
-            let (start, from) = match (points.before(t), step.filter(|s| *s <= t)) {
-                (Some((e, k)), _) => (e, From::Call(k as u32)),
-                (None, Some(s)) => (s, From::Step),
-                (None, None) => (p.capture.start.min(t), From::Capture),
+            let (start, from) = match points.before(t) {
+                Some((e, k)) => (e, From::Call(k as u32)),
+                None => start_without_meeting(p, i),
             };
             if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
                 out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
@@ -74,11 +73,20 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     out
 }
 
+/// Where the local time before a call starts when the rank met nobody before: with the step, else with the capture.
+pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
+    let t = p.readiness[call].ready;
+    let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
+    match step.filter(|s| *s <= t) {
+        Some(s) => (s, From::Step),
+        None => (p.capture.start.min(t), From::Capture),
+    }
+}
+
 /// A member's lateness at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late {
     pub member: Member,
-    pub instance: u32,
     /// Its local time, ns.
     pub local: Ns,
     /// Its local time minus the median of the other members', ns; at least 0.
@@ -106,8 +114,6 @@ pub struct Chain {
     pub lates: BTreeMap<u32, Late>,
     /// By part: how often its kernel started last.
     pub lasts: BTreeMap<u32, u32>,
-    /// Distance between the members' local times, the largest left out, ns; 0 for two members.
-    pub spread: Ns,
     /// When the members were ready for its last instance (on the host: its first), on the common axis.
     pub arrivals: Vec<(u32, Ns)>,
     /// By part: waiting of the other members where it came last, ns.
@@ -181,15 +187,14 @@ impl Chain {
     }
 
     /// One rank's lateness at one call, with a gain that is known.
-    pub fn of_one(group: u32, step: Option<StepKey>, late: Late, gain: Ns, spread: Ns, ready: Ns) -> Self {
+    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Late, gain: Ns, ready: Ns) -> Self {
         let part = late.member.part;
         Self {
             group,
-            instances: vec![late.instance],
+            instances: vec![instance],
             step,
             gains: if gain > 0 { BTreeMap::from([(part, gain)]) } else { BTreeMap::new() },
             lates: BTreeMap::from([(part, late)]),
-            spread,
             arrivals: vec![(part, ready)],
             ..Self::default()
         }
@@ -297,8 +302,10 @@ pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chai
                 step: members.first().and_then(|m| step_of(job, *m)),
                 ..Chain::default()
             });
-            let is_behind = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| follows(job, *p, m)));
-            add(job, chain, id, &members, &ready, is_behind, windows);
+            let is_queued =
+                |m: Member| previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)));
+            let is_queued = last.is_some_and(is_queued);
+            add(job, chain, id, &members, &ready, is_queued, windows);
             previous.extend(members.iter().map(|m| (m.part, *m)));
         }
         out.extend(current.map(Chain::finish));
@@ -306,13 +313,7 @@ pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chai
     out
 }
 
-/// Whether a call of a device started behind another of the same stream.
-fn follows(job: &Job, previous: Member, m: Member) -> bool {
-    let (p, c) = (job.call(previous), job.call(m));
-    !c.on_host && (p.device, p.stream) == (c.device, c.stream) && c.span.start >= p.span.end - TOLERANCE
-}
-
-fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], is_behind: bool, windows: &Windows) {
+fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], is_queued: bool, windows: &Windows) {
     let is_first = chain.instances.is_empty();
     chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
     chain.instances.push(id);
@@ -354,7 +355,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
         late: late.map(|m| m.part),
         behind: behind.into_values().collect(),
         end: members.iter().map(end).max().unwrap_or(found.last),
-        is_queued: is_behind && !is_first,
+        is_queued: is_queued && !is_first,
     });
     let starts: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.call(*m).arrival())).collect();
     let last = members.get(arrivals(&starts).last_member as usize).filter(|_| is_possible);
@@ -363,22 +364,19 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
         let others = members.iter().filter(|o| *o != m);
         *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
     }
-    let keeps_largest = chain.on_host && !is_first;
-    if !(keeps_largest || !is_comparable && !is_first) {
-        chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
-    }
     if !is_comparable && !is_first {
         return;
     }
-    let local = |m: &Member| {
-        let w = windows[m.part as usize][m.call as usize]?;
-        Some(LocalTime { all: w.span.len(), worked: w.span.len() - waited_within(job, *m, &w), member: *m })
-    };
+    let keeps_largest = chain.on_host && !is_first;
+    if !keeps_largest {
+        chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
+    }
+    let local = |m: &Member| Some(LocalTime::new(job, *m, &windows[m.part as usize][m.call as usize]?));
     let locals: Vec<LocalTime> = members.iter().filter_map(local).collect();
     let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
     let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
     let lates = &mut chain.lates;
-    let spread = lateness(&locals, id, |mut late| {
+    lateness(&locals, |mut late| {
         // who was ready before another had begun has a longer time behind it, but delays nobody
         if job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
             (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
@@ -388,7 +386,6 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
             lates.insert(late.member.part, late);
         }
     });
-    chain.spread = if keeps_largest { chain.spread.max(spread) } else { spread };
 }
 
 /// A member's local time, ns.
@@ -400,25 +397,36 @@ pub struct LocalTime {
     pub member: Member,
 }
 
-/// The lateness of each member, from their local times; returns how far the members are apart without the largest.
-pub fn lateness(locals: &[LocalTime], instance: u32, mut take: impl FnMut(Late)) -> Ns {
+impl LocalTime {
+    pub fn new(job: &Job, member: Member, window: &LocalWindow) -> Self {
+        let all = window.span.len();
+        Self { all, worked: all - waited_within(job, member, window), member }
+    }
+}
+
+/// The lower median of the others: of a sorted list of all without the value at one place.
+pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
+    let middle = sorted.len().checked_sub(2)? / 2;
+    sorted.get(if middle < own { middle } else { middle + 1 }).copied()
+}
+
+/// The lateness of each member, from their local times.
+pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
     let n = locals.len();
     if n < 2 {
-        return 0;
+        return;
     }
     let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
     worked.sort_unstable();
-    // the lower median of the others, in a sorted list of all
+    // the place of the lower median of the others, as in `median_of_others`
     let middle = (n - 2) / 2;
     let mut ordered: Vec<&LocalTime> = locals.iter().collect();
     ordered.sort_unstable_by_key(|l| (l.all, l.member));
     for (k, l) in ordered.iter().enumerate() {
         let typical = ordered[if middle < k { middle } else { middle + 1 }];
-        let own_place = worked.partition_point(|w| *w < l.worked);
-        let usual = worked[if middle < own_place { middle } else { middle + 1 }];
+        let usual = median_of_others(&worked, worked.partition_point(|w| *w < l.worked)).unwrap_or(l.worked);
         take(Late {
             member: l.member,
-            instance,
             local: l.all,
             excess: (l.all - typical.all).max(0),
             difference: l.all - typical.all,
@@ -427,7 +435,6 @@ pub fn lateness(locals: &[LocalTime], instance: u32, mut take: impl FnMut(Late))
             typical: Some(typical.member),
         });
     }
-    if n > 2 { ordered[n - 2].all - ordered[0].all } else { 0 }
 }
 
 /// Median length of the steps of all parts, partial ones left out unless all are, ns; of the captures without steps.

@@ -29,5 +29,5 @@ pub use job::Job;
 pub use local::{Entry, Local, Origin, Use};
 pub use matching::{Instance, Member, Method};
 pub use part::{Lane, Part, PartStep, PartWindow, TABLES as PART_TABLES};
-pub use ready::{Readiness, TOLERANCE};
+pub use ready::is_queued_behind;
 pub use waits::{Arrivals, Outcome};

@@ -52,13 +52,23 @@ pub struct Readiness {
     pub idle_since: Ns,
 }
 
+/// What a call says by itself: all that a rank needs that has nobody to be compared with.
+pub fn alone(calls: &RankCalls) -> Vec<Readiness> {
+    let of_call =
+        |c: &Call| Readiness { ready: c.arrival(), runs_on: false, is_awaited: false, idle_since: c.released };
+    calls.calls.iter().map(of_call).collect()
+}
+
+/// Whether a call of a device started behind another one of the same stream.
+pub fn is_queued_behind(previous: &Call, c: &Call) -> bool {
+    !c.on_host
+        && (previous.device, previous.stream) == (c.device, c.stream)
+        && c.span.start >= previous.span.end - TOLERANCE
+}
+
 /// The readiness of a rank for each of its calls.
 pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
-    let mut out: Vec<Readiness> = calls
-        .calls
-        .iter()
-        .map(|c| Readiness { ready: c.arrival(), runs_on: false, is_awaited: false, idle_since: c.released })
-        .collect();
+    let mut out = alone(calls);
     on_hosts(calls, &mut out);
     if calls.calls.iter().any(|c| !c.on_host) {
         let blocking = blocking_calls(trace);
@@ -80,7 +90,7 @@ fn on_hosts(calls: &RankCalls, out: &mut [Readiness]) {
     }
 }
 
-fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Reach, calls: &[Call], out: &mut [Readiness]) {
+fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &[Call], out: &mut [Readiness]) {
     let is_here = |c: &Call| !c.on_host && c.device == work.device;
     if !calls.iter().any(is_here) {
         return;
@@ -123,12 +133,16 @@ impl Reach {
     fn end_before(&self, t: Ns) -> Option<Ns> {
         self.latest.get(self.started(t).checked_sub(1)?).copied()
     }
+}
 
-    /// The end of a span that starts before `t` and ends at `t` or later, the first that ends.
-    fn across(&self, t: Ns) -> Option<Ns> {
-        let n = self.started(t);
-        let open = (0..n).rev().take_while(|i| self.latest[*i] >= t).map(|i| self.spans[i].end);
-        open.filter(|end| *end >= t).min()
+/// Ends and starts of calls in which a host thread waits for a device, in this order.
+struct Blocking(Vec<(Ns, Ns)>);
+
+impl Blocking {
+    /// Whether a call that began before `t` returned in `[t, until]`.
+    fn returned(&self, t: Ns, until: Ns) -> bool {
+        let ended = self.0.partition_point(|(end, _)| *end < t);
+        self.0[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
     }
 }
 
@@ -144,11 +158,11 @@ struct Compute {
 impl Compute {
     fn new(trace: &RankTrace, work: &DeviceWork) -> Self {
         let acts = work.activities.iter().map(|&i| &trace.activities[i as usize]);
-        let mut all: Vec<(Span, Option<Ns>)> = acts
+        // activities are in order of start
+        let all: Vec<(Span, Option<Ns>)> = acts
             .filter(|a| a.work == Work::Compute)
             .map(|a| (a.span, a.launch().map(|l| trace.columns.ts[l as usize])))
             .collect();
-        all.sort_by_key(|(s, _)| s.start);
         let mut by_launch: Vec<(Ns, Ns, Ns)> = all.iter().filter_map(|(s, l)| l.map(|l| (l, s.start, s.end))).collect();
         by_launch.sort_unstable();
         let mut latest = Ns::MIN;
@@ -168,27 +182,25 @@ impl Compute {
 
     /// Whether what follows the end `e` of a collective, which no compute covers, waited for it; `ends` are the ends of
     /// all collectives of the device.
-    fn waited(&self, e: Ns, ends: &[Ns], blocking: &Reach) -> bool {
+    fn waited(&self, e: Ns, ends: &[Ns], blocking: &Blocking) -> bool {
         let n = self.runs.started(e - TOLERANCE);
         // nothing is computed any more: as far as can be told, the rank waited
         let Some(next) = self.runs.spans.get(n) else { return true };
-        let is_last_before = |t: Ns| {
-            let after = ends.partition_point(|x| *x <= e + TOLERANCE);
-            ends.get(after).is_none_or(|x| *x > t)
-        };
+        let next_end = ends.get(ends.partition_point(|x| *x <= e + TOLERANCE)).copied().unwrap_or(Ns::MAX);
         let before = n.checked_sub(1).and_then(|i| self.runs.latest.get(i)).is_none_or(|t| t + QUEUE_GAP <= e);
-        let launch = self.launched.get(n).copied().flatten();
-        if launch.is_none_or(|l| l + LAUNCH_LATENCY <= e) {
-            return before && is_last_before(next.start);
+        match self.launched.get(n).copied().flatten() {
+            // launched behind the end: the host was in a blocking call, or it was late for reasons of its own
+            Some(launch) if launch + LAUNCH_LATENCY > e => {
+                blocking.returned(e - TOLERANCE, (launch + TOLERANCE).min(next_end - 1))
+            }
+            // of several ends before it, it waited for the last
+            _ => before && next.start < next_end,
         }
-        // launched behind the end: the host was in a blocking call, or it was late for reasons of its own
-        let released = blocking.across(e - TOLERANCE);
-        released.is_some_and(|t| launch.is_some_and(|l| t <= l + TOLERANCE) && is_last_before(t))
     }
 }
 
 /// Calls in which a host thread waits for a device: synchronizing calls, and copies that return late.
-fn blocking_calls(trace: &RankTrace) -> Reach {
+fn blocking_calls(trace: &RankTrace) -> Blocking {
     let names = HostNames::of(trace);
     let c = &trace.columns;
     let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();
@@ -199,9 +211,10 @@ fn blocking_calls(trace: &RankTrace) -> Reach {
                     && c.span(row as usize).len() >= LAUNCH_LATENCY))
     };
     let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
-    let mut spans: Vec<Span> = rows.filter(|r| blocks(*r)).map(|r| c.span(r as usize)).collect();
-    spans.sort_unstable_by_key(|s| (s.start, s.end));
-    Reach::new(spans)
+    let ends = rows.filter(|r| blocks(*r)).map(|r| c.span(r as usize)).map(|s| (s.end, s.start));
+    let mut ends: Vec<(Ns, Ns)> = ends.collect();
+    ends.sort_unstable();
+    Blocking(ends)
 }
 
 /// By part and call: whether the rank met the others at its end, so that its next local time starts there.

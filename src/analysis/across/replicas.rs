@@ -14,9 +14,7 @@
 //! What repairing a rank would give in a step is no more than its own local times are longer in all, and no more than its
 //! pipeline ends later than the others do: from the start of the step, on each rank's own clock, to its last message.
 
-use super::cause::waited_within;
-use super::clock::median;
-use super::delay::{Chain, Late, LocalTime, LocalWindow, StepKey, Windows, lateness, step_of};
+use super::delay::{Chain, Late, LocalTime, LocalWindow, StepKey, Windows, lateness, median_of_others, step_of};
 use super::job::Job;
 use super::matching::Member;
 use crate::model::collective::Kind;
@@ -102,7 +100,8 @@ fn compare(
     ends: &BTreeMap<(u32, Option<StepKey>), Ns>,
     out: &mut Vec<Chain>,
 ) {
-    let mut of_part: BTreeMap<u32, Vec<(Late, Ns)>> = BTreeMap::new();
+    // with their places
+    let mut of_part: BTreeMap<u32, Vec<(usize, Late)>> = BTreeMap::new();
     for place in 0..replicas[0].calls.len() {
         let window = |m: &Messages| -> Option<(Member, LocalWindow)> {
             let member = Member { part: m.part, call: m.calls.get(place)?.0 };
@@ -117,34 +116,27 @@ fn compare(
         if of_place.len() < replicas.len() || !of_place.iter().any(|(m, (_, w))| is_last(m, w)) {
             continue;
         }
-        let locals: Vec<LocalTime> = of_place
-            .iter()
-            .map(|(_, (m, w))| {
-                let all = w.span.len();
-                LocalTime { all, worked: all - waited_within(job, *m, w), member: *m }
-            })
-            .collect();
-        let mut lates = Vec::new();
-        let spread = lateness(&locals, replicas[0].calls[place].1, |late| lates.push(late));
-        lates.into_iter().for_each(|late| of_part.entry(late.member.part).or_default().push((late, spread)));
+        let locals: Vec<LocalTime> = of_place.iter().map(|(_, (m, w))| LocalTime::new(job, *m, w)).collect();
+        lateness(&locals, |late| of_part.entry(late.member.part).or_default().push((place, late)));
     }
     let end = |m: &Messages| ends.get(&(m.group, step)).copied().unwrap_or(0);
+    let mut all_ends: Vec<Ns> = replicas.iter().map(|m| end(m)).collect();
+    all_ends.sort_unstable();
     for m in replicas {
         let Some(lates) = of_part.remove(&m.part) else { continue };
-        let mut others: Vec<Ns> = replicas.iter().filter(|o| o.group != m.group).map(|o| end(o)).collect();
-        let later = median(&mut others).map_or(0, |other| (end(m) - other).max(0));
-        let longer = lates.iter().map(|(l, _)| l.difference).sum::<Ns>().max(0);
+        // a pipeline has one rank at a stage, so the others are all but this one
+        let usual = median_of_others(&all_ends, all_ends.partition_point(|e| *e < end(m)));
+        let later = usual.map_or(0, |usual| (end(m) - usual).max(0));
+        let longer = lates.iter().map(|(_, l)| l.difference).sum::<Ns>().max(0);
         let mut left = i128::from(later.min(longer));
-        let mut weight: i128 = lates.iter().map(|(l, _)| i128::from(l.excess)).sum();
-        for (late, spread) in lates {
+        let mut weight: i128 = lates.iter().map(|(_, l)| i128::from(l.excess)).sum();
+        for (place, late) in lates {
             // the gain of the step, by what each place takes longer, without remainder
             let gain = if weight == 0 { 0 } else { left * i128::from(late.excess) / weight };
             left -= gain;
             weight -= i128::from(late.excess);
-            let instance = m.calls.iter().find(|(call, _)| *call == late.member.call).map(|(_, id)| *id);
             let ready = job.aligned(m.part, job.ready(late.member));
-            let late = Late { instance: instance.unwrap_or(late.instance), ..late };
-            out.push(Chain::of_one(m.group, step, late, gain as Ns, spread, ready));
+            out.push(Chain::of_one(m.group, step, m.calls[place].1, late, gain as Ns, ready));
         }
     }
 }

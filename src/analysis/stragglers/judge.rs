@@ -278,14 +278,12 @@ impl<'a> Round<'a> {
             self.together(&balances, &mut found);
         }
         self.persistent(&balances, &mut found);
-        let taken = |p: &u32, found: &Found| found.stragglers.iter().any(|s| s.parts.contains(p));
-        let rest: Vec<u32> = self.parts.iter().filter(|p| !taken(p, &found)).copied().collect();
         // what is found to be late always hides what is usual: the rest is judged without it, in the next round
         if found.stragglers.is_empty() {
-            found.stragglers.extend(self.single_steps(&rest));
-            if found.stragglers.is_empty() && is_first {
-                found.stragglers.extend(self.rotating(&rest));
-            }
+            found.stragglers = self.single_steps();
+        }
+        if found.stragglers.is_empty() && is_first {
+            found.stragglers.extend(self.rotating());
         }
         found
     }
@@ -326,7 +324,7 @@ impl<'a> Round<'a> {
                     let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
                     found.stragglers.push(self.straggler(Pattern::Persistent, &cells, evidence));
                 }
-                None => found.unproven.push(self.unproven(vec![part], p_value)),
+                None => found.unproven.push(self.unproven(part, p_value)),
             }
         }
     }
@@ -343,11 +341,10 @@ impl<'a> Round<'a> {
         (0..self.steps.len()).map(of_step).collect::<Option<_>>().unwrap_or_default()
     }
 
-    fn unproven(&self, parts: Vec<u32>, p_value: Option<f64>) -> Unproven {
-        let late = parts.iter().map(|p| self.late_steps(*p).len()).max().unwrap_or(0);
-        let of = |p: &u32| median(&mut self.of(*p).iter().map(|m| m.gain).collect::<Vec<_>>()).unwrap_or(0);
-        let gain = parts.iter().map(of).max().unwrap_or(0);
-        Unproven { parts, late, gain, p_value, ranks: self.parts.len() }
+    fn unproven(&self, part: u32, p_value: Option<f64>) -> Unproven {
+        let late = self.late_steps(part).len();
+        let gain = median(&mut self.of(part).iter().map(|m| m.gain).collect::<Vec<_>>()).unwrap_or(0);
+        Unproven { parts: vec![part], late, gain, p_value, ranks: self.parts.len() }
     }
 
     /// A finding of these parts in these steps.
@@ -368,13 +365,13 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// What standing out takes among these parts: robust standard deviations of what ranks differ from the others, ns.
-    /// `None` where too little is compared.
-    fn deviation(&self, parts: &[u32]) -> Option<Ns> {
-        if parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
+    /// What standing out takes: robust standard deviations of what ranks differ from the others, ns. `None` where too
+    /// little is compared.
+    fn deviation(&self) -> Option<Ns> {
+        if self.parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
             return None;
         }
-        let present = parts.iter().flat_map(|p| self.of(*p)).filter(|m| m.is_present);
+        let present = self.measures.values().flatten().filter(|m| m.is_present);
         let mut differences: Vec<Ns> = present.map(|m| m.difference).collect();
         let middle = median(&mut differences)?;
         let mut apart: Vec<Ns> = differences.iter().map(|d| (d - middle).abs()).collect();
@@ -382,12 +379,14 @@ impl<'a> Round<'a> {
     }
 
     /// Ranks whose steps stand out from all other ranks and steps.
-    fn single_steps(&self, parts: &[u32]) -> Vec<Straggler> {
-        let Some(deviation) = self.deviation(parts) else { return Vec::new() };
-        let most = |p: u32| self.of(p).iter().map(|m| m.gain).max().unwrap_or(0);
+    fn single_steps(&self) -> Vec<Straggler> {
+        let Some(deviation) = self.deviation() else { return Vec::new() };
+        let most = |p: &u32| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p);
+        let mut largest: Vec<(Ns, u32)> = self.parts.iter().map(most).collect();
+        largest.sort_unstable_by_key(|l| std::cmp::Reverse(*l));
         let mut out = Vec::new();
-        for &part in parts {
-            let others = parts.iter().filter(|p| **p != part).map(|p| most(*p)).max().unwrap_or(0);
+        for &part in &self.parts {
+            let others = largest.iter().find(|(_, p)| *p != part).map_or(0, |(gain, _)| *gain);
             let stands_out = |s: &usize| {
                 let gain = self.of(part)[*s].gain;
                 gain >= STANDS_OUT * others && gain >= deviation
@@ -403,18 +402,19 @@ impl<'a> Round<'a> {
 
     /// Several ranks in turn: in most steps the last one stands out from what ranks usually differ, and by more than the
     /// others are apart in that step.
-    fn rotating(&self, parts: &[u32]) -> Option<Straggler> {
+    fn rotating(&self) -> Option<Straggler> {
         let n = self.steps.len();
-        if parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
+        if self.parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
             return None;
         }
-        let deviation = self.deviation(parts)?;
+        let deviation = self.deviation()?;
         let clear = |part: u32, s: usize| {
-            let others = || parts.iter().filter(|p| **p != part).map(|p| self.of(*p)[s].balance);
+            let others = || self.parts.iter().filter(|p| **p != part).map(|p| self.of(*p)[s].balance);
             let (least, most) = (others().min().unwrap_or(0), others().max().unwrap_or(0));
             self.of(part)[s].balance - most >= most - least
         };
-        let cells: Vec<(u32, usize)> = parts
+        let cells: Vec<(u32, usize)> = self
+            .parts
             .iter()
             .flat_map(|p| self.late_steps(*p).into_iter().map(|s| (*p, s)))
             .filter(|(p, s)| self.of(*p)[*s].gain >= deviation && clear(*p, *s))

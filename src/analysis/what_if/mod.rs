@@ -63,6 +63,10 @@ impl Analysis for WhatIf {
         true
     }
 
+    fn takes_steps(&self, options: &Options) -> bool {
+        options.compat.is_none() && options.across.replay == ReplayMethod::Published
+    }
+
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
         let mut partial = Partial::joined_later(trace);
         // a published timeline has operations in place of collectives
@@ -103,7 +107,8 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         rows: Vec::new(),
         notes: missing(partials),
     };
-    let Some(replay) = Replay::new(job).filter(|_| job.instances().iter().any(|i| i.len() > 1)) else {
+    let is_joined = job.instances().iter().any(|i| i.len() > 1);
+    let Some(replay) = is_joined.then(|| Replay::new(job)).flatten() else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
         return Output {
             tables: vec![WhatIfs::default().finish()],

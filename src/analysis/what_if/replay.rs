@@ -15,8 +15,8 @@
 //! matches are right. Where they are not (an end before the last arrival), the measured time stands in, and the error
 //! shows it.
 
-use crate::analysis::across::delay::{StepKey, step_of};
-use crate::analysis::across::{Instance, Job, Member, TOLERANCE, median};
+use crate::analysis::across::delay::{StepKey, start_without_meeting, step_of};
+use crate::analysis::across::{Instance, Job, Member, is_queued_behind, median};
 use crate::model::collective::Call;
 use crate::units::Ns;
 use std::collections::HashMap;
@@ -394,8 +394,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
                 (Some((b, q)), _) => (Base::Ready(node_of[&q]), t - b),
                 (None, Some((e, q))) => (Base::End(node_of[&q]), t - e),
                 (None, None) => {
-                    let step = p.step_of(c).map(|s| s.window.start);
-                    let from = step.filter(|s| *s <= t).unwrap_or(p.capture.start.min(t));
+                    let (from, _) = start_without_meeting(p, i);
                     (Base::Fixed(on(from)), t - from)
                 }
             };
@@ -423,9 +422,6 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
 fn before_on_stream(calls: &[Call], order: &[usize]) -> HashMap<usize, usize> {
     let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
     by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));
-    let follows = |w: &&[usize]| {
-        let (a, b) = (&calls[w[0]], &calls[w[1]]);
-        a.stream == b.stream && b.span.start >= a.span.end - TOLERANCE
-    };
-    by_start.windows(2).filter(follows).map(|w| (w[1], w[0])).collect()
+    let is_queued = |w: &&[usize]| is_queued_behind(&calls[w[0]], &calls[w[1]]);
+    by_start.windows(2).filter(is_queued).map(|w| (w[1], w[0])).collect()
 }

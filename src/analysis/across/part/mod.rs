@@ -8,7 +8,7 @@ pub use tables::TABLES;
 
 use super::hta_rows::{self, HtaRow, HtaRows};
 use super::local::{self, Local, Origin};
-use super::ready::{Readiness, TOLERANCE, readiness};
+use super::ready::{Readiness, TOLERANCE, alone, readiness};
 use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
 use crate::analysis::filters::of_chosen_steps;
 use crate::analysis::host_activity::HostNames;
@@ -102,7 +102,7 @@ impl Part {
         let mut names = Interner::default();
         let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
         let is_compared = has_peers && !calls.calls.is_empty();
-        let readiness = readiness(trace, &calls);
+        let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
         let lanes = if !is_compared {
             trace.devices.iter().map(|w| lane(trace, w, options)).collect()
         } else {
@@ -170,6 +170,7 @@ impl Part {
             self.lanes.retain(|l| l.is_gpu);
         }
         self.lanes.iter_mut().for_each(|l| l.local = Local::default());
+        self.readiness = alone(&self.calls);
         self.order = orders(&self.calls, &self.lanes);
         self.origins = BTreeMap::new();
         self.names = Interner::default();
