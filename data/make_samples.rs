@@ -26,7 +26,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use hta::model::builder::Format;
+use hta::trace::testing::Format;
 
 use job::{FIRST_STEP, STEP_COUNT, WORLD};
 use rank::Rank;

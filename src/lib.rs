@@ -37,11 +37,16 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod diff;
 pub mod error;
-pub mod model;
+pub mod facts;
+pub mod job;
+pub mod output;
+pub mod overlay;
 pub mod partial;
-pub mod pipeline;
-pub mod query;
 pub mod read;
-pub mod report;
+pub mod run;
+pub mod sql;
+pub mod table;
+pub mod trace;
 pub mod units;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use hta::model::builder::{Call, SyncKind, us};
+use hta::trace::testing::{Call, SyncKind, us};
 
 use crate::Collective;
 use crate::forward::forward_number;

@@ -2,7 +2,7 @@
 //! network on two hosts with four GPUs each. Every number that a test may expect stands here. Times
 //! are ns.
 
-use hta::model::builder::{Collective, DEFAULT_BASE_NS, ms, us};
+use hta::trace::testing::{Collective, DEFAULT_BASE_NS, ms, us};
 
 pub const WORLD: u32 = 8;
 pub const GPUS_PER_HOST: u32 = 4;

@@ -10,7 +10,7 @@
 //! value read back; then long kernels that queue up. One step has a longer loader and an extra kernel, one
 //! allocates memory. All times are ns.
 
-use hta::model::builder::{Call, SyncKind, TraceBuilder, us};
+use hta::trace::testing::{Call, SyncKind, TraceBuilder, us};
 use std::ops::Range;
 
 const ORIGIN_NS: i64 = 1_760_000_000_000_000_000;

@@ -1,9 +1,9 @@
 //! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
 
-use super::across::{ClockMode, Job};
-use super::settings::{Setting, Settings};
-use crate::model::rank_trace::{ModelOptions, RankTrace};
-use crate::model::schema::{Batch, TableSpec};
+use crate::analysis::settings::{Setting, Settings};
+use crate::job::{ClockMode, Job};
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::units::Ns;
 use serde::Serialize;
 

@@ -5,20 +5,20 @@
 //! are a table of the rank's inventory, so that the parts of a job can be mapped by several processes. A run without
 //! filters leaves no such table.
 
-use super::across::Job;
-use super::annotations;
-use super::api::{Analysis, Compat, Options, Partial, ReplayMethod};
-use super::collectives::Shown;
-use super::critical_path;
-use super::patterns;
-use super::settings::Setting;
-use super::what_if::timeline;
+use crate::analysis::annotations;
+use crate::analysis::api::{Analysis, Compat, Options, Partial, ReplayMethod};
+use crate::analysis::collectives::Shown;
+use crate::analysis::critical_path;
+use crate::analysis::patterns;
+use crate::analysis::settings::Setting;
+use crate::analysis::what_if::timeline;
 use crate::error::SetError;
-use crate::model::category::Class;
-use crate::model::rank_trace::{RankTrace, StepFilter};
-use crate::model::schema::{Batch, TableSpec, Text};
-use crate::model::step::StepRule;
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::{RankTrace, StepFilter};
+use crate::trace::step::StepRule;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -309,7 +309,10 @@ pub fn one_window(options: &Options) -> Result<(), SetError> {
 }
 
 /// Keeps the operations of a published timeline that are in the steps asked for.
-pub fn of_chosen_steps(mut ops: Vec<super::what_if::Op>, filter: Option<&StepFilter>) -> Vec<super::what_if::Op> {
+pub fn of_chosen_steps(
+    mut ops: Vec<crate::analysis::what_if::Op>,
+    filter: Option<&StepFilter>,
+) -> Vec<crate::analysis::what_if::Op> {
     if let Some(filter) = filter {
         let steps: BTreeSet<i64> = ops.iter().map(|op| op.step).collect();
         let chosen: BTreeSet<i64> = steps

@@ -1,9 +1,9 @@
 //! What is kept of a rank until all are there: its partials and its part, packed where there are many ranks.
 
-use super::across::Part;
-use super::api::Partial;
-use crate::model::packed::{Place, Store};
-use crate::model::schema::Batch;
+use crate::analysis::api::Partial;
+use crate::job::Part;
+use crate::table::packed::{Place, Store};
+use crate::table::schema::Batch;
 use std::sync::Arc;
 
 /// Ranks from which partials are packed: packing pays by the rank, and a few ranks are small anyway.

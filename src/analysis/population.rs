@@ -3,9 +3,9 @@
 //! Full steps where there are steps (all of them when none is full), else the span. Partial steps are
 //! left out of averages, and the report says so.
 
-use super::api::Partial;
-use crate::model::collective::Members;
-use crate::model::schema::{Batch, TableSpec};
+use crate::analysis::api::Partial;
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::collective::Members;
 use crate::units::Ns;
 use std::collections::HashMap;
 

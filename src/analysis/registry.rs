@@ -1,28 +1,28 @@
 //! The one ordered list of analyses. `list`, `explain`, the subcommands, the report, the Parquet tables
 //! and the tests all loop over it.
 
-use super::api::Analysis;
+use crate::analysis::api::Analysis;
 
 /// Every analysis, in the order of the report.
 pub const ANALYSES: &[&dyn Analysis] = &[
-    &super::breakdown::Breakdown,
-    &super::steps::StepTimes,
-    &super::stragglers::Stragglers,
-    &super::sync::Sync,
-    &super::overlap::Overlap,
-    &super::critical_path::CriticalPath,
-    &super::idle::Idle,
-    &super::launches::LaunchCalls,
-    &super::queue::QueueLength,
-    &super::copies::MemoryCopiesOf,
-    &super::kernels::Kernels,
-    &super::patterns::Patterns,
-    &super::stacks::Stacks,
-    &super::annotations::Annotations,
-    &super::counters::CountersOf,
-    &super::cupti::Cupti,
-    &super::collectives::CollectivesOf,
-    &super::what_if::WhatIf,
+    &crate::analysis::breakdown::Breakdown,
+    &crate::analysis::steps::StepTimes,
+    &crate::analysis::stragglers::Stragglers,
+    &crate::analysis::sync::Sync,
+    &crate::analysis::overlap::Overlap,
+    &crate::analysis::critical_path::CriticalPath,
+    &crate::analysis::idle::Idle,
+    &crate::analysis::launches::LaunchCalls,
+    &crate::analysis::queue::QueueLength,
+    &crate::analysis::copies::MemoryCopiesOf,
+    &crate::analysis::kernels::Kernels,
+    &crate::analysis::patterns::Patterns,
+    &crate::analysis::stacks::Stacks,
+    &crate::analysis::annotations::Annotations,
+    &crate::analysis::counters::CountersOf,
+    &crate::analysis::cupti::Cupti,
+    &crate::analysis::collectives::CollectivesOf,
+    &crate::analysis::what_if::WhatIf,
 ];
 
 /// The analysis with this stem.

@@ -1,7 +1,7 @@
 //! Statistics of durations, and sums by name over all ranks.
 
-use super::api::Partial;
-use crate::model::schema::TableSpec;
+use crate::analysis::api::Partial;
+use crate::table::schema::TableSpec;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,11 @@
 //! `sync --method shortest`: the TensorBoard plugin's distributed view as tables.
 
-use super::across::Job;
-use super::api::{Align, Output, View};
-use super::population::counted;
-use super::shortest::{Worker, shortest};
-use crate::model::schema::{TableSpec, Text};
+use crate::analysis::api::{Align, Output, View};
+use crate::analysis::population::counted;
+use crate::analysis::shortest::{Worker, shortest};
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{TableSpec, Text};
 use crate::units::{fmt_bytes, fmt_ns, ratio};
 
 table! {
@@ -80,30 +80,31 @@ pub fn reduce(job: &Job) -> Output {
                 view.notes.push(format!("{operators} {have} on other ranks: matching by position is wrong"));
             }
             for ((part, worker), seen) in job.parts.iter().zip(&workers).zip(&found.workers) {
-                let mut push =
-                    |step: Option<&str>, o: Option<super::shortest::Overlap>, w: Option<super::shortest::Wait>| {
-                        steps.push(StepRow {
-                            rank: part.rank,
-                            step,
-                            compute_only_ns: o.map(|o| o.compute_only),
-                            overlap_ns: o.map(|o| o.overlap),
-                            communication_only_ns: o.map(|o| o.communication_only),
-                            other_ns: o.map(|o| o.other),
-                            transfer_ns: w.map(|w| w.transfer),
-                            synchronizing_ns: w.map(|w| w.synchronizing),
-                        });
-                        let cell = |v: Option<i64>| v.map_or("-".to_string(), fmt_ns);
-                        view.rows.push(vec![
-                            part.rank.to_string(),
-                            step.unwrap_or("-").to_string(),
-                            cell(o.map(|o| o.compute_only)),
-                            cell(o.map(|o| o.overlap)),
-                            cell(o.map(|o| o.communication_only)),
-                            cell(o.map(|o| o.other)),
-                            cell(w.map(|w| w.transfer)),
-                            cell(w.map(|w| w.synchronizing)),
-                        ]);
-                    };
+                let mut push = |step: Option<&str>,
+                                o: Option<crate::analysis::shortest::Overlap>,
+                                w: Option<crate::analysis::shortest::Wait>| {
+                    steps.push(StepRow {
+                        rank: part.rank,
+                        step,
+                        compute_only_ns: o.map(|o| o.compute_only),
+                        overlap_ns: o.map(|o| o.overlap),
+                        communication_only_ns: o.map(|o| o.communication_only),
+                        other_ns: o.map(|o| o.other),
+                        transfer_ns: w.map(|w| w.transfer),
+                        synchronizing_ns: w.map(|w| w.synchronizing),
+                    });
+                    let cell = |v: Option<i64>| v.map_or("-".to_string(), fmt_ns);
+                    view.rows.push(vec![
+                        part.rank.to_string(),
+                        step.unwrap_or("-").to_string(),
+                        cell(o.map(|o| o.compute_only)),
+                        cell(o.map(|o| o.overlap)),
+                        cell(o.map(|o| o.communication_only)),
+                        cell(o.map(|o| o.other)),
+                        cell(w.map(|w| w.transfer)),
+                        cell(w.map(|w| w.synchronizing)),
+                    ]);
+                };
                 let wait = |k: Option<usize>| seen.wait.iter().find(|(s, _)| *s == k).map(|(_, w)| *w);
                 for (k, (name, ..)) in worker.steps.iter().enumerate() {
                     push(Some(name), seen.overlap.get(k).copied(), wait(Some(k)));

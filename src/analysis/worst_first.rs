@@ -1,6 +1,6 @@
 //! Printed tables of many ranks: the worst each in a row, the others as one row below them.
 
-use super::population::Group;
+use crate::analysis::population::Group;
 use crate::units::{Ns, percent};
 use std::cmp::Reverse;
 

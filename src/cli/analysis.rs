@@ -1,21 +1,21 @@
 //! The subcommand of one analysis: its table on standard output.
 
-use super::analyze::warn;
-use super::args::TraceArgs;
-use super::exit::Exit;
-use super::known;
-use super::output::{note, width};
-use super::progress::Bar;
-use super::table::OutputArgs;
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Output, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::filters;
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
+use crate::cli::analyze::warn;
+use crate::cli::args::TraceArgs;
+use crate::cli::exit::Exit;
+use crate::cli::known;
+use crate::cli::output::{note, width};
+use crate::cli::progress::Bar;
+use crate::cli::table::OutputArgs;
 use crate::error::SetError;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, TableSpec};
-use crate::pipeline::{Request, RowSink, run as run_pipeline};
-use crate::report::text;
+use crate::output::text;
+use crate::run::{Request, RowSink, run as run_pipeline};
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;

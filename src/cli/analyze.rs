@@ -1,22 +1,22 @@
 //! `hta analyze`: every analysis, and a folder of results.
 
-use super::args::TraceArgs;
-use super::exit::Exit;
-use super::output::{note, print_text, width};
-use super::progress::Bar;
-use super::report::{HtmlArgs, leave};
 use crate::analysis::api::{Analysis, Options, Wanted};
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
+use crate::cli::args::TraceArgs;
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, print_text, width};
+use crate::cli::progress::Bar;
+use crate::cli::report::{HtmlArgs, leave};
+use crate::output::folder::Folder;
+use crate::output::html::{Found, PageOptions};
+use crate::output::parquet::Groups;
+use crate::output::place::{Place, RESULTS};
+use crate::output::{text, visible};
 use crate::partial;
-use crate::pipeline::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
-use crate::report::folder::Folder;
-use crate::report::html::{Found, PageOptions};
-use crate::report::parquet::Groups;
-use crate::report::place::{Place, RESULTS};
-use crate::report::{text, visible};
+use crate::run::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;

@@ -1,18 +1,18 @@
 //! Arguments that all commands on traces share, and what they mean for the library.
 
-use super::memory;
-use crate::analysis::across::ClockMode;
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
+use crate::cli::memory;
 use crate::error::SetError;
-use crate::model::rank_trace::{ModelOptions, StepFilter};
-use crate::model::rules::Rules;
-use crate::model::step::StepWindow;
+use crate::job::ClockMode;
+use crate::output::inputs::Inputs;
+use crate::output::unfinished::UnfinishedFile;
 use crate::read::discover::discover;
 use crate::read::kineto::event::LoadOptions;
 use crate::read::source::Input;
-use crate::report::inputs::Inputs;
-use crate::report::unfinished::UnfinishedFile;
+use crate::trace::rank_trace::{ModelOptions, StepFilter};
+use crate::trace::rules::Rules;
+use crate::trace::step::StepWindow;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::fs::File;
@@ -389,6 +389,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::super::command().debug_assert();
+        crate::cli::command().debug_assert();
     }
 }

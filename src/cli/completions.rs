@@ -1,7 +1,7 @@
 //! `hta completions SHELL`: what a shell needs to complete commands, options, and names of pages and tables.
 
-use super::exit::Exit;
-use super::output::print;
+use crate::cli::exit::Exit;
+use crate::cli::output::print;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::{Shell, generate};
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let Some(&shell) = matches.get_one::<Shell>("shell") else { return Ok(Exit::Nothing) };
     let mut bytes = Vec::new();
-    let mut root = super::command();
+    let mut root = crate::cli::command();
     generate(shell, &mut root, "hta", &mut bytes);
     if shell == Shell::Fish {
         bytes.extend(names_for_fish(&root).into_bytes());

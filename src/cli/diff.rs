@@ -1,25 +1,25 @@
 //! `hta diff BASE TEST`: two sets of traces, and whether the second is too slow.
 
-use super::analysis::{enter, with_settings, with_tables};
-use super::analyze::warn;
-use super::args::CommonArgs;
-use super::exit::Exit;
-use super::output::{note, width};
-use super::progress::Bar;
-use super::table::OutputArgs;
 use crate::analysis::api::{Analysis, Compat, Options, Output};
 use crate::analysis::compat::hta_diff;
-use crate::analysis::diff::threshold::{Threshold, Verdict};
-use crate::analysis::diff::{DIFF, SHORT_NAMES, Set, compare};
 use crate::analysis::filters;
+use crate::cli::analysis::{enter, with_settings, with_tables};
+use crate::cli::analyze::warn;
+use crate::cli::args::CommonArgs;
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, width};
+use crate::cli::progress::Bar;
+use crate::cli::table::OutputArgs;
+use crate::diff::threshold::{Threshold, Verdict};
+use crate::diff::{DIFF, SHORT_NAMES, Set, compare};
 use crate::error::SetError;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Batch;
-use crate::pipeline::{Outcome, Request, RowSink, run as run_pipeline};
+use crate::output::inputs::Inputs;
+use crate::output::text;
 use crate::read::discover::discover;
 use crate::read::source::Input;
-use crate::report::inputs::Inputs;
-use crate::report::text;
+use crate::run::{Outcome, Request, RowSink, run as run_pipeline};
+use crate::table::schema::Batch;
+use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::io;
@@ -153,7 +153,7 @@ fn handed(outcome: &Outcome) -> &[Batch] {
     outcome.outputs.first().map_or(&[], |(_, output)| &output.tables)
 }
 
-fn write(args: &DiffArgs, table: &'static crate::model::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
+fn write(args: &DiffArgs, table: &'static crate::table::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
     let batches: Vec<Batch> = output.tables.iter().filter(|b| b.spec.name == table.name).cloned().collect();
     args.output.write(table, &batches, || text::one_output(output, width()))
 }

@@ -1,13 +1,13 @@
 //! Exit codes and error messages.
 
+use crate::output::folder::FolderError;
+use crate::output::html::ResultsError;
+use crate::output::inputs::Clash;
+use crate::output::visible;
+use crate::overlay::OverlayError;
 use crate::partial::{MergeError, PartialError};
-use crate::pipeline::RunError;
-use crate::query::QueryError;
-use crate::report::folder::FolderError;
-use crate::report::html::ResultsError;
-use crate::report::inputs::Clash;
-use crate::report::overlay::OverlayError;
-use crate::report::visible;
+use crate::run::RunError;
+use crate::sql::QueryError;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,21 +1,23 @@
 //! `hta explain NAME`: definitions, columns with units, caveats; all from the code's own declarations.
 
-use super::exit::Exit;
-use super::output::print;
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
-use crate::analysis::diff::{self, DIFF};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
+use crate::cli::exit::Exit;
+use crate::cli::output::print;
+use crate::diff;
+use crate::diff::DIFF;
 use crate::error::SetError;
-use crate::model::args::ARGS;
-use crate::model::health::COUNTERS;
-use crate::model::schema::TableSpec;
-use crate::query::answer::unit;
-use crate::query::catalog::{self, Query};
-use crate::report::columns::wrap;
-use crate::report::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
-use crate::report::schema_page;
+use crate::output::columns::wrap;
+use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
+use crate::output::schema_page;
+use crate::sql::answer::unit;
+use crate::sql::catalog;
+use crate::sql::catalog::Query;
+use crate::table::schema::TableSpec;
+use crate::trace::args::ARGS;
+use crate::trace::health::COUNTERS;
 use std::fmt::Write;
 
 /// Width of what is wrapped.
@@ -43,7 +45,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
 ];
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
-    let Some(name) = name else { return super::list::run(None) };
+    let Some(name) = name else { return crate::cli::list::run(None) };
     print(page(name)?.as_bytes())?;
     Ok(Exit::Done)
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C and its like: what is being written is removed, and the process ends with a code of its own.
 
-use super::output::note;
-use crate::report::unfinished::abandon_all;
+use crate::cli::output::note;
+use crate::output::unfinished::abandon_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,13 +1,13 @@
 //! `hta list`: analyses with their tables, queries, all tables, and the topics of `hta explain`.
 
-use super::exit::Exit;
-use super::explain::TOPICS;
-use super::output::print;
 use crate::analysis::api::Analysis;
-use crate::analysis::diff::DIFF;
 use crate::analysis::registry::ANALYSES;
-use crate::query::catalog::QUERIES;
-use crate::query::live;
+use crate::cli::exit::Exit;
+use crate::cli::explain::TOPICS;
+use crate::cli::output::print;
+use crate::diff::DIFF;
+use crate::sql::catalog::QUERIES;
+use crate::sql::live;
 use std::fmt::Write;
 
 /// Width of names, and of what stands beside them.
@@ -50,7 +50,7 @@ fn analyses(out: &mut String) {
 fn queries(out: &mut String) {
     out.push_str("queries: hta query NAME\n");
     for query in QUERIES {
-        let lines = crate::report::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
+        let lines = crate::output::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
         for (i, line) in lines.into_iter().enumerate() {
             let _ = writeln!(out, "  {:<LONG_NAME$} {line}", if i == 0 { query.name } else { "" });
         }
@@ -59,7 +59,7 @@ fn queries(out: &mut String) {
 
 fn all_tables(out: &mut String) {
     out.push_str("tables\n");
-    for line in crate::report::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
+    for line in crate::output::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -76,7 +76,7 @@ fn topics(out: &mut String) {
 
 /// A name, and what it is.
 fn entry(out: &mut String, name: &str, text: &str) {
-    for (i, line) in crate::report::columns::wrap(text, WIDTH).into_iter().enumerate() {
+    for (i, line) in crate::output::columns::wrap(text, WIDTH).into_iter().enumerate() {
         let _ = writeln!(out, "  {:<NAME$} {line}", if i == 0 { name } else { "" });
     }
 }

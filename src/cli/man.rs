@@ -1,11 +1,11 @@
 //! `hta man`: the command line as manual pages. What clap knows of a command, then the text of its
 //! `hta explain` page as it is, since that is where its numbers are defined.
 
-use super::exit::Exit;
-use super::known;
-use super::output::{note, print};
+use crate::cli::exit::Exit;
+use crate::cli::known;
+use crate::cli::output::{note, print};
 use crate::error::SetError;
-use crate::report::unfinished::write;
+use crate::output::unfinished::write;
 use anyhow::Context;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Args, Command};
@@ -53,7 +53,7 @@ pub fn add(root: Command) -> Command {
 }
 
 pub fn run(args: &ManArgs) -> anyhow::Result<Exit> {
-    let mut root = super::command().disable_help_subcommand(true);
+    let mut root = crate::cli::command().disable_help_subcommand(true);
     root.build();
     let Some(folder) = &args.out else {
         let page = page(find(&root, args.command.as_deref())?)?;
@@ -103,7 +103,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         verbatim(&mut rest, &text);
     }
     let stem = command.get_name();
-    if let Ok(text) = super::explain::page(stem) {
+    if let Ok(text) = crate::cli::explain::page(stem) {
         rest.control("SH", ["DEFINITIONS"]);
         verbatim(&mut rest, &text);
     }

@@ -1,15 +1,15 @@
 //! `hta merge`: partials of `hta analyze --partial` to the results that one run over all files leaves.
 
-use super::analyze::{announce, finish, to};
-use super::args::{on_threads, parse_threads};
-use super::exit::Exit;
-use super::report::HtmlArgs;
 use crate::analysis::registry::ANALYSES;
+use crate::cli::analyze::{announce, finish, to};
+use crate::cli::args::{on_threads, parse_threads};
+use crate::cli::exit::Exit;
+use crate::cli::report::HtmlArgs;
+use crate::output::folder::Folder;
+use crate::output::inputs::Inputs;
+use crate::output::place::{Place, RESULTS};
 use crate::partial::{PartialError, merge, open, restore, stream};
-use crate::pipeline::{RunError, reduce};
-use crate::report::folder::Folder;
-use crate::report::inputs::Inputs;
-use crate::report::place::{Place, RESULTS};
+use crate::run::{RunError, reduce};
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;

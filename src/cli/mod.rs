@@ -20,7 +20,7 @@ mod query;
 mod report;
 mod table;
 
-use crate::report::visible;
+use crate::output::visible;
 use clap::{Args, Command, FromArgMatches};
 use exit::Exit;
 use std::borrow::Cow;

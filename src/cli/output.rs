@@ -1,6 +1,6 @@
 //! Standard output: data only; a reader that goes away is no error.
 
-use crate::report::visible;
+use crate::output::visible;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output. `false`: the reader has gone.

@@ -1,17 +1,17 @@
 //! `hta overlay`: one file of chosen ranks to look at.
 
-use super::args::{RankRanges, TraceArgs, parse_ranks};
-use super::exit::Exit;
-use super::output::{note, print_text};
-use super::progress::Bar;
-use crate::analysis::across::ClockMode;
 use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
 use crate::analysis::filters;
+use crate::cli::args::{RankRanges, TraceArgs, parse_ranks};
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, print_text};
+use crate::cli::progress::Bar;
 use crate::error::SetError;
-use crate::report::inputs::Inputs;
-use crate::report::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
-use crate::report::text::loss_lines;
+use crate::job::ClockMode;
+use crate::output::inputs::Inputs;
+use crate::output::text::loss_lines;
+use crate::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
 use crate::units::{fmt_count, fmt_ns};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
 }
 
 fn warn(summary: &Summary) {
-    super::analyze::warn(&summary.refused);
+    crate::cli::analyze::warn(&summary.refused);
     let analysed = summary.outcome.as_ref().map(loss_lines).unwrap_or_default();
     for line in summary.losses.iter().filter(|l| !analysed.contains(l)).chain(&analysed) {
         note(line);

@@ -1,7 +1,7 @@
 //! Progress on standard error, on a terminal only: ranks done, bytes, rate.
 
-use crate::pipeline::Progress;
 use crate::read::source::ByteCount;
+use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! `hta report`: the page for people, made again from a results folder.
 
-use super::exit::Exit;
-use super::output::{print, print_text};
-use crate::report::folder::Folder;
-use crate::report::html::{Editor, Found, PageOptions, Results, ResultsError, write};
-use crate::report::inputs::Inputs;
-use crate::report::unfinished;
+use crate::cli::exit::Exit;
+use crate::cli::output::{print, print_text};
+use crate::output::folder::Folder;
+use crate::output::html::{Editor, Found, PageOptions, Results, ResultsError, write};
+use crate::output::inputs::Inputs;
+use crate::output::unfinished;
 use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};

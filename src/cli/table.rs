@@ -1,12 +1,12 @@
 //! One table on standard output or in a file, in the format asked for.
 
-use super::output::{print, stdout_is_terminal};
+use crate::cli::output::{print, stdout_is_terminal};
 use crate::error::SetError;
-use crate::model::schema::{Batch, TableSpec};
-use crate::report::inputs::{Clash, Inputs};
-use crate::report::json::CsvStyle;
-use crate::report::unfinished::write;
-use crate::report::{json, parquet, visible};
+use crate::output::inputs::{Clash, Inputs};
+use crate::output::json::CsvStyle;
+use crate::output::unfinished::write;
+use crate::output::{json, parquet, visible};
+use crate::table::schema::{Batch, TableSpec};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Why partials cannot be written, read or merged; each with the folder, the file and the place.
 
-use crate::model::checked::Flaw;
+use crate::table::checked::Flaw;
 use std::io;
 
 /// Something is wrong with a partial, or with several together.

@@ -1,13 +1,13 @@
 //! A partial's folder: what is written beside the row tables and events, and opening it again.
 
-use super::error::PartialError;
-use super::manifest::{Listed, Manifest, NAME, checksum};
-use super::options::Recorded;
-use super::state::{State, shelves, spec_of, state};
-use super::stored::{Stored, bytes, read};
-use crate::pipeline::MappedSet;
-use crate::report::folder::Folder;
-use crate::report::place::{Layout, is_events_file, is_table_file};
+use crate::output::folder::Folder;
+use crate::output::place::{Layout, is_events_file, is_table_file};
+use crate::partial::error::PartialError;
+use crate::partial::manifest::{Listed, Manifest, NAME, checksum};
+use crate::partial::options::Recorded;
+use crate::partial::state::{State, shelves, spec_of, state};
+use crate::partial::stored::{Stored, bytes, read};
+use crate::run::MappedSet;
 use flate2::Crc;
 use rayon::prelude::*;
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 //! The version stands outside of what the checksum covers, so that a partial of another version is told from a damaged
 //! one.
 
-use super::error::PartialError;
+use crate::partial::error::PartialError;
 use flate2::Crc;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -3,14 +3,14 @@
 //! The ranks of all files are assigned anew, with all of them known: a partial knew only its own, and what a name
 //! means can depend on the names beside it. Every rank must come out as the partial has it.
 
-use super::error::PartialError;
-use super::folder::Partial;
-use super::options::Recorded;
-use super::state::{Fate, Seen};
 use crate::error::ReadError;
-use crate::model::meta::RankSource;
-use crate::pipeline::{Claims, Done, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::partial::error::PartialError;
+use crate::partial::folder::Partial;
+use crate::partial::options::Recorded;
+use crate::partial::state::{Fate, Seen};
 use crate::read::discover::natural_key;
+use crate::run::{Claims, Done, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::trace::meta::RankSource;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

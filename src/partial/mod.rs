@@ -6,7 +6,7 @@
 //!   hta merge A B -o OUT                   ->  the bytes that one `hta analyze -o OUT rank_0..7` leaves
 //! ```
 //!
-//! `state` holds what reducing needs ([`crate::pipeline::MappedSet`]): tables of the partials of every analysis, of
+//! `state` holds what reducing needs ([`crate::run::MappedSet`]): tables of the partials of every analysis, of
 //! each rank's part in the joined job, and of the files. `tables` and `events` are the rows of the ranks as a result
 //! has them; merging streams the first, row group by row group in order of rank, and links or copies the second.
 //! `partial.json` says the version of the format, the options, and length and checksum of every file, and is written

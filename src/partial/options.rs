@@ -1,12 +1,12 @@
 //! The options that a partial was made with: all that change a byte of the result. Partials are merged only where
 //! they are equal, and merging takes them from there.
 
-use crate::analysis::across::ClockMode;
 use crate::analysis::api::{AcrossOptions, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
-use crate::model::rank_trace::{ModelOptions, StepFilter};
-use crate::model::rules::Rules;
-use crate::model::step::StepWindow;
+use crate::job::ClockMode;
+use crate::trace::rank_trace::{ModelOptions, StepFilter};
+use crate::trace::rules::Rules;
+use crate::trace::step::StepWindow;
 use regex::Regex;
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::record_edges::HIDDEN_MIN;
+    use crate::trace::record_edges::HIDDEN_MIN;
 
     #[test]
     fn what_is_recorded_is_restored() {

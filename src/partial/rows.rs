@@ -1,13 +1,13 @@
 //! The rows of partials on their way into a result: row tables row group by row group, in order of rank, and events
 //! files as they are.
 
-use super::error::PartialError;
-use super::folder::{EVENTS, Partial, TABLES};
-use super::state::spec_of;
-use super::stored::{Damage, contained, sound};
 use crate::analysis::registry::ANALYSES;
-use crate::model::schema::{Batch, TableSpec};
-use crate::pipeline::RowSink;
+use crate::partial::error::PartialError;
+use crate::partial::folder::{EVENTS, Partial, TABLES};
+use crate::partial::state::spec_of;
+use crate::partial::stored::{Damage, contained, sound};
+use crate::run::RowSink;
+use crate::table::schema::{Batch, TableSpec};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
 use parquet::arrow::ProjectionMask;

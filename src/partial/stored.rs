@@ -4,9 +4,9 @@
 //! plain bytes. So no small file can stand for many rows, and reading needs memory in proportion to the file. Before a
 //! value is decoded, every length that the file states is held against the bytes that are there.
 
-use super::manifest::{PROGRAM, VERSION};
-use super::state::spec_of;
-use crate::model::schema::TableSpec;
+use crate::partial::manifest::{PROGRAM, VERSION};
+use crate::partial::state::spec_of;
+use crate::table::schema::TableSpec;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};

@@ -1,7 +1,7 @@
 //! The tables of a partial that are no analysis' own: its files, its ranks, and where their tables are.
 
-use crate::model::schema::{TableSpec, Text};
 use crate::table;
+use crate::table::schema::{TableSpec, Text};
 
 table! {
     /// One row per file that was given.

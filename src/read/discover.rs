@@ -1,8 +1,8 @@
 //! From what the user typed to files, and from files to ranks.
 
-use super::source::Input;
 use crate::error::SetError;
-use crate::model::meta::RankSource;
+use crate::read::source::Input;
+use crate::trace::meta::RankSource;
 use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -1,17 +1,17 @@
 //! One file from path to columns: unpack, parse, read a second time when its fractions are unpadded,
 //! add the base time.
 
-use super::kineto::document::{Document, Refusal};
-use super::kineto::event::LoadOptions;
-use super::kineto::number::{Fraction, FractionVerdict};
-use super::kineto::pieces::read_pieces;
-use super::room::{Alone, Held, NoRoom, Room, Unbounded, estimate};
-use super::source::{ByteCount, Input, Packing, Source, SourceError, open, packing};
 use crate::error::ReadError;
-use crate::model::category::Class;
-use crate::model::events::Columns;
-use crate::model::health::{Counter, Health};
-use crate::model::meta::{Meta, TimeEra};
+use crate::read::kineto::document::{Document, Refusal};
+use crate::read::kineto::event::LoadOptions;
+use crate::read::kineto::number::{Fraction, FractionVerdict};
+use crate::read::kineto::pieces::read_pieces;
+use crate::read::room::{Alone, Held, NoRoom, Room, Unbounded, estimate};
+use crate::read::source::{ByteCount, Input, Packing, Source, SourceError, open, packing};
+use crate::trace::category::Class;
+use crate::trace::events::Columns;
+use crate::trace::health::{Counter, Health};
+use crate::trace::meta::{Meta, TimeEra};
 use std::io;
 
 /// How a file is spread over cores.
@@ -172,7 +172,7 @@ fn read_document(input: &Input, packed: Packing, options: LoadOptions, how: &Rea
 }
 
 /// The same, where the source may have said why nothing came of it.
-pub(super) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
+pub(crate) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
     let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
     match said {
         Some(reason) if refusal == Refusal::Empty && !reason.is_empty() => {
@@ -182,7 +182,7 @@ pub(super) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> Re
     }
 }
 
-pub(super) fn refused(input: &Input, refusal: Refusal) -> ReadError {
+pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
     let file = input.shown.clone();
     match refusal {
         Refusal::Empty => ReadError::Empty { file },
@@ -205,7 +205,7 @@ enum Streamed {
 }
 
 /// Feeds a whole source to the document; `drain` takes out after each block what the document has made of it.
-pub(super) fn drained(
+pub(crate) fn drained(
     document: &mut Document,
     source: &mut dyn Source,
     block: usize,

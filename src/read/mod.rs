@@ -1,6 +1,5 @@
 //! From bytes to one rank's columns. Nothing outside this module knows JSON.
 
-pub mod copy;
 pub mod discover;
 pub mod kineto;
 pub mod load;

@@ -1,10 +1,10 @@
 //! A look at a file's head: whether it is a trace, and the rank where it stands before the events.
 
-use super::kineto::document::{Document, Refusal};
-use super::kineto::event::LoadOptions;
-use super::load::refused;
-use super::source::{ByteCount, Input, SourceError, open, packing};
 use crate::error::ReadError;
+use crate::read::kineto::document::{Document, Refusal};
+use crate::read::kineto::event::LoadOptions;
+use crate::read::load::refused;
+use crate::read::source::{ByteCount, Input, SourceError, open, packing};
 
 /// Bytes of text that are looked at.
 const HEAD: usize = 64 << 10;

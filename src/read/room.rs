@@ -4,7 +4,7 @@
 //! file may lie. So a rank starts with an [`estimate`], and asks again while it grows. Sizes are bytes. The
 //! surprising thing: a [`Room`] may make the caller wait, until ranks that are analysed at the same time are done.
 
-use super::source::{Packing, packing, zstd_head};
+use crate::read::source::{Packing, packing, zstd_head};
 pub use crate::units::MemoryLimit;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -21,7 +21,7 @@ pub struct Input {
 impl Input {
     /// Whether the file is named as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
-        super::discover::has_trace_name(&self.path)
+        crate::read::discover::has_trace_name(&self.path)
     }
 }
 

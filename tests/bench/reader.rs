@@ -9,11 +9,11 @@
 //! All report bytes of JSON per second.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hta::model::strings::Interner;
 use hta::read::kineto::cursor::Cursor;
 use hta::read::kineto::document::Document;
 use hta::read::kineto::event::LoadOptions;
 use hta::read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
+use hta::trace::strings::Interner;
 use serde::Deserialize;
 use simd_json::prelude::*;
 use std::borrow::Cow;

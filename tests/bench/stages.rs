@@ -14,20 +14,20 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
 use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
-use hta::model::meta::RankSource;
-use hta::model::rank_trace::{ModelOptions, RankTrace};
-use hta::model::rules::{BUILTIN, Rules};
-use hta::model::schema::Batch;
-use hta::model::step::StepWindow;
-use hta::pipeline::RowSink;
+use hta::output::folder::Folder;
+use hta::output::inputs::Inputs;
+use hta::output::place::{Place, RESULTS};
 use hta::read::discover::discover;
 use hta::read::kineto::document::Document;
 use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Loaded, Spread, load};
 use hta::read::source::{ByteCount, Input};
-use hta::report::folder::Folder;
-use hta::report::inputs::Inputs;
-use hta::report::place::{Place, RESULTS};
+use hta::run::RowSink;
+use hta::table::schema::Batch;
+use hta::trace::meta::RankSource;
+use hta::trace::rank_trace::{ModelOptions, RankTrace};
+use hta::trace::rules::{BUILTIN, Rules};
+use hta::trace::step::StepWindow;
 use std::hint::black_box;
 use std::io::Read;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ fn options() -> Options {
             step_window: StepWindow::Host,
             linked_only: false,
             steps: None,
-            hidden_min: hta::model::record_edges::HIDDEN_MIN,
+            hidden_min: hta::trace::record_edges::HIDDEN_MIN,
         },
         kernel_wait_max: 30_000,
         top: 16,

@@ -5,7 +5,7 @@ use crate::one_analysis::{of_files, of_trace, set};
 use crate::plan::{Class, Kind, ORIGIN, Row, plans};
 use crate::run::{Answer, Record, options};
 use crate::shared;
-use hta::model::builder::TraceBuilder;
+use hta::trace::testing::TraceBuilder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
-use hta::model::builder::{Call, Format, TraceBuilder, Vendor, us};
+use hta::trace::testing::{Call, Format, TraceBuilder, Vendor, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

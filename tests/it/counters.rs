@@ -5,7 +5,7 @@ use crate::shared;
 use hta::analysis::api::Options;
 use hta::analysis::counters::load::{kernels, loads, multiprocessors};
 use hta::analysis::counters::series::{Counter, bucket_width, series};
-use hta::model::builder::{Format, TraceBuilder, us};
+use hta::trace::testing::{Format, TraceBuilder, us};
 use hta::units::Span;
 use proptest::prelude::*;
 use serde_json::Value;

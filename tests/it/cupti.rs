@@ -3,7 +3,7 @@
 use crate::one_analysis::{of_files, of_trace};
 use crate::run::{Answer, options};
 use crate::shared;
-use hta::model::builder::TraceBuilder;
+use hta::trace::testing::TraceBuilder;
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 const HADD: &str = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum";

@@ -4,13 +4,13 @@
 use crate::determinism::{gzip, zstandard};
 use crate::run::{options, try_run};
 use hta::error::ReadError;
-use hta::model::args::{ARGS, Arg, ArgType};
-use hta::model::health::Counter;
-use hta::model::meta::RankSource;
-use hta::model::rank_trace::RankTrace;
 use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
 use hta::read::source::{ByteCount, Input};
+use hta::trace::args::{ARGS, Arg, ArgType};
+use hta::trace::health::Counter;
+use hta::trace::meta::RankSource;
+use hta::trace::rank_trace::RankTrace;
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -94,11 +94,11 @@ fn integers_beyond_64_bits_keep_their_value_or_their_text() {
     let ids = [0, 1].map(|e| c.args.uint(Arg::CommsId, e));
     assert_eq!(ids, [Some(9_223_372_036_854_775_807), Some(u64::MAX)]);
     assert_eq!(c.args.uint(Arg::CommsId, 2), None);
-    let rest = c.args.rest.get(2).map(|v| c.strings.get(hta::model::strings::StrId(v as u32)));
+    let rest = c.args.rest.get(2).map(|v| c.strings.get(hta::trace::strings::StrId(v as u32)));
     assert!(rest.is_some_and(|r| r.contains(r#""Comms Id":18446744073709551616"#)), "{rest:?}");
     let c = loaded("d09_huge_integer.json").columns;
     assert_eq!([6, 8].map(|e| c.args.uint(Arg::CommsId, e)), [Some(10_159_970_886_766_084_423); 2]);
-    let rest = c.args.rest.get(3).map(|v| c.strings.get(hta::model::strings::StrId(v as u32)));
+    let rest = c.args.rest.get(3).map(|v| c.strings.get(hta::trace::strings::StrId(v as u32)));
     assert_eq!(rest, Some(r#"{"job token":36893488147419103232}"#));
 }
 

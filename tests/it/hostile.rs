@@ -3,8 +3,8 @@
 
 use hta::analysis::api::Compat;
 use hta::analysis::registry::ANALYSES;
-use hta::model::args::{ARGS, ArgType};
-use hta::query::catalog::QUERIES;
+use hta::sql::catalog::QUERIES;
+use hta::trace::args::{ARGS, ArgType};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -3,8 +3,8 @@
 use crate::run::{Answer, Record, device_windows, options, try_run};
 use crate::shared;
 use crate::{annotations, launches};
-use hta::model::step::StepWindow;
-use hta::pipeline::RunError;
+use hta::run::RunError;
+use hta::trace::step::StepWindow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use crate::plan::{Kind, ORIGIN, Row, plans};
 use crate::run::{Answer, Record, options};
 use crate::shared;
 use hta::analysis::api::Options;
-use hta::model::builder::{Call, TraceBuilder, Vendor};
+use hta::trace::testing::{Call, TraceBuilder, Vendor};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

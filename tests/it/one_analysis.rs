@@ -3,10 +3,10 @@
 use crate::run::{Answer, Keep, Quiet};
 use hta::analysis::api::{Analysis, Options};
 use hta::analysis::registry::find;
-use hta::model::builder::{Format, TraceBuilder};
-use hta::pipeline::{Request, run};
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
+use hta::run::{Request, run};
+use hta::trace::testing::{Format, TraceBuilder};
 use std::path::PathBuf;
 
 /// The answer of the analysis `stem` alone, over files.

@@ -6,7 +6,7 @@ use crate::run::{Answer, Record, answer, options, try_run};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::analysis::registry::find;
-use hta::model::builder::{Format, TraceBuilder, us};
+use hta::trace::testing::{Format, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! All times lie within [`END`] ns, so that every instant is one cell of an array. Host events of one
 //! thread never have equal spans: which of two such events is the inner one, only the file's order says.
 
-use hta::model::builder::{Format, SyncKind, TraceBuilder};
+use hta::trace::testing::{Format, SyncKind, TraceBuilder};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::path::PathBuf;

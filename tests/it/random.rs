@@ -6,8 +6,8 @@ use crate::invariants::check;
 use crate::plan::{Class, Kind, ORIGIN, Plan, Row, plans};
 use crate::run::{Answer, Record, answer, options};
 use hta::analysis::api::Options;
-use hta::model::builder::Format;
-use hta::model::step::StepWindow;
+use hta::trace::step::StepWindow;
+use hta::trace::testing::Format;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for batch in answer.batches() {
         let rows = all.entry(batch.spec.name.to_string()).or_default();
-        for mut row in hta::report::json::records(batch) {
+        for mut row in hta::output::json::records(batch) {
             let cells = row.as_object_mut().expect("a row is an object");
             but.iter().for_each(|c| drop(cells.remove(*c)));
             // paths differ from run to run, health speaks of bytes

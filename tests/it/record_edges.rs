@@ -4,7 +4,7 @@
 use crate::run::{Answer, Record, answer, options, rank_trace, try_trace};
 use crate::shared;
 use hta::analysis::api::Options;
-use hta::model::builder::{TraceBuilder, Vendor, us};
+use hta::trace::testing::{TraceBuilder, Vendor, us};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,8 @@
 use crate::determinism::gzip;
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
-use hta::analysis::across::ClockMode;
 use hta::analysis::api::{Options, ReplayMethod, WaitMethod};
+use hta::job::ClockMode;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;

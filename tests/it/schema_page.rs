@@ -1,7 +1,7 @@
 //! The schema page is current, and says what the Parquet files say of themselves.
 
 use crate::shared::files_below;
-use hta::report::schema_page::page;
+use hta::output::schema_page::page;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -5,11 +5,11 @@ use crate::run::{Answer, Keep, Quiet, Record, options};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::analysis::registry::find;
-use hta::model::builder::{Format, TraceBuilder, us};
-use hta::model::interval::Union;
-use hta::pipeline::{Request, run};
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
+use hta::run::{Request, run};
+use hta::trace::interval::Union;
+use hta::trace::testing::{Format, TraceBuilder, us};
 use hta::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -462,11 +462,11 @@ fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
 
 /// Own times of all rows of the call trees of a file, with the rows that break the bounds.
 fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
-    use hta::model::health::Counter;
-    use hta::model::meta::RankSource;
-    use hta::model::rank_trace::RankTrace;
     use hta::read::load::{Spread, load};
     use hta::read::source::{ByteCount, Input};
+    use hta::trace::health::Counter;
+    use hta::trace::meta::RankSource;
+    use hta::trace::rank_trace::RankTrace;
     let input = Input { path: file.to_path_buf(), shown: file.display().to_string(), named: true };
     let l =
         load(&input, hta::read::kineto::event::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;

@@ -1,11 +1,11 @@
 //! How much of each process group was matched, and what is wrong with the calls.
 
-use super::Shown;
-use super::tables::{ProcessGroupRow, ProcessGroups};
-use crate::analysis::across::{Instance, Job, Method};
 use crate::analysis::api::{Align, View};
+use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::tables::{ProcessGroupRow, ProcessGroups};
 use crate::analysis::population::{absent_runs, member_list, plural, rank_list, run_list};
-use crate::model::schema::Batch;
+use crate::job::{Instance, Job, Method};
+use crate::table::schema::Batch;
 use crate::units::{fmt_count, fmt_pct};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Collectives of the job: every call with its wait and transfer, bandwidth, and how much was matched.
 
-use super::across::Job;
-use super::api::{Analysis, Give, Options, Output, Partial};
-use crate::model::collective::Kind;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, TableSpec};
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::job::Job;
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::collective::Kind;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use groups::{group_table, group_view, shares};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Analysis for CollectivesOf {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/collectives.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -78,7 +78,7 @@ fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
     let mut table = Collectives::default();
     for i in order {
         let c = &p.calls.calls[i];
-        let member = crate::analysis::across::Member { part, call: i as u32 };
+        let member = crate::job::Member { part, call: i as u32 };
         let outcome = job.outcome(member);
         let instance = outcome.and_then(|o| job.instances().get(o.instance as usize));
         let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
@@ -136,7 +136,7 @@ fn rank_table(job: &Job, shown: &Shown) -> Batch {
         let part = part as u32;
         let mut rows: BTreeMap<(Option<u32>, Kind), Row> = BTreeMap::new();
         for (i, c) in p.calls.calls.iter().enumerate() {
-            let member = crate::analysis::across::Member { part, call: i as u32 };
+            let member = crate::job::Member { part, call: i as u32 };
             let outcome = job.outcome(member);
             let instance = outcome.and_then(|o| job.instances().get(o.instance as usize).zip(Some(o)));
             let group = instance.map(|(i, _)| i.group).or_else(|| job.matched.group_of(part, c.group));

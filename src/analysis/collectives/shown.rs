@@ -1,7 +1,7 @@
 //! Process groups as they are shown, and those that are asked for.
 
-use crate::analysis::across::{Group, Job};
 use crate::analysis::api::Options;
+use crate::job::{Group, Job};
 
 /// Groups by name, and which of them are asked for.
 pub struct Shown {

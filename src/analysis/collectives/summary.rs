@@ -1,13 +1,13 @@
 //! Instances of one kind, size, type and group: bandwidth and skew.
 
-use super::Shown;
-use super::tables::{CollectiveSummaries, CollectiveSummaryRow};
-use crate::analysis::across::{Job, Method};
 use crate::analysis::api::{Align, Options, Partial, View};
+use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
 use crate::analysis::population::{plural, reasons};
 use crate::analysis::summary::Summary;
-use crate::model::collective::Kind;
-use crate::model::schema::Batch;
+use crate::job::{Job, Method};
+use crate::table::schema::Batch;
+use crate::trace::collective::Kind;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 

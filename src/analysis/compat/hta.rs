@@ -6,13 +6,13 @@
 //! the last profiler step left out. A length of -1 subtracts from a union there; so it does here.
 //! Not reproduced: rows without a launch joined with event 0, and crashes.
 
-use super::hta_loader::{Kind, Row, load};
-use super::{concatenated, rounded_percent, view};
 use crate::analysis::api::{Output, Partial};
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
+use crate::analysis::compat::hta_loader::{Kind, Row, load};
+use crate::analysis::compat::{concatenated, rounded_percent, view};
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap};
 
 table! {
@@ -135,7 +135,7 @@ pub fn overlap(trace: &RankTrace) -> Partial {
     let rows = load(trace);
     let union = |kind: Kind| {
         let spans = rows.iter().filter(|r| r.kind == kind).map(|r| crate::units::Span::new(r.ts, r.end()));
-        crate::model::interval::Union::new(spans)
+        crate::trace::interval::Union::new(spans)
     };
     let (compute, communication) = (union(Kind::Computation), union(Kind::Communication));
     let mut table = CommComp::default();

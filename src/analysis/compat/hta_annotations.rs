@@ -2,11 +2,11 @@
 //! category `gpu_user_annotation` and of `user_annotation`. Whole microseconds, all names: the row `others`,
 //! which there comes after a thousand names, is not made.
 
-use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::Partial;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
+use crate::analysis::compat::hta_loader::{Loaded, load_all};
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

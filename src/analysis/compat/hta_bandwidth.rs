@@ -5,13 +5,13 @@
 //! times its order is arbitrary; here what ends comes first, so that copies that follow each other do not seem
 //! to run at once. Not reproduced: what floats leave over when all copies have ended, which counts there.
 
-use super::hta_loader::{Kind, load_all};
-use super::hta_statistics::Describe;
 use crate::analysis::api::{Give, Partial};
-use crate::model::args::Arg;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Table, Text};
+use crate::analysis::compat::hta_loader::{Kind, load_all};
+use crate::analysis::compat::hta_statistics::Describe;
 use crate::table;
+use crate::table::schema::{Batch, Table, Text};
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

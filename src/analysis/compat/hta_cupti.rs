@@ -4,12 +4,12 @@
 //! counters that HTA reads have a column each. Its other columns (position in the file's list of events, made
 //! up times, ids that ranges do not have) are left out.
 
-use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::Partial;
+use crate::analysis::compat::hta_loader::{Loaded, load_all};
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Text;
 use crate::table;
+use crate::table::schema::Text;
+use crate::trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.

@@ -5,13 +5,13 @@
 //! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
 //! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
 
-use super::hta_loader::{Loaded, all_rows};
-use super::view;
 use crate::analysis::api::{Output, Partial};
-use crate::model::rank_trace::{RankTrace, StepFilter};
-use crate::model::schema::{Batch, Text};
-use crate::model::strings::StrId;
+use crate::analysis::compat::hta_loader::{Loaded, all_rows};
+use crate::analysis::compat::view;
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::rank_trace::{RankTrace, StepFilter};
+use crate::trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

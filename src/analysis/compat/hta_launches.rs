@@ -3,11 +3,11 @@
 //! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in `NAMES` only:
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
-use super::hta_loader::{Row, load_all};
 use crate::analysis::api::{Give, Partial};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Table;
+use crate::analysis::compat::hta_loader::{Row, load_all};
 use crate::table;
+use crate::table::schema::Table;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! HTA's loader: whole microseconds, classes by name, the population that its analyses see.
 
-use crate::model::args::Arg;
-use crate::model::rank_trace::RankTrace;
-use crate::model::strings::StrId;
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
 use std::collections::HashMap;
 
 /// A row of HTA's loaded table, whole microseconds.

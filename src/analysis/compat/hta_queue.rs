@@ -4,12 +4,12 @@
 //! row starts; a call whose GPU row is the first event of the file is left out. Statistics over these points, not over time. At equal times its order is arbitrary; here what
 //! enters comes first. Times are in whole microseconds from the rank's first event.
 
-use super::hta_loader::load_all;
-use super::hta_statistics::Describe;
 use crate::analysis::api::{Give, Partial};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Table};
+use crate::analysis::compat::hta_loader::load_all;
+use crate::analysis::compat::hta_statistics::Describe;
 use crate::table;
+use crate::table::schema::{Batch, Table};
+use crate::trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 table! {
@@ -74,7 +74,7 @@ pub fn queue(trace: &RankTrace, give: &mut Give) -> Partial {
     }
     let mut streams: BTreeMap<i64, Vec<Point>> = BTreeMap::new();
     let mut launched: HashSet<i64> = HashSet::new();
-    let is_launch = |name: crate::model::strings::StrId| named.contains(&name.0);
+    let is_launch = |name: crate::trace::strings::StrId| named.contains(&name.0);
     for call in rows.iter().filter(|r| !r.linked && r.correlation != -1 && is_launch(r.name)) {
         let own = gpu.get(&call.correlation).map_or(&[][..], Vec::as_slice);
         // a partner with index 0 is none there

@@ -10,12 +10,12 @@
 //!   aten::linear  depth 4      |.....|              not counted, though elsewhere it may stand alone
 //! ```
 
-use super::hta_loader::{Loaded, load_all};
 use crate::analysis::api::{Options, Partial};
+use crate::analysis::compat::hta_loader::{Loaded, load_all};
 use crate::analysis::patterns::{MIN_LENGTH, OP};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Text;
 use crate::table;
+use crate::table::schema::Text;
+use crate::trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap};
 
 table! {

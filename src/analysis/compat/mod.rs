@@ -13,9 +13,9 @@ mod hta_statistics;
 pub mod hta_stragglers;
 pub mod tracelens;
 
-use super::api::{Align, Output, Partial, View};
-use super::population::plural;
-use crate::model::schema::{Batch, TableSpec};
+use crate::analysis::api::{Align, Output, Partial, View};
+use crate::analysis::population::plural;
+use crate::table::schema::{Batch, TableSpec};
 
 /// All ranks' rows of the tables, and a view of each.
 pub fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
@@ -32,7 +32,7 @@ pub fn view(spec: &'static TableSpec, tables: &[Batch]) -> View {
     let batches: Vec<&Batch> = tables.iter().filter(|b| b.spec.name == spec.name).collect();
     let total: usize = batches.iter().map(|b| b.len()).sum();
     let rows = batches.iter().flat_map(|b| (0..b.len()).map(move |r| (*b, r))).take(SHOWN).map(|(b, r)| {
-        let cell = |c: &crate::model::schema::ColumnSpec| match c.kind {
+        let cell = |c: &crate::table::schema::ColumnSpec| match c.kind {
             "text" => b.text(c.name, r).unwrap_or("-").to_string(),
             "f64" => b.float(c.name, r).map_or("-".to_string(), |v| format!("{v}")),
             _ => b.int(c.name, r).map_or("-".to_string(), |v| v.to_string()),

@@ -5,12 +5,12 @@
 //! sets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is compute.
 
 use crate::analysis::api::Partial;
-use crate::model::args::Arg;
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::Text;
-use crate::model::timeline::{Timeline, Work};
 use crate::table;
+use crate::table::schema::Text;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::timeline::{Timeline, Work};
 use crate::units::{Ns, Span};
 use std::collections::HashSet;
 

@@ -10,7 +10,7 @@
 //! away, so that nothing is left when the last copy ends, and the integral over time, rounded to bytes, is
 //! exactly the bytes of the copies that have a length (as long as they last less than a day together).
 
-use super::copy::Copy;
+use crate::analysis::copies::copy::Copy;
 use crate::units::Ns;
 
 /// 1 B/ns.
@@ -64,8 +64,8 @@ pub fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::copy::Api;
     use super::*;
+    use crate::analysis::copies::copy::Api;
     use crate::units::Span;
     use proptest::prelude::*;
 

@@ -3,12 +3,12 @@
 //! Sizes are bytes. The file is asked in this order: the activity's own size, the size that the call was
 //! given (HIP and MTIA write it there), the recorded bandwidth times the length. A size below 0 is none.
 
-use crate::model::args::Arg;
-use crate::model::category::Class;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::rules::copy_kind;
-use crate::model::strings::StrId;
-use crate::model::timeline::Work;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::rules::copy_kind;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::Work;
 use crate::units::Span;
 use hashbrown::HashMap;
 

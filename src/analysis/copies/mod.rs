@@ -6,16 +6,16 @@ pub mod copy;
 mod report;
 mod rules;
 
-use super::across::Job;
-use super::api::{Analysis, Compat, Give, Options, Output, Partial};
-use super::compat::hta_bandwidth;
-use crate::model::interval::Union;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Table, TableSpec, Text};
-use crate::model::step::Step;
-use crate::model::timeline::Work;
-use crate::model::window::Scope;
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta_bandwidth;
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::step::Step;
+use crate::trace::timeline::Work;
+use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
@@ -97,7 +97,7 @@ impl Analysis for MemoryCopiesOf {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/copies.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -143,8 +143,10 @@ impl Analysis for MemoryCopiesOf {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
-            Some(Compat::Hta) => super::compat::concatenated(partials, &[hta_bandwidth::BandwidthSummary::SPEC]),
-            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            Some(Compat::Hta) => {
+                crate::analysis::compat::concatenated(partials, &[hta_bandwidth::BandwidthSummary::SPEC])
+            }
+            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
             None => report::reduce(partials, options),
         }
     }
@@ -152,7 +154,7 @@ impl Analysis for MemoryCopiesOf {
 
 /// When a kernel runs: compute or communication.
 fn kernels_run(work: &DeviceWork) -> Union {
-    let runs = |s: &&crate::model::timeline::Segment| s.set.has(Work::Compute) || s.set.has(Work::Communication);
+    let runs = |s: &&crate::trace::timeline::Segment| s.set.has(Work::Compute) || s.set.has(Work::Communication);
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 

@@ -11,13 +11,13 @@
 //! synchronous copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a
 //! small synchronous copy is under two rules.
 
-use super::copy::{Api, Copy};
-use super::{CopyRuleRow, CopyRules, kernels_run, spans};
 use crate::analysis::api::Options;
+use crate::analysis::copies::copy::{Api, Copy};
+use crate::analysis::copies::{CopyRuleRow, CopyRules, kernels_run, spans};
 use crate::analysis::record_edges::ProfilerCalls;
-use crate::model::category::Class;
-use crate::model::interval::Union;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
 use crate::units::{Ns, Span};
 
 /// A way to lose time.

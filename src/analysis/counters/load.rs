@@ -11,9 +11,9 @@
 //! Copies and sets are left out; communication kernels count. Blocks and occupancies are whole multiples of
 //! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
-use crate::model::args::Arg;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::timeline::{Work, edges};
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::timeline::{Work, edges};
 use crate::units::{Ns, Span};
 use std::collections::HashMap;
 

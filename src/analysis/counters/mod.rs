@@ -4,12 +4,12 @@ pub mod load;
 mod report;
 pub mod series;
 
-use super::across::Job;
-use super::api::{Analysis, Give, Options, Output, Partial};
-use super::settings::{Kind, Setting};
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Table, TableSpec, Text};
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::settings::{Kind, Setting};
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
 use crate::units::Span;
 use load::{Load, kernels, loads, multiprocessors};
 use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
@@ -70,7 +70,7 @@ impl Analysis for CountersOf {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/counters.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -120,7 +120,7 @@ impl Analysis for CountersOf {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
-            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
             None => report::reduce(partials, options),
         }
     }

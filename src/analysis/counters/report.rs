@@ -1,10 +1,10 @@
 //! The counters of kernels of all ranks: the printed table of `counters`.
 
-use super::{CounterMeans, STEPS};
 use crate::analysis::api::{Align, Options, Output, Partial, View};
+use crate::analysis::counters::{CounterMeans, STEPS};
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::WorstFirst;
-use crate::model::schema::Batch;
+use crate::table::schema::Batch;
 use crate::units::{fmt_ns, fmt_pct, percent};
 
 /// Tables and view of all ranks.

@@ -8,11 +8,11 @@
 //!
 //! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
 
-use super::load::{Load, kernels, loads, multiprocessors};
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
-use crate::analysis::queue::lengths::queues;
-use crate::model::rank_trace::RankTrace;
+use crate::analysis::counters::load::{Load, kernels, loads, multiprocessors};
+use crate::facts::queue_lengths::queues;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::collections::BTreeSet;
 

@@ -14,11 +14,11 @@ pub use segment::{Edge, PathClass, Place, Segment};
 pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
-use super::across::Job;
-use super::api::{Analysis, Give, Options, Output, Partial};
-use super::settings::{Kind, Setting};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::TableSpec;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::settings::{Kind, Setting};
+use crate::job::Job;
+use crate::table::schema::TableSpec;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 use tables::{ClassRow, CriticalPathTable, CriticalSummary, Head};
 
@@ -69,7 +69,7 @@ impl Analysis for CriticalPath {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/critical-path.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {

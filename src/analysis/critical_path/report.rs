@@ -1,15 +1,16 @@
 //! The paths of all ranks: communication divided into waiting and transfer where it matched, the printed tables
 //! and the finding.
 
-use super::segment::BEFORE_CAPTURE;
-use super::tables::{self, ClassRow, CriticalSummary, Head, PathCalls, Sum};
-use crate::analysis::across::{Job, Member, Part};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::breakdown::bar;
+use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
+use crate::analysis::critical_path::tables;
+use crate::analysis::critical_path::tables::{ClassRow, CriticalSummary, Head, PathCalls, Sum};
 use crate::analysis::kernels::clip;
 use crate::analysis::population::{plural, rank_list, reasons};
 use crate::analysis::worst_first::WorstFirst;
-use crate::model::schema::Batch;
+use crate::job::{Job, Member, Part};
+use crate::table::schema::Batch;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -246,7 +247,7 @@ fn finding(paths: &[RankPath]) -> Option<Finding> {
     labels.sort();
     labels.dedup();
     Some(Finding {
-        analysis: super::STEM,
+        analysis: crate::analysis::critical_path::STEM,
         ranks,
         steps: labels,
         cost_ns_per_step: ns / steps.max(1),

@@ -1,6 +1,6 @@
 //! What a stretch of the path is: its class, and the edge that was followed over it.
 
-use crate::model::rank_trace::RankTrace;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 
 /// Name of the class that is no part of the window, and of no percentage.

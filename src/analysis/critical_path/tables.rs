@@ -1,12 +1,12 @@
 //! The tables of the path, and one rank's share of them.
 
-use super::segment::{BEFORE_CAPTURE, PathClass, Place, Segment};
-use super::window::PathWindow;
 use crate::analysis::api::Give;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Table, Text};
-use crate::model::strings::StrId;
+use crate::analysis::critical_path::segment::{BEFORE_CAPTURE, PathClass, Place, Segment};
+use crate::analysis::critical_path::window::PathWindow;
 use crate::table;
+use crate::table::schema::{Batch, Table, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -9,10 +9,10 @@
 //! It ends: time never grows, and at one instant activities come in falling order, a work edge goes back in
 //! time, a polled activity has started before, and a blocking call is entered once.
 
-use super::nodes::{From, Gpu, Host, Moment, Syncs};
-use super::segment::{Edge, PathClass, Place, Segment};
-use crate::model::rank_trace::RankTrace;
-use crate::model::timeline::Work;
+use crate::analysis::critical_path::nodes::{From, Gpu, Host, Moment, Syncs};
+use crate::analysis::critical_path::segment::{Edge, PathClass, Place, Segment};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::timeline::Work;
 use crate::units::{Ns, Span};
 
 /// The critical path of a window: segments in order of time that tile it. Empty for an empty window.

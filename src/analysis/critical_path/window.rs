@@ -3,11 +3,11 @@
 //! Steps and annotations end when the last of what they launched ends on the device, whatever `--step-window` says:
 //! a path that ended with the host would leave out what the host waits for next.
 
-use super::{ANNOTATION, CAPTURE};
 use crate::analysis::api::Options;
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::step::{Step, StepRule, device_windows};
+use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::{Step, StepRule, device_windows};
 use crate::units::{Ns, Span};
 
 /// A window and what it is.

@@ -10,12 +10,12 @@ mod tables;
 
 pub(in crate::analysis) use names::glob;
 
-use super::across::Job;
-use super::api::{Analysis, Compat, Give, Options, Output, Partial};
-use super::compat::hta_sequences;
-use super::settings::{Kind, Setting};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::TableSpec;
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta_sequences;
+use crate::analysis::settings::{Kind, Setting};
+use crate::job::Job;
+use crate::table::schema::TableSpec;
+use crate::trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, Repeats};
 
 pub(in crate::analysis) const OP: Setting = Setting {
@@ -78,7 +78,7 @@ impl Analysis for Patterns {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/patterns.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -128,7 +128,7 @@ impl Analysis for Patterns {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
-            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
             None => report::reduce(partials, options),
         }
     }

@@ -7,14 +7,14 @@
 //!   sequence             gemm, bias                   by start, on whatever stream
 //! ```
 
-use super::names::{Asked, brief, joined};
-use super::tables::{Made, OperatorSequenceRow, OperatorSequences};
-use super::{MIN_LENGTH, OP, OP_GLOB};
 use crate::analysis::api::{Give, Options};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Table, Text};
-use crate::model::strings::StrId;
+use crate::analysis::patterns::names::{Asked, brief, joined};
+use crate::analysis::patterns::tables::{Made, OperatorSequenceRow, OperatorSequences};
+use crate::analysis::patterns::{MIN_LENGTH, OP, OP_GLOB};
 use crate::table;
+use crate::table::schema::{Table, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
 use crate::units::Ns;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -129,7 +129,7 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made 
 fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
-        trace.classes[row as usize] == crate::model::category::Class::HostOp
+        trace.classes[row as usize] == crate::trace::category::Class::HostOp
             && matches.get(trace.columns.name[row as usize].0 as usize) == Some(&true)
     };
     // the outermost asked-for operator at or around an event, for all events met so far

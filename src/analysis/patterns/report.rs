@@ -1,12 +1,12 @@
 //! The printed tables of `patterns`, and its finding: what to fuse or capture as a graph.
 
-use super::operators::TopSequences;
-use super::tables::{GRAPH_DONE_PCT, TopRepeats};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::breakdown::capital;
 use crate::analysis::kernels::clip;
+use crate::analysis::patterns::operators::TopSequences;
+use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeats};
 use crate::analysis::population::{counted, plural, reasons};
-use crate::model::schema::Batch;
+use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
 use std::cmp::Reverse;
 
@@ -162,6 +162,6 @@ fn finding(rank: u32, t: &Batch, r: usize, cost: Ns) -> Option<Finding> {
             if launches.round() as u64 == 1 { "costs" } else { "cost" },
             fmt_ns(host),
         ),
-        table: super::tables::Repeats::SPEC.name,
+        table: crate::analysis::patterns::tables::Repeats::SPEC.name,
     })
 }

@@ -6,11 +6,11 @@
 //!   stretch    [from              until)            extent = busy + gap
 //! ```
 
-use crate::model::activity::Activity;
-use crate::model::args::Arg;
-use crate::model::interval::Union;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::strings::StrId;
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;

@@ -1,15 +1,16 @@
 //! The table `repeats`: every repeated pattern of every stream, measured.
 
-use super::names::{brief, joined};
-use super::repeat::{self, Least};
-use super::stream::{Launched, Stream, streams};
-use super::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use crate::analysis::api::{Give, Options};
-use crate::model::args::Arg;
-use crate::model::interval::Union;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Table, Text};
+use crate::analysis::patterns::names::{brief, joined};
+use crate::analysis::patterns::repeat;
+use crate::analysis::patterns::repeat::Least;
+use crate::analysis::patterns::stream::{Launched, Stream, streams};
+use crate::analysis::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use crate::table;
+use crate::table::schema::{Batch, Table, Text};
+use crate::trace::args::Arg;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span, percent};
 use std::cmp::Reverse;
 use std::ops::Range;

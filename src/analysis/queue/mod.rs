@@ -1,19 +1,18 @@
 //! Queue length: how many launches wait on each stream, and whether the host or the device runs ahead.
 
-pub mod lengths;
 mod report;
 
-use super::across::Job;
-use super::api::{Analysis, Compat, Give, Options, Output, Partial};
-use super::compat::hta_queue;
-use super::settings::{Kind, Setting};
-use crate::model::interval::Union;
-use crate::model::rank_trace::{DeviceWork, RankTrace};
-use crate::model::schema::{Table, TableSpec, Text};
-use crate::model::window::{Scope, Window};
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta_queue;
+use crate::analysis::settings::{Kind, Setting};
+use crate::facts::queue_lengths::{Entry, Queue, queues};
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::window::{Scope, Window};
 use crate::units::{Ns, Span};
-use lengths::{Entry, Queue, queues};
 use std::collections::HashMap;
 
 table! {
@@ -99,7 +98,7 @@ impl Analysis for QueueLength {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/queue.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -156,8 +155,8 @@ impl Analysis for QueueLength {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         match options.compat {
-            Some(Compat::Hta) => super::compat::concatenated(partials, &[hta_queue::QueueSummary::SPEC]),
-            Some(compat) => super::compat::concatenated(partials, self.compat_tables(compat)),
+            Some(Compat::Hta) => crate::analysis::compat::concatenated(partials, &[hta_queue::QueueSummary::SPEC]),
+            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
             None => report::reduce(partials, options, options.settings.count(&MAX_QUEUE)),
         }
     }

@@ -2,11 +2,11 @@
 //!
 //! Not taken over: the plugin moves the ends of steps in traces whose runtime calls have category `Runtime` (2021).
 
-use super::{Operator, Range, Worker, operator_bytes, steps_of};
-use crate::model::args::Arg;
-use crate::model::category::Class;
-use crate::model::interval::Union;
-use crate::model::rank_trace::RankTrace;
+use crate::analysis::shortest::{Operator, Range, Worker, operator_bytes, steps_of};
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};

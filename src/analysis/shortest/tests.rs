@@ -1,6 +1,6 @@
 //! The plugin's three goldens by hand, and the rules that they do not show.
 
-use super::*;
+use crate::analysis::shortest::*;
 
 fn operator(name: &str, span: Range, kernels: &[Range], elements: i64) -> Operator {
     let bytes = operator_bytes(&[vec![elements]], &["float"]).unwrap();

@@ -2,12 +2,12 @@
 //!
 //! An instance counts once: a synchronisation inside `aten::item` is the item's.
 
-use super::calls::Calls;
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
-use crate::model::step::StepRule;
+use crate::analysis::stacks::calls::Calls;
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,9 +5,9 @@
 //! thread number above 0. That number is the profiler's own, not a thread id, so the thread it means
 //! is learned: the one that has most of its numbers.
 
-use crate::model::args::Arg;
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use hashbrown::HashMap;
 use std::cmp::Reverse;

@@ -1,13 +1,13 @@
 //! The call tree: every host event with its parent, its own time and the GPU work launched below it.
 
-use super::calls::Calls;
-use super::forest::{Below, Forest};
-use super::python::{around, callers_first};
 use crate::analysis::api::Give;
-use crate::model::category::Class;
-use crate::model::schema::{Table, Text};
-use crate::model::step::StepRule;
+use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::forest::{Below, Forest};
+use crate::analysis::stacks::python::{around, callers_first};
 use crate::table;
+use crate::table::schema::{Table, Text};
+use crate::trace::category::Class;
+use crate::trace::step::StepRule;
 
 table! {
     /// Host events as three trees: operators with API calls, annotations, Python frames.

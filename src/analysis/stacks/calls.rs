@@ -3,11 +3,11 @@
 //! A GPU activity hangs below the call that launched it. A launch belongs to the operator in which it
 //! *starts*, also where it outlasts that operator and the tree therefore makes it a sibling.
 
-use super::backward::Backward;
-use super::forest::{Below, Forest, NOWHERE, alone};
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::thread::sort_outer_first;
+use crate::analysis::stacks::backward::Backward;
+use crate::analysis::stacks::forest::{Below, Forest, NOWHERE, alone};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::thread::sort_outer_first;
 use crate::units::Ns;
 use hashbrown::HashMap;
 use std::cmp::Reverse;

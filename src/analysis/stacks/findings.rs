@@ -1,15 +1,15 @@
 //! Sentences a person can act on: where the time is, and calls that could be avoided.
 
-use super::anomalies::{Anomalies, Anomaly};
-use super::modules::ModulesTable;
-use super::operators::Operators;
-use super::views::{end_of_path, sums, total};
 use crate::analysis::api::{Certainty, Finding, Partial};
 use crate::analysis::kernels::clip;
 use crate::analysis::population::{counted, plural};
-use crate::model::category::Class;
-use crate::model::rank_trace::is_host_communication;
-use crate::model::schema::TableSpec;
+use crate::analysis::stacks::anomalies::{Anomalies, Anomaly};
+use crate::analysis::stacks::modules::ModulesTable;
+use crate::analysis::stacks::operators::Operators;
+use crate::analysis::stacks::views::{end_of_path, sums, total};
+use crate::table::schema::TableSpec;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::is_host_communication;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 
 /// Share of all GPU (or host) time from which an operator or module is named, percent.

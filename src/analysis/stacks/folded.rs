@@ -13,15 +13,15 @@
 //!
 //! A partial is a tree of names, bounded by the distinct stacks of a rank; it becomes text once, at the end.
 
-use super::calls::Calls;
-use super::operators::{NO_OPERATOR, UNLINKED};
-use super::python::around;
 use crate::analysis::api::Partial;
-use crate::model::category::Class;
-use crate::model::schema::Batch;
-use crate::model::strings::StrId;
-use crate::model::thread::sort_outer_first;
+use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::operators::{NO_OPERATOR, UNLINKED};
+use crate::analysis::stacks::python::around;
 use crate::table;
+use crate::table::schema::Batch;
+use crate::trace::category::Class;
+use crate::trace::strings::StrId;
+use crate::trace::thread::sort_outer_first;
 use crate::units::Ns;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -30,7 +30,7 @@ table! {
     /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
     pub struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
         parent: Option<u32>, "", "row of the node above";
-        name: crate::model::schema::Text, "", "frame, operator, call or kernel";
+        name: crate::table::schema::Text, "", "frame, operator, call or kernel";
         value_ns: i64, "ns", "of this stack itself";
     }
 }

@@ -15,7 +15,7 @@
 //! time whose last cover is not before the node: a prefix sum. That is `O(log n)` for each activity and node,
 //! whatever the depth. Activities that overlap no other at all (most of them) are plain sums.
 
-use crate::model::activity::Activity;
+use crate::trace::activity::Activity;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -315,9 +315,9 @@ impl LastCover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::category::Class;
-    use crate::model::interval::Union;
-    use crate::model::strings::StrId;
+    use crate::trace::category::Class;
+    use crate::trace::interval::Union;
+    use crate::trace::strings::StrId;
     use proptest::prelude::*;
 
     fn activities(spans: &[(Ns, Ns)]) -> Vec<Activity> {

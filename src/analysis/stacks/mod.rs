@@ -17,14 +17,14 @@ mod operators;
 mod python;
 mod views;
 
-use super::across::Job;
-use super::api::{Analysis, Give, Options, Output, Partial};
-use super::settings::{Kind, Setting};
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, TableSpec, Text};
-use crate::model::step::StepRule;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::settings::{Kind, Setting};
+use crate::job::Job;
 use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
 use crate::units::Ns;
 use anomalies::Anomalies;
 use call_tree::CallTree;
@@ -89,7 +89,7 @@ impl Analysis for Stacks {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/stacks.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {
@@ -144,7 +144,7 @@ impl Analysis for Stacks {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         if let Some(compat) = options.compat {
-            return super::compat::concatenated(partials, self.compat_tables(compat));
+            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
         }
         let specs = [Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());

@@ -1,11 +1,11 @@
 //! Modules: what each `nn.Module` of the model costs, forward and backward.
 
-use super::calls::Calls;
-use super::forest::{Below, Forest, NOWHERE};
-use super::python::{Modules, around};
-use crate::model::category::Class;
-use crate::model::schema::{Batch, Text};
+use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::forest::{Below, Forest, NOWHERE};
+use crate::analysis::stacks::python::{Modules, around};
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::category::Class;
 use crate::units::Ns;
 
 table! {

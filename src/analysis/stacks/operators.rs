@@ -3,16 +3,16 @@
 //! Own times add up over all rows. Total times would count recursion twice, so an operator that runs
 //! inside another of its own group adds nothing to the group's totals.
 
-use super::calls::Calls;
 use crate::analysis::api::Options;
-use crate::model::args::Arg;
-use crate::model::interval::Union;
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, Text};
-use crate::model::step::StepRule;
-use crate::model::strings::StrId;
-use crate::model::window::{Scope, windows};
+use crate::analysis::stacks::calls::Calls;
 use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::args::Arg;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
+use crate::trace::strings::StrId;
+use crate::trace::window::{Scope, windows};
 use crate::units::{Ns, Span, percent};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;

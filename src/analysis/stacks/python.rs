@@ -3,10 +3,10 @@
 //! Which frame an operator is in, its start on the thread says (the innermost frame open there); which
 //! frame a frame is in, its recorded parent says, also across threads.
 
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::strings::StrId;
-use crate::model::thread::{innermost_at, sort_outer_first};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::thread::{innermost_at, sort_outer_first};
 use crate::units::Ns;
 use std::collections::{BTreeMap, HashMap};
 

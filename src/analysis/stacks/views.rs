@@ -1,12 +1,12 @@
 //! The text report: operators, modules and calls that wait, added up over ranks.
 
-use super::CallStacks;
-use super::anomalies::Anomalies;
-use super::modules::ModulesTable;
-use super::operators::Operators;
 use crate::analysis::api::{Align, Options, Partial, View};
 use crate::analysis::population::{plural, reasons};
-use crate::model::schema::{Batch, TableSpec};
+use crate::analysis::stacks::CallStacks;
+use crate::analysis::stacks::anomalies::Anomalies;
+use crate::analysis::stacks::modules::ModulesTable;
+use crate::analysis::stacks::operators::Operators;
+use crate::table::schema::{Batch, TableSpec};
 use crate::units::{Ns, fmt_count, fmt_ns};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

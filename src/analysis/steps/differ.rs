@@ -9,16 +9,18 @@
 //! Both are windows of one device that the same sweep divides, so differences of parts sum to the
 //! difference of the lengths.
 
-use super::tables::{SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps};
 use crate::analysis::api::Options;
-use crate::analysis::gaps::Sums;
-use crate::analysis::host_activity::HostNames;
-use crate::analysis::idle_split::{DeviceIdle, Split, UseKey, use_name};
-use crate::model::category::Class;
-use crate::model::rank_trace::{DeviceWork, RankTrace, is_host_communication};
-use crate::model::step::Step;
-use crate::model::strings::StrId;
-use crate::model::timeline::{Shares, Work};
+use crate::analysis::steps::tables::{
+    SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps,
+};
+use crate::facts::gaps::Sums;
+use crate::facts::host_activity::HostNames;
+use crate::facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::{DeviceWork, RankTrace, is_host_communication};
+use crate::trace::step::Step;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::{Shares, Work};
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

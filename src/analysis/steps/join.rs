@@ -3,10 +3,10 @@
 //! A step that one rank delays is slow on all of them, and all but that one wait in communication. So of
 //! the ranks that are slow in a step, the one to look at is that with most that is not communication.
 
-use super::tables::{SlowSteps, StepSummary, StepsTable};
 use crate::analysis::api::Partial;
-use crate::model::schema::{Batch, Cell, Text};
-use crate::model::step::StepRule;
+use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
+use crate::table::schema::{Batch, Cell, Text};
+use crate::trace::step::StepRule;
 use crate::units::Ns;
 use arrow::array::{ArrayRef, UInt32Array};
 use std::collections::{BTreeMap, BTreeSet};

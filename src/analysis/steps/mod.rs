@@ -12,11 +12,11 @@ mod report;
 mod tables;
 mod words;
 
-use super::across::Job;
-use super::api::{Analysis, Give, Options, Output, Partial};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{Batch, TableSpec};
-use crate::model::step::Step;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::job::Job;
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::Step;
 use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
 use judge::Judged;
@@ -34,7 +34,7 @@ impl Analysis for StepTimes {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/steps.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {

@@ -1,14 +1,14 @@
 //! Steps of all ranks in print: how long they are and vary, and what the slow ones have more of.
 
-use super::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
-use super::tables::{SlowSteps, StepSummary, StepsTable};
-use super::words::{cause, finding, signed};
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::{plural, rank_list, reasons};
+use crate::analysis::steps::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
+use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
+use crate::analysis::steps::words::{cause, finding, signed};
 use crate::analysis::summary::Summary;
 use crate::analysis::worst_first::WorstFirst;
-use crate::model::schema::Batch;
-use crate::model::step::StepRule;
+use crate::table::schema::Batch;
+use crate::trace::step::StepRule;
 use crate::units::{fmt_ns, fmt_pct};
 use std::cmp::Reverse;
 

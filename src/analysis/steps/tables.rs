@@ -1,7 +1,7 @@
 //! The tables of `steps`.
 
-use crate::model::schema::Text;
 use crate::table;
+use crate::table::schema::Text;
 
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.

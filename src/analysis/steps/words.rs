@@ -1,12 +1,12 @@
 //! Slow steps in words: what each has most more of, and what they cost together.
 
-use super::join::{At, SlowStep, step_name};
-use super::tables::{SlowSteps, StepSummary, StepsTable};
 use crate::analysis::api::{Certainty, Finding, Partial};
 use crate::analysis::breakdown::capital;
 use crate::analysis::kernels::{clip, short_name};
 use crate::analysis::population::plural;
-use crate::model::schema::Batch;
+use crate::analysis::steps::join::{At, SlowStep, step_name};
+use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
+use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
 

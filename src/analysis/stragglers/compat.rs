@@ -1,10 +1,10 @@
 //! `stragglers --compat hta`: HTA's `get_potential_stragglers`, for comparison.
 
-use crate::analysis::across::{HtaRow, Job};
 use crate::analysis::api::{Align, Output, View};
 use crate::analysis::compat::hta_stragglers::{Options, Rank, Row, potential_stragglers};
-use crate::model::schema::{TableSpec, Text};
+use crate::job::{HtaRow, Job};
 use crate::table;
+use crate::table::schema::{TableSpec, Text};
 
 table! {
     /// HTA's `get_potential_stragglers` with its two candidates. No rows where HTA raises an exception.

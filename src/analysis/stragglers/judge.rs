@@ -7,7 +7,7 @@
 //! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock residual and
 //!    the median end skew.
 //! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that it was
-//!    no chance: a permutation test, or it was ahead in every step ([`super::chance`]). An effect without evidence is kept
+//!    no chance: a permutation test, or it was ahead in every step ([`crate::analysis::stragglers::chance`]). An effect without evidence is kept
 //!    as *unproven*: nobody is named for it.
 //! 3. *Together*: ranks that are equally late hide each other. A set of at most half of the members, all with an excess
 //!    above the threshold, is judged by what repairing all of them gives, with the same test for sets.
@@ -17,12 +17,12 @@
 //! 6. With several steps, those found are left out and the rest is judged again, where [`REMAIN`] ranks remain: who
 //!    would be late *behind* them.
 
-use super::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
-use crate::analysis::across::delay::{Chain, StepKey, Windows, all_windows, chains, median_step};
-use crate::analysis::across::replicas::replica_chains;
-use crate::analysis::across::{Job, median};
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
+use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
+use crate::job::delay::{Chain, StepKey, Windows, all_windows, chains, median_step};
+use crate::job::replicas::replica_chains;
+use crate::job::{Job, median};
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,13 +3,13 @@
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the chain
 //! in which repairing the rank gives most. Not in the registry: its table is drawn, not printed.
 
-use super::{explain, judge, report};
-use crate::analysis::across::Job;
-use crate::analysis::across::delay::Chain;
 use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{TableSpec, Text};
+use crate::analysis::stragglers::{explain, judge, report};
+use crate::job::Job;
+use crate::job::delay::Chain;
 use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
 
 table! {
     /// A late rank's local time in one step.

@@ -12,10 +12,10 @@ pub use judge::{Judged, judge};
 pub use marks::{LateMarks, WhereLate};
 pub use why::{Explained, explain};
 
-use super::across::Job;
-use super::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::TableSpec;
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::job::Job;
+use crate::table::schema::TableSpec;
+use crate::trace::rank_trace::RankTrace;
 
 pub struct Stragglers;
 
@@ -29,7 +29,7 @@ impl Analysis for Stragglers {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/stragglers.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {

@@ -1,16 +1,16 @@
 //! Stragglers in sentences, and the picture of delay by rank and step.
 
-use super::judge::{Judged, Pattern, Straggler, Unproven};
-use super::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
-use super::why::{Explained, Reason, reasons};
-use crate::analysis::across::cause::Cause;
-use crate::analysis::across::delay::StepKey;
-use crate::analysis::across::{Job, Use};
 use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
 use crate::analysis::collectives::warnings;
 use crate::analysis::kernels::clip;
 use crate::analysis::population::{plural, rank_list, reasons as missing};
+use crate::analysis::stragglers::judge::{Judged, Pattern, Straggler, Unproven};
+use crate::analysis::stragglers::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
+use crate::analysis::stragglers::why::{Explained, Reason, reasons};
 use crate::analysis::worst_first::WorstFirst;
+use crate::job::cause::Cause;
+use crate::job::delay::StepKey;
+use crate::job::{Job, Use};
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -414,7 +414,7 @@ fn shared_cores(job: &Job) -> Option<String> {
 /// How far the clocks can be trusted.
 fn clocks(job: &Job) -> Vec<String> {
     let aligned: Vec<_> = job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
-    let rank = |p: &crate::analysis::across::Part| p.rank;
+    let rank = |p: &crate::job::Part| p.rank;
     let applied: Vec<String> = aligned
         .iter()
         .filter(|(_, c)| c.is_applied)

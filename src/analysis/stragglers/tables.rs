@@ -1,14 +1,14 @@
 //! Tables of `stragglers`.
 
-use super::judge::Judged;
-use super::why::{Explained, reasons};
-use crate::analysis::across::Job;
-use crate::analysis::across::delay::{Chain, StepKey};
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
 use crate::analysis::population::rank_list;
-use crate::model::schema::{Batch, TableSpec, Text};
+use crate::analysis::stragglers::judge::Judged;
+use crate::analysis::stragglers::why::{Explained, reasons};
+use crate::job::Job;
+use crate::job::delay::{Chain, StepKey};
 use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
 use crate::units::{Ns, percent};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -247,7 +247,7 @@ fn causes(job: &Job, why: &[Explained], shown: &Shown) -> Batch {
         let p = &job.parts[e.part as usize];
         for d in &e.differences {
             let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
-            let origin = p.origins.get(&d.name).filter(|_| d.name != crate::model::strings::StrId::EMPTY);
+            let origin = p.origins.get(&d.name).filter(|_| d.name != crate::trace::strings::StrId::EMPTY);
             let (step, step_label) = split(e.step);
             let event = p.calls.calls.get(e.call as usize).map_or(0, |c| c.event);
             table.push(CauseRow {

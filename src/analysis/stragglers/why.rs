@@ -1,10 +1,10 @@
 //! The causes of each straggler: the differences of its windows from the typical rank's, summed over its steps.
 
-use super::judge::{Judged, Straggler};
-use crate::analysis::across::Job;
-use crate::analysis::across::cause::{Cause, Difference, differences};
-use crate::analysis::across::delay::{Chain, StepKey};
-use crate::model::strings::StrId;
+use crate::analysis::stragglers::judge::{Judged, Straggler};
+use crate::job::Job;
+use crate::job::cause::{Cause, Difference, differences};
+use crate::job::delay::{Chain, StepKey};
+use crate::trace::strings::StrId;
 use crate::units::Ns;
 use std::collections::BTreeMap;
 

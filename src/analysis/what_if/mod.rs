@@ -8,16 +8,16 @@ pub mod timeline;
 
 pub use published::Op;
 
-use super::across::Job;
-use super::across::cause::Cause;
-use super::across::delay::StepKey;
-use super::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, ReplayMethod, View};
-use super::population::reasons as missing;
-use super::stragglers::{Explained, Judged, explain, judge};
-use crate::model::rank_trace::RankTrace;
-use crate::model::schema::{TableSpec, Text};
-use crate::model::strings::StrId;
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, ReplayMethod, View};
+use crate::analysis::population::reasons as missing;
+use crate::analysis::stragglers::{Explained, Judged, explain, judge};
+use crate::job::Job;
+use crate::job::cause::Cause;
+use crate::job::delay::StepKey;
 use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use replay::Replay;
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +52,7 @@ impl Analysis for WhatIf {
     }
 
     fn explain(&self) -> &'static str {
-        include_str!("../explain/what-if.md")
+        include_str!("page.md")
     }
 
     fn tables(&self) -> &'static [&'static TableSpec] {

@@ -19,8 +19,8 @@
 //! shares of the others less than 1, and repairing it gains more than there was to gain: M_S above 1.
 //! Communication must be cut to its transfer part beforehand (end - last arrival), or the waits count twice.
 
-use super::published_graph::{Graph, Job, KINDS};
-pub use super::published_graph::{Kind, Op, Worker};
+use crate::analysis::what_if::published_graph::{Graph, Job, KINDS};
+pub use crate::analysis::what_if::published_graph::{Kind, Op, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]

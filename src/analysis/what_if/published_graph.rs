@@ -1,4 +1,4 @@
-//! The pipeline-parallel training step of [`super::published`] as a graph: its operations, what each waits for, and the
+//! The pipeline-parallel training step of [`crate::analysis::what_if::published`] as a graph: its operations, what each waits for, and the
 //! replay that turns durations into a step time.
 //!
 //! Units: nanoseconds; whole in what was measured, f64 in what is replayed.

@@ -1,9 +1,9 @@
 //! `--method published` as tables and a view.
 
-use super::published::{Published, analyse};
-use super::{RELIABLE_PCT, WhatIfRow, WhatIfs};
-use crate::analysis::across::Job;
 use crate::analysis::api::{Align, Options, Output, View};
+use crate::analysis::what_if::published::{Published, analyse};
+use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
+use crate::job::Job;
 use crate::units::{Ns, fmt_ns, fmt_pct};
 
 pub fn reduce(job: &Job, options: &Options) -> Output {

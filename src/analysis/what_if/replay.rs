@@ -15,9 +15,9 @@
 //! matches are right. Where they are not (an end before the last arrival), the measured time stands in, and the error
 //! shows it.
 
-use crate::analysis::across::delay::{StepKey, start_without_meeting, step_of};
-use crate::analysis::across::{Instance, Job, Member, is_queued_behind, median};
-use crate::model::collective::Call;
+use crate::job::delay::{StepKey, start_without_meeting, step_of};
+use crate::job::{Instance, Job, Member, is_queued_behind, median};
+use crate::trace::collective::Call;
 use crate::units::Ns;
 use std::collections::HashMap;
 

@@ -4,9 +4,9 @@
 //! `PP rank 0, TP rank 0, compute`, an event's name is its type and its argument `step` its step. Communication
 //! is cut to its transfer already.
 
-use super::published::{Kind, Op, Worker};
-use crate::model::args::Arg;
-use crate::model::rank_trace::RankTrace;
+use crate::analysis::what_if::published::{Kind, Op, Worker};
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
 use std::collections::HashMap;
 
 /// All operations with a step and a worker.

@@ -6,14 +6,14 @@ mod write;
 pub use read::{Fate, Seen, State, state};
 pub use write::shelves;
 
-use super::tables::TABLES;
-use crate::analysis::across::PART_TABLES;
 use crate::analysis::api::Compat;
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
-use crate::model::meta::{RankSource, TimeEra};
-use crate::model::schema::TableSpec;
+use crate::job::PART_TABLES;
+use crate::partial::tables::TABLES;
+use crate::table::schema::TableSpec;
+use crate::trace::meta::{RankSource, TimeEra};
 
 const INVENTORY: &str = "inventory";
 const PART: &str = "part";

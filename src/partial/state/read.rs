@@ -1,20 +1,20 @@
 //! A mapped set from its tables. Any tables give a set or a flaw.
 
-use super::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
-use crate::analysis::across::Part;
 use crate::analysis::api::Partial;
 use crate::analysis::kept::Keeper;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
-use crate::model::cells::Texts;
-use crate::model::checked::{Cells, Flaw};
-use crate::model::health::{COUNTERS, Health};
-use crate::model::schema::{Batch, TableSpec};
+use crate::job::Part;
 use crate::partial::constant::constant;
+use crate::partial::state::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
 use crate::partial::stored::Stored;
 use crate::partial::tables::{Contents, Files, MappedRanks, Partials, Tallies};
-use crate::pipeline::Done;
 use crate::read::source::Input;
+use crate::run::Done;
+use crate::table::cells::Texts;
+use crate::table::checked::{Cells, Flaw};
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::health::{COUNTERS, Health};
 use crate::units::MemoryLimit;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;

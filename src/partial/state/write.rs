@@ -1,15 +1,15 @@
 //! A mapped set as tables.
 
-use super::{INVENTORY, PART, SET, spec_of};
 use crate::analysis::kept::KeptPart;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
-use crate::model::health::Health;
-use crate::model::schema::{Batch, TableSpec};
+use crate::partial::state::{INVENTORY, PART, SET, spec_of};
 use crate::partial::tables::{
     ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
 };
-use crate::pipeline::{Done, MappedSet};
+use crate::run::{Done, MappedSet};
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::health::Health;
 use arrow::array::RecordBatch;
 use std::collections::BTreeMap;
 use std::io;

@@ -5,13 +5,13 @@
 //! events. A damaged event is repaired or skipped up to the next event's start; a damaged top-level value
 //! is skipped up to the next key.
 
-use super::cursor::{Cursor, Halt, Kind, Parse, Token};
-use super::event::{EventReader, LoadOptions, Rules};
-use super::header;
-use super::text::decode;
-use crate::model::health::{Counter, Health};
-use crate::model::meta::Meta;
+use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
+use crate::read::kineto::event::{EventReader, LoadOptions, Rules};
+use crate::read::kineto::header;
+use crate::read::kineto::text::decode;
 use crate::read::room::{Held, NoRoom};
+use crate::trace::health::{Counter, Health};
+use crate::trace::meta::Meta;
 use crate::units::Ns;
 use memchr::memmem;
 

@@ -3,19 +3,19 @@
 //! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its
 //! closing brace is seen. Only tokens that a column needs are converted.
 
-use super::cursor::{Cursor, Halt, Kind, Parse, Token};
-use super::gaps::{Gaps, Place, Step};
-use super::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
-use super::recent::Recent;
-use super::text::{Texts, compact, decode};
-use crate::model::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
-use crate::model::category::{Class, is_counter_range, is_launch_flow};
-use crate::model::events::{Columns, FlowEnd, LaneName, Mark};
-use crate::model::health::{Counter, Health};
-use crate::model::lengths::NO_LENGTH;
-use crate::model::strings::StrId;
-use crate::read::copy::copier::{Accepted, Copier};
+use crate::overlay::copy::copier::{Accepted, Copier};
+use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
+use crate::read::kineto::gaps::{Gaps, Place, Step};
+use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use crate::read::kineto::recent::Recent;
+use crate::read::kineto::text::{Texts, compact, decode};
 use crate::read::room::MemoryLimit;
+use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
+use crate::trace::category::{Class, is_counter_range, is_launch_flow};
+use crate::trace::events::{Columns, FlowEnd, LaneName, Mark};
+use crate::trace::health::{Counter, Health};
+use crate::trace::lengths::NO_LENGTH;
+use crate::trace::strings::StrId;
 use std::sync::LazyLock;
 
 /// What of a file is loaded.

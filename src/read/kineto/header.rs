@@ -1,7 +1,7 @@
 //! Keys beside the events: small or rare values, read by simd-json.
 
-use crate::model::health::{Counter, Health};
-use crate::model::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
+use crate::trace::health::{Counter, Health};
+use crate::trace::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
 use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;
 

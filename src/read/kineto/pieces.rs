@@ -13,10 +13,10 @@
 
 mod queue;
 
-use super::cursor::Cursor;
-use super::document::{Document, EventsEnd, Refusal, next_event};
-use super::event::{EventReader, LoadOptions};
-use super::gaps::Gaps;
+use crate::read::kineto::cursor::Cursor;
+use crate::read::kineto::document::{Document, EventsEnd, Refusal, next_event};
+use crate::read::kineto::event::{EventReader, LoadOptions};
+use crate::read::kineto::gaps::Gaps;
 use crate::read::room::Room;
 use crate::read::source::{ByteCount, Range};
 use queue::{Next, Queue, Read};

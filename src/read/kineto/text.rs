@@ -1,9 +1,9 @@
 //! Text of JSON strings: escapes undone, invalid UTF-8 replaced, counted.
 
-use super::cursor::{Kind, Token};
-use crate::model::events::Columns;
-use crate::model::health::{Counter, Health};
-use crate::model::strings::{Interner, StrId};
+use crate::read::kineto::cursor::{Kind, Token};
+use crate::trace::events::Columns;
+use crate::trace::health::{Counter, Health};
+use crate::trace::strings::{Interner, StrId};
 use std::borrow::Cow;
 use std::collections::HashSet;
 

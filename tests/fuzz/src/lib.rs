@@ -10,9 +10,9 @@
 //! packed: `mkdir found && tar -xzf tests/fuzz/corpus/reader_found.tar.gz -C found`, and name `found` before the rest.
 //! What a target finds goes to `artifacts/`; new inputs go to the first folder that is named, `corpus/<target>` else.
 
-use hta::model::args::ARGS;
-use hta::model::events::Columns;
-use hta::model::health::Counter;
+use hta::trace::args::ARGS;
+use hta::trace::events::Columns;
+use hta::trace::health::Counter;
 
 /// What can be told apart of two readings: texts, times, lanes, arguments, counters.
 #[derive(Debug, PartialEq)]

@@ -6,7 +6,7 @@ use crate::run::{Record, compat};
 use crate::shared;
 use hta::analysis::api::Compat;
 use hta::analysis::compat::hta_diff;
-use hta::report::json::records;
+use hta::output::json::records;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;

@@ -2,14 +2,14 @@
 
 use crate::run::{Keep, Quiet, Record, options};
 use hta::analysis::api::{Finding, Options, View};
-use hta::analysis::diff::threshold::{Threshold, Verdict};
-use hta::analysis::diff::{DIFF, Set, compare};
-use hta::model::builder::{TraceBuilder, us};
-use hta::model::schema::Batch;
-use hta::pipeline::{Request, run};
+use hta::diff::threshold::{Threshold, Verdict};
+use hta::diff::{DIFF, Set, compare};
+use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
-use hta::report::json::records;
+use hta::run::{Request, run};
+use hta::table::schema::Batch;
+use hta::trace::testing::{TraceBuilder, us};
 use std::path::PathBuf;
 use tempfile::TempDir;
 

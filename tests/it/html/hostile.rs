@@ -1,7 +1,7 @@
 //! Names that try to be something else than names.
 
 use super::{analyze, shown};
-use hta::model::builder::{Format, TraceBuilder, us};
+use hta::trace::testing::{Format, TraceBuilder, us};
 
 const NAMES: [&str; 9] = [
     "</script><script>alert(1)</script>",

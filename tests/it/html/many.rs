@@ -1,7 +1,7 @@
 //! Many ranks and many steps: joined, counted, summed, and within the size.
 
 use super::{Page, analyze, hta, shown};
-use hta::model::builder::{Collective, Format, TraceBuilder, us};
+use hta::trace::testing::{Collective, Format, TraceBuilder, us};
 use serde_json::Value;
 
 const RANKS: u32 = 300;

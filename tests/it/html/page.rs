@@ -1,7 +1,7 @@
 //! The page of every sample: well formed, self-contained, and with the numbers of the tables.
 
 use super::{Page, analyze, hta, shown};
-use hta::model::builder::{TraceBuilder, us};
+use hta::trace::testing::{TraceBuilder, us};
 use serde_json::Value;
 
 const SAMPLES: [&str; 5] = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"];
@@ -34,7 +34,7 @@ fn counted(all: &[Value]) -> Vec<&Value> {
     all.iter().filter(|r| if with_steps.contains(&lane(r)) { is_full(r) } else { r["scope"] == "span" }).collect()
 }
 
-const PLOTLY: &str = include_str!("../../../src/report/html/plotly/plotly-cartesian.min.js");
+const PLOTLY: &str = include_str!("../../../src/output/html/plotly/plotly-cartesian.min.js");
 
 #[test]
 fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {

@@ -5,12 +5,12 @@ use crate::invariants::traces_below;
 use crate::run::{answer, options};
 use crate::shared;
 use hta::analysis::counters::series::{Counter, series};
-use hta::model::builder::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
-use hta::model::meta::RankSource;
-use hta::model::rank_trace::RankTrace;
 use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Spread, load};
 use hta::read::source::{ByteCount, Input};
+use hta::trace::meta::RankSource;
+use hta::trace::rank_trace::RankTrace;
+use hta::trace::testing::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn rows(path: &Path) -> Vec<Value> {
     let mut tables: Vec<_> = answer.batches().filter(|b| b.spec.name != "health").collect();
     // analyses answer side by side
     tables.sort_by_key(|b| b.spec.name);
-    let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::report::json::records).collect();
+    let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::output::json::records).collect();
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.remove("file");
         row.remove("unpacked_bytes");

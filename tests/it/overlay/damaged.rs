@@ -3,7 +3,7 @@
 use super::{Asked, fields, is_added, raw_events, text};
 use crate::run::{Answer, options, try_run};
 use crate::shared;
-use hta::report::json::records;
+use hta::output::json::records;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

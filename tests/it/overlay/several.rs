@@ -5,7 +5,7 @@ use crate::planted::job::{Action, Job, about, all_reduce, forward, kernel};
 use crate::planted::recording::{Clock, Recording};
 use crate::planted::simulate::simulate;
 use crate::shared;
-use hta::model::builder::{ms, us};
+use hta::trace::testing::{ms, us};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

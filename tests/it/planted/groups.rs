@@ -4,7 +4,7 @@ use super::job::{Action, Group, Job, Join, Kind, about, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::simulate;
 use super::truth::{check_matches, check_waits};
-use hta::model::builder::{Detail, us};
+use hta::trace::testing::{Detail, us};
 
 /// `tp` neighbours in one tensor-parallel group, equal positions in one data-parallel group; alike in name.
 pub fn tp_dp(world: u32, tp: u32) -> Vec<Group> {

@@ -5,7 +5,7 @@ use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{check_matches, check_waits, lates, lates_without_steps};
 use crate::run::{Answer, answer, options};
-use hta::model::builder::{Detail, ms, us};
+use hta::trace::testing::{Detail, ms, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ impl Small {
 fn tables(answer: &Answer) -> BTreeMap<&'static str, Vec<String>> {
     let mut all: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for batch in answer.batches() {
-        let rows = hta::report::json::records(batch).into_iter().map(|r| r.to_string());
+        let rows = hta::output::json::records(batch).into_iter().map(|r| r.to_string());
         all.entry(batch.spec.name).or_default().extend(rows);
     }
     all

@@ -1,6 +1,6 @@
 //! What a job is: groups, and what each rank does in each step. Times are ns.
 
-use hta::model::builder::us;
+use hta::trace::testing::us;
 
 /// A process group, by members in ascending order.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::run::{answer, options};
-use hta::model::builder::{Collective, TraceBuilder, ms, us};
+use hta::trace::testing::{Collective, TraceBuilder, ms, us};
 use std::path::PathBuf;
 
 /// Submission, start and end in us after the start of a step; `late` more for all of rank 1.

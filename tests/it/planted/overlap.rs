@@ -12,7 +12,7 @@ use super::recording::Recording;
 use super::simulate::simulate;
 use super::truth::within;
 use crate::run::Answer;
-use hta::model::builder::us;
+use hta::trace::testing::us;
 
 const STEPS: u64 = 6;
 const BUCKETS: u64 = 6;

@@ -10,7 +10,7 @@
 //! Times are true: one clock, no rank's own.
 
 use super::job::{Action, Job, Join, Kind, draw};
-use hta::model::builder::us;
+use hta::trace::testing::us;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -3,16 +3,17 @@
 use super::{SAMPLES, answer, ask, results, traces};
 use crate::run::{Quiet, options};
 use crate::shared::samples;
-use hta::model::builder::{TraceBuilder, us};
-use hta::pipeline::{Request, run};
-use hta::query::answer::Answer;
-use hta::query::catalog::{QUERIES, find};
-use hta::query::engine;
-use hta::query::live::{self, Live};
-use hta::query::results::Results;
-use hta::query::statement::Statement;
 use hta::read::discover::discover;
 use hta::read::kineto::event::LoadOptions;
+use hta::run::{Request, run};
+use hta::sql::answer::Answer;
+use hta::sql::catalog::{QUERIES, find};
+use hta::sql::engine;
+use hta::sql::live;
+use hta::sql::live::Live;
+use hta::sql::results::Results;
+use hta::sql::statement::Statement;
+use hta::trace::testing::{TraceBuilder, us};
 use polars::prelude::DataFrame;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +82,7 @@ fn pageable_copies_are_two_a_step_in_the_sample_that_has_them() {
     assert!(
         (0..8).all(|r| other.value("count", r) == 5 && other.value("per_step_count", r) == 1.0),
         "{}",
-        other.csv(hta::report::json::CsvStyle::Plain)
+        other.csv(hta::output::json::CsvStyle::Plain)
     );
     assert!(named("gloo_ddp4", "pageable_copies").is_empty());
 }
@@ -142,7 +143,7 @@ fn the_late_ranks_are_those_that_were_made_late() {
     assert!(
         (0..5).all(|r| gain(r).0 == 3 && gain(r).1.is_some_and(|g| g > 3_000_000)),
         "{}",
-        answer.csv(hta::report::json::CsvStyle::Plain)
+        answer.csv(hta::output::json::CsvStyle::Plain)
     );
     let cause = named("gpu_ddp8", "late_causes");
     assert_eq!((cause.value("rank", 0), cause.value("cause", 0)), (json!(3), json!("slow_kernel")));

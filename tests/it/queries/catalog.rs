@@ -2,10 +2,10 @@
 
 use super::{ROOT, SAMPLES, answer};
 use hta::analysis::registry::ANALYSES;
-use hta::query::answer::unit;
-use hta::query::catalog::{QUERIES, find};
-use hta::query::live;
-use hta::query::statement::Statement;
+use hta::sql::answer::unit;
+use hta::sql::catalog::{QUERIES, find};
+use hta::sql::live;
+use hta::sql::statement::Statement;
 use std::collections::BTreeSet;
 use std::path::Path;
 

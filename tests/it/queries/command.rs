@@ -1,7 +1,7 @@
 //! The command as its user meets it.
 
 use super::{ROOT, SAMPLES, results};
-use hta::query::catalog::{QUERIES, find};
+use hta::sql::catalog::{QUERIES, find};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::io::{Read, Write};

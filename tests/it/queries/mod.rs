@@ -4,11 +4,11 @@ mod answers;
 mod catalog;
 mod command;
 
-use hta::query::answer::Answer;
-use hta::query::catalog::Query;
-use hta::query::engine;
-use hta::query::results::Results;
-use hta::query::statement::Statement;
+use hta::sql::answer::Answer;
+use hta::sql::catalog::Query;
+use hta::sql::engine;
+use hta::sql::results::Results;
+use hta::sql::statement::Statement;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

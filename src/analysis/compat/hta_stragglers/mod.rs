@@ -36,7 +36,7 @@
 //! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. Written anew; compared with it on real and random
 //! traces.
 
-use super::hta_loader::microseconds;
+use crate::analysis::compat::hta_loader::microseconds;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// An event with a category and a duration, category `Trace` left out.

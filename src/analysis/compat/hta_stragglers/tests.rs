@@ -1,6 +1,6 @@
 //! HTA's heuristic on tables that can be read by eye.
 
-use super::*;
+use crate::analysis::compat::hta_stragglers::*;
 
 /// Rows of `id name ts dur stream correlation` after a line `rank number fractional`; times in ns.
 fn read(text: &str) -> Vec<Rank<'_>> {

@@ -9,10 +9,10 @@
 //! Ends and starts at one instant are ordered as the activities are (start, then row), so that activities
 //! of no length cannot follow each other in a circle.
 
-use super::sync::{StreamKey, Syncs};
+use crate::analysis::critical_path::nodes::sync::{StreamKey, Syncs};
 use crate::analysis::critical_path::segment::Edge;
-use crate::model::rank_trace::RankTrace;
-use crate::model::timeline::Work;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::timeline::Work;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -11,12 +11,12 @@
 //! is innermost; Python frames and annotations alone are silence.
 
 use crate::analysis::critical_path::segment::PathClass;
-use crate::analysis::host_activity::HostNames;
-use crate::model::category::Class;
-use crate::model::interval::Union;
-use crate::model::rank_trace::{RankTrace, is_host_communication};
-use crate::model::strings::StrId;
-use crate::model::thread::Piece;
+use crate::facts::host_activity::HostNames;
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{RankTrace, is_host_communication};
+use crate::trace::strings::StrId;
+use crate::trace::thread::Piece;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::cell::{OnceCell, RefCell};

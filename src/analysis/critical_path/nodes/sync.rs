@@ -6,11 +6,11 @@
 //!   sync call                 |..........|         awaits an activity that ends inside it
 //! ```
 
-use super::gpu::Gpu;
-use crate::model::args::Arg;
-use crate::model::category::Class;
-use crate::model::rank_trace::RankTrace;
-use crate::model::strings::StrId;
+use crate::analysis::critical_path::nodes::gpu::Gpu;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
 use crate::units::Ns;
 use hashbrown::HashMap;
 use std::cmp::Reverse;

@@ -14,9 +14,9 @@
 //! places, a place where it begins a run. So the runs are walked, not the candidates: each marks the
 //! open intervals between two rounds and its own length, and stops at one that is marked already.
 
-use super::Least;
-use super::lcp::Sorted;
-use super::runs::Run;
+use crate::analysis::patterns::repeat::Least;
+use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::runs::Run;
 
 /// A string by its places: the suffixes `[from, until)` of the suffix array begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Which pattern is part of which.
 
-use super::occurrences::Repeats;
-use super::prefixes::Prefixes;
+use crate::analysis::patterns::repeat::occurrences::Repeats;
+use crate::analysis::patterns::repeat::prefixes::Prefixes;
 
 /// Positions that may be walked, per position of the text and at least.
 const STEPS_PER_POSITION: u64 = 64;

@@ -13,11 +13,11 @@
 //! more (many copies of a block, each changed elsewhere); so the places visited are bounded by a
 //! multiple of the text's length, and strings that cover little are left out first, and counted.
 
-use super::Least;
-use super::candidates::Candidate;
-use super::lcp::Sorted;
-use super::prefixes::Prefixes;
-use super::rotation::one_of_rotations;
+use crate::analysis::patterns::repeat::Least;
+use crate::analysis::patterns::repeat::candidates::Candidate;
+use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::prefixes::Prefixes;
+use crate::analysis::patterns::repeat::rotation::one_of_rotations;
 use std::cmp::Reverse;
 
 /// Places that may be visited, per position of the text and at least.

@@ -4,8 +4,8 @@
 //! suffix begins with are a chain from the longest to the shortest. One chain pointer per string and one
 //! start per position hold them all.
 
-use super::candidates::Candidate;
-use super::lcp::Sorted;
+use crate::analysis::patterns::repeat::candidates::Candidate;
+use crate::analysis::patterns::repeat::lcp::Sorted;
 use std::cmp::Reverse;
 
 /// No string.

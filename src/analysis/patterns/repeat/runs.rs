@@ -9,7 +9,7 @@
 //! Lyndon word at a position ends where the next smaller suffix begins, which the ranks say. So one pair
 //! of suffixes per position and order is compared, to the right and to the left.
 
-use super::lcp::Sorted;
+use crate::analysis::patterns::repeat::lcp::Sorted;
 
 /// A run, by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

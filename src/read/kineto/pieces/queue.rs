@@ -4,7 +4,7 @@
 //! near enough, and go. A helper that waited could stand on top of another rank's work, which the first one may be
 //! waiting for in turn (its memory, say).
 
-use super::Piece;
+use crate::read::kineto::pieces::Piece;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex};

@@ -1,0 +1,165 @@
+//! Which annotations an activity belongs to.
+//!
+//! ```text
+//!   thread     [train................................]
+//!                 [forward......]   [backward......]
+//!   launches        a  b          c      d
+//!   inclusive       train+forward: a b   train: a b c d   backward: d
+//!   self            forward: a b         train: c         backward: d
+//! ```
+//!
+//! An activity belongs to the annotations that are open on the thread of its launch when the launch starts
+//! (ends included, as for owning operators). One whose launch was not recorded belongs to the shortest range
+//! that the profiler drew in its own row of the device and that holds its start. A name owns an activity
+//! once, however often it is nested in itself.
+
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::thread::{innermost_at, sort_outer_first};
+use crate::units::{Ns, Span};
+use regex::Regex;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Where a range was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// On a thread.
+    Host,
+    /// Drawn by the profiler in a row of the device.
+    Gpu,
+}
+
+impl Side {
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Host => "host",
+            Side::Gpu => "gpu",
+        }
+    }
+}
+
+/// All ranges of one name on one side, with what belongs to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Rows of the ranges, in the order of the file.
+    pub ranges: Vec<u32>,
+    /// Indices of the activities inside any of them, each once.
+    pub activities: Vec<u32>,
+}
+
+/// The annotations of a rank by side and name.
+#[derive(Debug, Clone, Default)]
+pub struct Annotated {
+    pub names: BTreeMap<(Side, StrId), Named>,
+    /// Per activity: the name whose range is innermost.
+    pub own: Vec<Option<(Side, StrId)>>,
+}
+
+impl Annotated {
+    /// The annotations whose name `wanted` matches; the others are as if they had not been recorded.
+    pub fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
+        let c = &trace.columns;
+        let kept: Vec<bool> = c.strings.iter().map(|(_, t)| wanted.is_none_or(|w| w.is_match(t))).collect();
+        let mut me = Self { names: BTreeMap::new(), own: vec![None; trace.activities.len()] };
+        let mut rows: BTreeMap<(Side, u32), Vec<u32>> = BTreeMap::new();
+        for (row, class) in trace.classes.iter().enumerate() {
+            let side = match class {
+                Class::Annotation => Side::Host,
+                Class::GpuAnnotation => Side::Gpu,
+                _ => continue,
+            };
+            if kept.get(c.name[row].0 as usize) == Some(&true) {
+                rows.entry((side, c.lane[row])).or_default().push(row as u32);
+                me.names.entry((side, c.name[row])).or_default().ranges.push(row as u32);
+            }
+        }
+        let (launched, unlinked) = queries(trace);
+        for ((side, lane), mut rows) in rows {
+            match side {
+                Side::Host => {
+                    if let Some(queries) = launched.get(&lane) {
+                        sort_outer_first(&mut rows, c);
+                        me.launched_inside(trace, &rows, queries);
+                    }
+                }
+                Side::Gpu => {
+                    if let Some(queries) = unlinked.get(&lane) {
+                        me.drawn_around(trace, &rows, queries);
+                    }
+                }
+            }
+        }
+        me
+    }
+
+    /// One thread: `rows` outer first, `queries` the launches on it in order of time.
+    fn launched_inside(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
+        let c = &trace.columns;
+        innermost_at(rows, c, queries, |i, row| {
+            self.own[i as usize] = row.map(|r| (Side::Host, c.name[r as usize]));
+        });
+        // the launches inside a range are neighbours: ranges of one name are joined before they are counted
+        let mut inside: BTreeMap<StrId, Vec<Span>> = BTreeMap::new();
+        for &row in rows {
+            let Span { start, end } = c.span(row as usize);
+            let from = queries.partition_point(|q| q.0 < start);
+            let until = queries.partition_point(|q| q.0 <= end);
+            inside.entry(c.name[row as usize]).or_default().push(Span::new(from as i64, until as i64));
+        }
+        for (name, places) in inside {
+            let own = &mut self.names.entry((Side::Host, name)).or_default().activities;
+            for part in Union::new(places).spans() {
+                own.extend(queries[part.start as usize..part.end as usize].iter().map(|q| q.1));
+            }
+        }
+    }
+
+    /// One row of a device: `queries` the unlinked activities in it in order of start.
+    fn drawn_around(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
+        let c = &trace.columns;
+        let mut order = rows.to_vec();
+        sort_outer_first(&mut order, c);
+        let mut next = order.into_iter().peekable();
+        // the shortest first; of equal ones that which starts last, then by name
+        let mut open: BinaryHeap<Reverse<Drawn>> = BinaryHeap::new();
+        for &(t, activity) in queries {
+            while let Some(row) = next.next_if(|&r| c.ts[r as usize] <= t) {
+                let r = row as usize;
+                open.push(Reverse((c.dur.at(r), Reverse(c.ts[r]), trace.text(c.name[r]), row)));
+            }
+            while open.peek().is_some_and(|Reverse((dur, Reverse(ts), _, _))| ts.saturating_add(*dur) <= t) {
+                open.pop();
+            }
+            if let Some(Reverse((_, _, _, row))) = open.peek() {
+                let key = (Side::Gpu, c.name[*row as usize]);
+                self.own[activity as usize] = Some(key);
+                self.names.entry(key).or_default().activities.push(activity);
+            }
+        }
+    }
+}
+
+/// A drawn range: length, start, name and row.
+type Drawn<'a> = (Ns, Reverse<Ns>, &'a str, u32);
+
+/// Instants and activities, by lane.
+type Queries = BTreeMap<u32, Vec<(Ns, u32)>>;
+
+/// Launches by thread, and starts of unlinked activities by row of the device; each in order of time.
+fn queries(trace: &RankTrace) -> (Queries, Queries) {
+    let c = &trace.columns;
+    let (mut launched, mut unlinked) = (Queries::new(), Queries::new());
+    for (i, a) in trace.activities.iter().enumerate() {
+        match a.launch() {
+            Some(l) => launched.entry(c.lane[l as usize]).or_default().push((c.ts[l as usize], i as u32)),
+            None => unlinked.entry(c.lane[a.row as usize]).or_default().push((a.span.start, i as u32)),
+        }
+    }
+    for of_lane in launched.values_mut().chain(unlinked.values_mut()) {
+        of_lane.sort_unstable();
+    }
+    (launched, unlinked)
+}

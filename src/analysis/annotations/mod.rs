@@ -1,0 +1,364 @@
+//! User annotations: how long their ranges are, and what the GPU did for them.
+//!
+//! Ranges and activities belong as a whole to a step (that of their start, or of their launch), so nothing is
+//! cut. All times are ns. The surprising part: the GPU times of a range on the host are those of what was
+//! launched inside it, wherever they lie; the ranges that the profiler draws on the device are not used for
+//! them unless a launch is unknown.
+
+mod annotated;
+mod report;
+
+use crate::analysis::annotations::annotated::{Annotated, Named, Side};
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta_annotations;
+use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::summary::Summary;
+use crate::facts::step_scopes::StepScopes;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{RankTrace, is_host_communication};
+use crate::trace::step::StepRule;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::{Shares, Timeline};
+use crate::units::{Ns, Span};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+table! {
+    /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a thread are repeated for each device.
+    pub struct UserAnnotations, UserAnnotationRow = "user_annotations" by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        side: Text, "", "host: recorded on a thread; gpu: drawn on the device; none";
+        name: Text, "", "annotation, or `(none)`";
+        is_step: bool, "", "the annotation marks steps";
+        range_count: u64, "", "ranges";
+        range_sum_ns: i64, "ns", "sum of their lengths";
+        range_mean_ns: Option<f64>, "ns", "mean length";
+        range_min_ns: Option<i64>, "ns", "shortest";
+        range_max_ns: Option<i64>, "ns", "longest";
+        range_p50_ns: Option<i64>, "ns", "median, nearest rank";
+        range_p95_ns: Option<i64>, "ns", "95th percentile, nearest rank";
+        working_ns: Option<i64>, "ns", "time inside the ranges in which their thread works; host only";
+        activity_count: u64, "", "activities that belong to it";
+        gpu_ns: i64, "ns", "sum of their lengths";
+        gpu_self_ns: i64, "ns", "the same, of those that belong to no annotation inside it";
+        busy_ns: i64, "ns", "time in which any of them runs";
+        compute_ns: i64, "ns", "time in which compute among them runs";
+        communication_ns: i64, "ns", "the same for communication";
+        memory_ns: i64, "ns", "the same for copies and sets";
+    }
+}
+
+pub const MATCH: Setting = Setting {
+    stem: "annotations",
+    flag: "--match",
+    value: "REGEX",
+    help: "Only annotations whose name this regular expression matches; the rest goes to `(none)`",
+    kind: Kind::Regex,
+};
+
+/// Name of the row of activities without an annotation.
+const NONE: &str = "(none)";
+
+pub struct Annotations;
+
+impl Analysis for Annotations {
+    fn stem(&self) -> &'static str {
+        "annotations"
+    }
+
+    fn title(&self) -> &'static str {
+        "time of user annotations, on the host and on the GPU"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[UserAnnotations::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_annotations::OnGpu::SPEC, hta_annotations::OnCpu::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[MATCH]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta_annotations::map(trace),
+            Some(Compat::TraceLens) => return Partial::default(),
+            None => {}
+        }
+        let wanted = options.settings.regex(&MATCH);
+        let annotated = Annotated::new(trace, wanted);
+        let reason = match (annotated.names.is_empty(), wanted) {
+            (false, _) => None,
+            (true, None) => Some("no annotations"),
+            (true, Some(_)) => Some("no annotation that --match matches"),
+        };
+        let table =
+            if reason.is_some() { UserAnnotations::default().finish() } else { table(trace, options, &annotated) };
+        Partial { rank: trace.rank, tables: vec![table], reason }
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
+            None => report::reduce(partials, options),
+        }
+    }
+}
+
+/// What a row is about: side and name; neither for `(none)`.
+type Key = Option<(Side, StrId)>;
+
+/// What belongs to a row.
+#[derive(Default)]
+struct Members {
+    ranges: Vec<u32>,
+    activities: Vec<u32>,
+    own_ns: Ns,
+}
+
+/// A row before it is written.
+struct Row<'a> {
+    key: Key,
+    name: &'a str,
+    ranges: Summary,
+    working: Option<Ns>,
+    activities: u64,
+    gpu: Ns,
+    own: Ns,
+    shares: Shares,
+}
+
+/// By place of the device, place of the window, and key.
+type Places = BTreeMap<(usize, usize), BTreeMap<Key, Members>>;
+
+fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
+    let scopes = StepScopes::new(trace, &options.model);
+    let devices = Devices::new(trace, annotated);
+    let working = working(trace, annotated);
+    let mut places = share_out(trace, annotated, &scopes, &devices);
+    let marks = step_marks(trace);
+    let mut table = UserAnnotations::default();
+    let mut order: Vec<(usize, &Option<i64>)> = devices.all.iter().enumerate().collect();
+    order.sort_by_key(|(_, device)| **device);
+    for (d, device) in order {
+        for (i, w) in scopes.windows().iter().enumerate() {
+            let Some(members) = places.remove(&(d, i)) else { continue };
+            let mut rows: Vec<Row> = members.into_iter().map(|(key, m)| row(trace, key, &m, &working)).collect();
+            rows.sort_by_key(|r| (Reverse(r.gpu), Reverse(r.ranges.sum), r.name, r.key.map(|k| k.0)));
+            for r in rows {
+                let some = |ns: Ns| (r.ranges.count > 0).then_some(ns);
+                table.push(UserAnnotationRow {
+                    rank: trace.rank,
+                    device: *device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial: scopes.is_partial(w),
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    side: r.key.map_or("none", |k| k.0.name()),
+                    name: r.name,
+                    is_step: r.key.is_some_and(|k| marks.contains(&k.1)),
+                    range_count: r.ranges.count,
+                    range_sum_ns: r.ranges.sum,
+                    range_mean_ns: (r.ranges.count > 0).then_some(r.ranges.mean),
+                    range_min_ns: some(r.ranges.min),
+                    range_max_ns: some(r.ranges.max),
+                    range_p50_ns: some(r.ranges.p50),
+                    range_p95_ns: some(r.ranges.p95),
+                    working_ns: r.working,
+                    activity_count: r.activities,
+                    gpu_ns: r.gpu,
+                    gpu_self_ns: r.own,
+                    busy_ns: r.shares.busy(),
+                    compute_ns: r.shares.compute(),
+                    communication_ns: r.shares.communication(),
+                    memory_ns: r.shares.memory(),
+                });
+            }
+        }
+    }
+    table.finish()
+}
+
+/// Devices that have rows.
+struct Devices {
+    all: Vec<Option<i64>>,
+    /// Position in `all` of each.
+    places: HashMap<Option<i64>, usize>,
+    /// The first ones, which do work: the ranges of threads stand beside each of them.
+    working: usize,
+}
+
+impl Devices {
+    /// Devices with activities (one without a number for the host alone), then those on which only ranges
+    /// are drawn.
+    fn new(trace: &RankTrace, annotated: &Annotated) -> Self {
+        let mut all: Vec<Option<i64>> = trace.devices.iter().filter(|w| w.is_gpu).map(|w| w.device).collect();
+        if all.is_empty() {
+            all.push(None);
+        }
+        let working = all.len();
+        let of_lane = lane_devices(trace);
+        let mut drawn: BTreeSet<Option<i64>> = BTreeSet::new();
+        for (_, named) in annotated.names.iter().filter(|((side, _), _)| *side == Side::Gpu) {
+            drawn.extend(named.ranges.iter().map(|&r| device_of(trace, &of_lane, r)));
+        }
+        let mut places: HashMap<Option<i64>, usize> = all.iter().copied().zip(0..).collect();
+        for device in drawn {
+            places.entry(device).or_insert_with(|| {
+                all.push(device);
+                all.len() - 1
+            });
+        }
+        Self { all, places, working }
+    }
+
+    fn place(&self, device: Option<i64>) -> Option<usize> {
+        self.places.get(&device).copied()
+    }
+}
+
+/// Device of each row of a device that has activities.
+fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
+    let mut of_lane = BTreeMap::new();
+    for a in &trace.activities {
+        of_lane.insert(trace.columns.lane[a.row as usize], a.device());
+    }
+    of_lane
+}
+
+/// Device on which a range is drawn: that of the activities in the same row, else the number of the row.
+fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32) -> Option<i64> {
+    let lane = trace.columns.lane[range as usize];
+    let number = || trace.columns.lanes.get(lane as usize).and_then(|l| l.pid_num);
+    of_lane.get(&lane).copied().unwrap_or_else(number)
+}
+
+/// Ranges and activities by device, window and name.
+fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> Places {
+    let of_lane = lane_devices(trace);
+    let mut places = Places::new();
+    let mut add = |device: usize, step: Option<u32>, key: Key, change: &dyn Fn(&mut Members)| {
+        for window in scopes.of(step) {
+            change(places.entry((device, window)).or_default().entry(key).or_default());
+        }
+    };
+    for (&(side, name), Named { ranges, activities }) in &annotated.names {
+        let key = Some((side, name));
+        for &range in ranges {
+            let step = scopes.step_at(trace.columns.ts[range as usize]);
+            let on: Vec<usize> = match side {
+                Side::Host => (0..devices.working).collect(),
+                Side::Gpu => devices.place(device_of(trace, &of_lane, range)).into_iter().collect(),
+            };
+            on.into_iter().for_each(|d| add(d, step, key, &|m| m.ranges.push(range)));
+        }
+        for &i in activities {
+            let a = &trace.activities[i as usize];
+            let own = if annotated.own[i as usize] == key { a.span.len() } else { 0 };
+            let Some(d) = devices.place(a.device()) else { continue };
+            add(d, a.step(), key, &|m| {
+                m.activities.push(i);
+                m.own_ns += own;
+            });
+        }
+    }
+    // what belongs to nothing; a row for each window of a device, also where nothing is left
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let Some(d) = devices.place(work.device) else { continue };
+        for window in 0..scopes.windows().len() {
+            places.entry((d, window)).or_default().entry(None).or_default();
+        }
+        let mut add = |step: Option<u32>, i: u32, ns: Ns| {
+            for window in scopes.of(step) {
+                let rest = places.entry((d, window)).or_default().entry(None).or_default();
+                rest.activities.push(i);
+                rest.own_ns += ns;
+            }
+        };
+        for &i in work.activities.iter().filter(|&&i| annotated.own[i as usize].is_none()) {
+            let a = &trace.activities[i as usize];
+            add(a.step(), i, a.span.len());
+        }
+    }
+    places
+}
+
+fn row<'a>(trace: &'a RankTrace, key: Key, m: &Members, working: &BTreeMap<u32, Union>) -> Row<'a> {
+    let of = || m.activities.iter().map(|&i| &trace.activities[i as usize]);
+    let timeline = Timeline::new(of().map(|a| (a.span, a.work)));
+    let whole = Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));
+    Row {
+        key,
+        name: key.map_or(NONE, |k| trace.text(k.1)),
+        ranges: Summary::new(m.ranges.iter().map(|&r| trace.span(r).len()).collect()),
+        working: (key.map(|k| k.0) == Some(Side::Host)).then(|| worked(trace, &m.ranges, working)),
+        activities: m.activities.len() as u64,
+        gpu: of().map(|a| a.span.len()).sum(),
+        own: m.own_ns,
+        shares: timeline.shares_in(whole),
+    }
+}
+
+/// When each thread that has annotations works: an operator, a call or communication is open on it.
+fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
+    let c = &trace.columns;
+    let host = annotated.names.iter().filter(|((side, _), _)| *side == Side::Host);
+    let lanes: BTreeSet<u32> = host.flat_map(|(_, n)| &n.ranges).map(|&r| c.lane[r as usize]).collect();
+    let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
+    let works = |row: &&u32| match trace.classes[**row as usize] {
+        Class::HostOp | Class::Runtime | Class::Collective => true,
+        Class::Annotation => communicates.get(c.name[**row as usize].0 as usize) == Some(&true),
+        _ => false,
+    };
+    let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));
+    let annotated = trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane));
+    annotated.map(|(lane, rows)| (*lane, union(rows))).collect()
+}
+
+/// Time inside ranges in which their threads work; a range inside another of the same name counts once.
+fn worked(trace: &RankTrace, ranges: &[u32], working: &BTreeMap<u32, Union>) -> Ns {
+    let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for &range in ranges {
+        by_lane.entry(trace.columns.lane[range as usize]).or_default().push(trace.span(range));
+    }
+    let of_lane = |(lane, spans): (u32, Vec<Span>)| -> Ns {
+        let Some(works) = working.get(&lane) else { return 0 };
+        Union::new(spans).spans().iter().map(|s| works.len_in(*s)).sum()
+    };
+    by_lane.into_iter().map(of_lane).sum()
+}
+
+/// Names of the annotations that mark steps, on either side.
+fn step_marks(trace: &RankTrace) -> BTreeSet<StrId> {
+    let marked = trace.steps.rule != StepRule::Capture;
+    let found = trace.steps.steps.iter().filter(|_| marked).map(|s| s.name);
+    let named = trace.columns.strings.iter().filter(|(_, t)| t.starts_with("ProfilerStep")).map(|(id, _)| id);
+    found.chain(named).collect()
+}

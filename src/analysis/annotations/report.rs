@@ -1,0 +1,102 @@
+//! What the annotations of all ranks come to: the printed table.
+
+use crate::analysis::annotations::UserAnnotations;
+use crate::analysis::api::{Align, Options, Output, Partial, View};
+use crate::analysis::population::{plural, reasons};
+use crate::units::{Ns, fmt_count, fmt_ns};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Tables and view of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    Output {
+        tables: partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC).cloned()).collect(),
+        // a range is no loss by itself: what the GPU waits for inside it is a finding of `idle`
+        findings: Vec::new(),
+        views: vec![view(partials, options)],
+        raw: None,
+    }
+}
+
+/// One annotation over all ranks and devices.
+#[derive(Default)]
+struct Total {
+    ranges: i64,
+    sum: Ns,
+    working: Option<Ns>,
+    gpu: Ns,
+    own: Ns,
+    busy: Ns,
+}
+
+fn view(partials: &[Partial], options: &Options) -> View {
+    let mut totals: BTreeMap<(&str, &str), Total> = BTreeMap::new();
+    let mut marks = 0;
+    for batch in partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC)) {
+        let first = batch.int("device", 0);
+        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
+            if batch.int("is_step", row) == Some(1) {
+                marks += 1;
+                continue;
+            }
+            let int = |column| batch.int(column, row).unwrap_or(0);
+            let (name, side) =
+                (batch.text("name", row).unwrap_or_default(), batch.text("side", row).unwrap_or_default());
+            let t = totals.entry((name, side)).or_default();
+            // ranges of threads stand beside each device of the rank
+            if side != "host" || batch.int("device", row) == first {
+                t.ranges += int("range_count");
+                t.sum += int("range_sum_ns");
+                if let Some(ns) = batch.int("working_ns", row) {
+                    *t.working.get_or_insert(0) += ns;
+                }
+            }
+            t.gpu += int("gpu_ns");
+            t.own += int("gpu_self_ns");
+            t.busy += int("busy_ns");
+        }
+    }
+    let mut order: Vec<((&str, &str), Total)> = totals.into_iter().collect();
+    // what is drawn on the device repeats the host's ranges, unless it has the only word on an activity
+    let repeats = |side: &str, t: &Total| side == "gpu" && t.gpu == 0;
+    let drawn = order.iter().filter(|((_, side), t)| repeats(side, t)).count();
+    order.retain(|((_, side), t)| !repeats(side, t) && (t.ranges > 0 || t.gpu > 0));
+    order.sort_by_key(|(key, t)| (Reverse(t.gpu), Reverse(t.sum), *key));
+    let mut notes = reasons(partials);
+    if order.len() > options.top {
+        notes.push(format!("{} in the table", plural(order.len() - options.top, "more annotation")));
+    }
+    let elsewhere = match (marks > 0, drawn > 0) {
+        (true, true) => "step marks, and ranges drawn on the device, are in the table only",
+        (true, false) => "step marks are in the table only",
+        (false, true) => "ranges drawn on the device are in the table only",
+        (false, false) => "",
+    };
+    notes.extend((!elsewhere.is_empty()).then(|| elsewhere.to_string()));
+    let line = |((name, side), t): &((&str, &str), Total)| {
+        let range = |ns: Ns| if t.ranges > 0 { fmt_ns(ns) } else { "-".to_string() };
+        vec![
+            if *side == "gpu" { format!("{name} (drawn)") } else { (*name).to_string() },
+            if t.ranges > 0 { fmt_count(t.ranges as u64) } else { "-".to_string() },
+            range(t.sum / t.ranges.max(1)),
+            t.working.map_or_else(|| "-".to_string(), fmt_ns),
+            fmt_ns(t.gpu),
+            fmt_ns(t.own),
+            fmt_ns(t.busy),
+        ]
+    };
+    View {
+        title: "Annotations".to_string(),
+        columns: vec![
+            ("annotation", Align::Left),
+            ("ranges", Align::Right),
+            ("mean", Align::Right),
+            ("working", Align::Right),
+            ("GPU sum", Align::Right),
+            ("GPU self", Align::Right),
+            ("GPU busy", Align::Right),
+        ],
+        rows: order.iter().take(options.top).map(line).collect(),
+        notes,
+    }
+}

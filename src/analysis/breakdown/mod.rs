@@ -1,0 +1,248 @@
+//! Temporal breakdown: what a device was doing at each instant.
+
+use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
+use crate::analysis::compat::{hta, tracelens};
+use crate::analysis::population::{Group, groups, plural, reasons, several_devices};
+use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{fmt_ns, fmt_pct, percent};
+
+table! {
+    /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
+    pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
+        compute_ns: i64, "ns", "|C|: some compute runs";
+        exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
+        exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        idle_ns: i64, "ns", "nothing runs";
+        communication_ns: i64, "ns", "|K|";
+        memory_ns: i64, "ns", "|M|";
+        busy_ns: i64, "ns", "|C u K u M|";
+        compute_pct: Option<f64>, "%", "of the window";
+        exposed_communication_pct: Option<f64>, "%", "of the window";
+        exposed_memory_pct: Option<f64>, "%", "of the window";
+        idle_pct: Option<f64>, "%", "of the window";
+        communication_pct: Option<f64>, "%", "of the window";
+        memory_pct: Option<f64>, "%", "of the window";
+        busy_pct: Option<f64>, "%", "of the window";
+    }
+}
+
+pub struct Breakdown;
+
+impl Analysis for Breakdown {
+    fn stem(&self) -> &'static str {
+        "breakdown"
+    }
+
+    fn title(&self) -> &'static str {
+        "compute, exposed communication and memory, idle; per rank and step"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Breakdowns::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::Temporal::SPEC],
+            Compat::TraceLens => &[tracelens::GpuTimeline::SPEC],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta::temporal(trace),
+            Some(Compat::TraceLens) => return tracelens::gpu_timeline(trace),
+            None => {}
+        }
+        let mut table = Breakdowns::default();
+        for work in &trace.devices {
+            for w in trace.windows(work, &options.model) {
+                let s = work.timeline.shares_in_all(&w.parts);
+                let dur = w.len();
+                let pct = |ns| percent(ns, dur);
+                let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+                table.push(BreakdownRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial: step.map(|s| s.is_partial),
+                    ts_ns: w.start(),
+                    dur_ns: dur,
+                    basis: if work.is_gpu { "gpu" } else { "cpu" },
+                    compute_ns: s.compute(),
+                    exposed_communication_ns: s.exposed_communication(),
+                    exposed_memory_ns: s.exposed_memory(),
+                    idle_ns: dur - s.busy(),
+                    communication_ns: s.communication(),
+                    memory_ns: s.memory(),
+                    busy_ns: s.busy(),
+                    compute_pct: pct(s.compute()),
+                    exposed_communication_pct: pct(s.exposed_communication()),
+                    exposed_memory_pct: pct(s.exposed_memory()),
+                    idle_pct: pct(dur - s.busy()),
+                    communication_pct: pct(s.communication()),
+                    memory_pct: pct(s.memory()),
+                    busy_pct: pct(s.busy()),
+                });
+            }
+        }
+        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        Partial { rank: trace.rank, tables: vec![table.finish()], reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        let groups = groups(partials, Breakdowns::SPEC);
+        let several = several_devices(&groups);
+        let mut view = View {
+            title: "Where the time went".to_string(),
+            columns: vec![
+                ("rank", Align::Left),
+                ("window", Align::Right),
+                ("compute", Align::Right),
+                ("exp. comm", Align::Right),
+                ("exp. mem", Align::Right),
+                ("idle", Align::Right),
+                ("#compute =comm -mem .idle", Align::Left),
+            ],
+            rows: Vec::new(),
+            notes: reasons(partials),
+        };
+        let shown = WorstFirst::new(&groups, options.top, lost);
+        let cells = |name: String, g: Together| {
+            let pct = |c| g.percent(c);
+            vec![
+                name,
+                fmt_ns(g.mean("dur_ns")),
+                fmt_pct(pct("compute_ns")),
+                fmt_pct(pct("exposed_communication_ns")),
+                fmt_pct(pct("exposed_memory_ns")),
+                fmt_pct(pct("idle_ns")),
+                bar(&[
+                    (pct("compute_ns"), '#'),
+                    (pct("exposed_communication_ns"), '='),
+                    (pct("exposed_memory_ns"), '-'),
+                    (pct("idle_ns"), '.'),
+                ]),
+            ]
+        };
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+        view.notes.extend(shown.others_note("rank", "means", "which lose no more"));
+        if let Some(g) = groups.first() {
+            view.notes.push(if g.is_steps {
+                format!("window: mean over {}, partial ones left out", plural(g.rows.len(), "step"))
+            } else {
+                "window: the recorded span of each device (no steps were found)".to_string()
+            });
+            if g.all_partial {
+                view.notes.push("all steps are partial and count nevertheless".to_string());
+            }
+        }
+        let worst = groups.iter().max_by_key(|g| (g.mean("exposed_communication_ns"), std::cmp::Reverse(g.rank)));
+        let findings = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
+        Output {
+            tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
+            findings,
+            views: vec![view],
+            raw: None,
+        }
+    }
+}
+
+/// The rank that waits longest for communication that no compute covers.
+fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding> {
+    let cost = g.mean("exposed_communication_ns");
+    let share = g.percent("exposed_communication_ns");
+    if cost == 0 || share.is_none_or(|s| s < 1.0) {
+        return None;
+    }
+    let hidden = g.sum("communication_ns") - g.sum("exposed_communication_ns");
+    let mut sentence = format!(
+        "{} spends {} {} ({} of {}) in communication that no compute covers",
+        capital(&g.who(several)),
+        fmt_ns(cost),
+        g.per(),
+        fmt_pct(share),
+        fmt_ns(g.mean("dur_ns")),
+    );
+    if of > 1 {
+        sentence.push_str(&format!(", the most of {of}"));
+    }
+    sentence.push_str(&format!(
+        "; {} of its communication is overlapped",
+        fmt_pct(percent(hidden, g.sum("communication_ns")))
+    ));
+    let step = g.worst_step("exposed_communication_ns");
+    if let Some((step, ns)) = &step {
+        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
+    }
+    Some(Finding {
+        analysis: "breakdown",
+        ranks: vec![g.rank],
+        steps: step.into_iter().map(|s| s.0).collect(),
+        cost_ns_per_step: cost,
+        share_of_step: share.map(|s| s / 100.0),
+        certainty: Certainty::Measured,
+        sentence,
+        table: Breakdowns::SPEC.name,
+    })
+}
+
+fn lost(g: &Group) -> i64 {
+    g.mean("idle_ns") + g.mean("exposed_communication_ns") + g.mean("exposed_memory_ns")
+}
+
+/// First letter in upper case, for the start of a sentence.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// Characters of a whole bar.
+const BAR: usize = 20;
+
+/// A bar whose parts are rounded so that they fill it.
+pub fn bar(parts: &[(Option<f64>, char)]) -> String {
+    let mut out = String::new();
+    let mut sum = 0.0;
+    for (share, mark) in parts {
+        sum += share.unwrap_or(0.0);
+        let upto = ((sum / 100.0 * BAR as f64).round() as usize).min(BAR);
+        while out.len() < upto {
+            out.push(*mark);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_filled_by_its_parts() {
+        assert_eq!(bar(&[(Some(50.0), '#'), (Some(25.0), '='), (Some(25.0), '.')]), "##########=====.....");
+        assert_eq!(bar(&[(None, '#')]), "");
+    }
+}

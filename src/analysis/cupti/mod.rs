@@ -1,0 +1,343 @@
+//! Hardware counters of CUPTI's range profiler, by the operator that launched the kernel.
+//!
+//! The profiler replays each kernel alone and writes one range for it, with counters under their own names.
+//! A range says nothing about its launch: the i-th range in time is the i-th launch call in time, provided
+//! that there are as many of both. Its times are made up and not used.
+
+use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
+use crate::analysis::compat::hta_cupti;
+use crate::analysis::population::{counted, plural, reasons};
+use crate::facts::step_scopes::StepScopes;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::category::{Class, is_counter_range};
+use crate::trace::rank_trace::{RankTrace, is_launch_call};
+use crate::trace::strings::StrId;
+use crate::units::fmt_count;
+use regex::Regex;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+table! {
+    /// One row per range and counter.
+    pub struct Counters, CounterRow = "cupti_counters" by "rank, range_index, counter" {
+        rank: u32, "", "rank";
+        range_index: u32, "", "position of the range in time";
+        range_event_id: u32, "", "the range, as in `events`";
+        range: Text, "", "name of the range: the kernel, or `__missing__`";
+        launch_event_id: u32, "", "the launch call with the same position";
+        step: Option<u32>, "", "index of the step of the launch";
+        operators: Option<Text>, "", "operators open at the launch, outermost first, joined by `;`";
+        counter: Text, "", "name of the counter, as in the file";
+        value: f64, "", "its value";
+    }
+}
+
+table! {
+    /// One row per range.
+    pub struct Ranges, RangeRow = "cupti_ranges" by "rank, range_index" {
+        rank: u32, "", "rank";
+        range_index: u32, "", "position of the range in time";
+        range_event_id: u32, "", "the range, as in `events`";
+        range: Text, "", "name of the range: the kernel, or `__missing__`";
+        launch_event_id: u32, "", "the launch call with the same position";
+        api: Text, "", "name of the call";
+        step: Option<u32>, "", "index of the step of the launch";
+        operators: Option<Text>, "", "operators open at the launch, outermost first, joined by `;`";
+        top_op: Option<Text>, "", "the outermost operator";
+        op: Option<Text>, "", "the owning operator";
+        counter_count: u32, "", "counters recorded";
+        flop_count: Option<u64>, "", "multiply-adds count 2, multiplications and additions 1; null without these counters";
+    }
+}
+
+table! {
+    /// Ranges and floating-point operations by owning operator.
+    pub struct Operators, OperatorRow = "cupti_operators" by "rank, flop_count descending, op" {
+        rank: u32, "", "rank";
+        op: Option<Text>, "", "the owning operator; null: launched outside any";
+        range_count: u64, "", "ranges";
+        flop_count: Option<u64>, "", "sum over the ranges; null where none has the counters";
+    }
+}
+
+table! {
+    /// Whether ranges could be paired with launches: one row per rank with ranges.
+    pub struct Pairing, PairingRow = "cupti_pairing" by "rank" {
+        rank: u32, "", "rank";
+        range_count: u64, "", "counter ranges";
+        launch_count: u64, "", "launch calls";
+        is_paired: bool, "", "as many of both";
+    }
+}
+
+pub struct Cupti;
+
+impl Analysis for Cupti {
+    fn stem(&self) -> &'static str {
+        "cupti"
+    }
+
+    fn title(&self) -> &'static str {
+        "hardware counters and FLOPs by kernel and operator"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_cupti::Counters::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta_cupti::map(trace),
+            Some(Compat::TraceLens) => return Partial::default(),
+            None => {}
+        }
+        let rank = trace.rank;
+        let ranges = in_order_of_time(trace, |row| is_range(trace, row));
+        if ranges.is_empty() {
+            return Partial { rank, tables: Vec::new(), reason: Some("no counter ranges recorded") };
+        }
+        let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+        let launches = in_order_of_time(trace, |row| {
+            trace.classes[row] == Class::Runtime && looks.get(trace.columns.name[row].0 as usize) == Some(&true)
+        });
+        let is_paired = ranges.len() == launches.len();
+        let mut pairing = Pairing::default();
+        pairing.push(PairingRow {
+            rank,
+            range_count: ranges.len() as u64,
+            launch_count: launches.len() as u64,
+            is_paired,
+        });
+        let pairs: &[u32] = if is_paired { &launches } else { &[] };
+        let mut partial = paired(trace, options, &ranges, pairs, give);
+        partial.tables.push(pairing.finish());
+        partial.reason = (!is_paired).then_some("counter ranges and launch calls differ in number");
+        partial
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        let tables = [Operators::SPEC, Pairing::SPEC]
+            .iter()
+            .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+            .collect();
+        let view = view(partials, options.top);
+        // where no rank has ranges, the report keeps silent: hardly any recording has them
+        let views = if partials.iter().any(|p| p.table(Pairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
+        Output { tables, findings: Vec::new(), views, raw: None }
+    }
+}
+
+/// Whether an event is a counter range.
+pub fn is_range(trace: &RankTrace, row: usize) -> bool {
+    let category = trace.columns.categories.get(usize::from(trace.columns.cat[row]));
+    trace.classes[row] == Class::Counter && category.is_some_and(|c| is_counter_range(trace.text(c.text).as_bytes()))
+}
+
+/// The events that `keep` wants, in order of (start, row).
+fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..trace.classes.len()).filter(|&r| keep(r)).map(|r| r as u32).collect();
+    rows.sort_by_key(|&r| (trace.columns.ts[r as usize], r));
+    rows
+}
+
+/// Rows of the ranges with their launches.
+fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut Give) -> Partial {
+    let scopes = StepScopes::new(trace, &options.model);
+    let (mut counters, mut table) = (Counters::default(), Ranges::default());
+    let mut by_op: BTreeMap<Option<&str>, (u64, Option<u64>)> = BTreeMap::new();
+    for (i, (&range, &launch)) in ranges.iter().zip(launches).enumerate() {
+        let recorded = counters_of(trace, range);
+        let operators = operators_of(trace, launch);
+        let joined = operators.join(";");
+        let joined = (!operators.is_empty()).then_some(joined.as_str());
+        let step = scopes.step_at(trace.columns.ts[launch as usize]);
+        let flops = flop_count(&recorded);
+        let entry = by_op.entry(operators.last().copied()).or_default();
+        entry.0 += 1;
+        entry.1 = match (entry.1, flops) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        let shown = recorded.iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+        for (counter, value) in shown.clone() {
+            counters.push(CounterRow {
+                rank: trace.rank,
+                range_index: i as u32,
+                range_event_id: range,
+                range: trace.name(range),
+                launch_event_id: launch,
+                step,
+                operators: joined,
+                counter,
+                value,
+            });
+            counters.give_piece(give);
+        }
+        table.push(RangeRow {
+            rank: trace.rank,
+            range_index: i as u32,
+            range_event_id: range,
+            range: trace.name(range),
+            launch_event_id: launch,
+            api: trace.name(launch),
+            step,
+            operators: joined,
+            top_op: operators.first().copied(),
+            op: operators.last().copied(),
+            counter_count: shown.count() as u32,
+            flop_count: flops,
+        });
+        table.give_piece(give);
+    }
+    let mut order: Vec<_> = by_op.into_iter().collect();
+    order.sort_by_key(|(op, (_, flops))| (Reverse(*flops), *op));
+    let mut operators = Operators::default();
+    for (op, (range_count, flop_count)) in order {
+        operators.push(OperatorRow { rank: trace.rank, op, range_count, flop_count });
+    }
+    give(counters.finish());
+    give(table.finish());
+    Partial { rank: trace.rank, tables: vec![operators.finish()], reason: None }
+}
+
+/// Bare words that some metrics have for a value and JSON has not.
+static NO_NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i):\s*[+-]?(nan|inf(inity)?)\b").ok());
+
+/// Counters of a range by name; what is no number is left out.
+pub fn counters_of(trace: &RankTrace, range: u32) -> Map<String, Value> {
+    let text = trace.columns.args.rest.get(range).map_or("", |id| trace.text(StrId(id as u32)));
+    let parsed = serde_json::from_str(text).or_else(|e| {
+        let Some(pattern) = NO_NUMBER.as_ref() else { return Err(e) };
+        serde_json::from_str(&match pattern.replace_all(text, ":null") {
+            Cow::Borrowed(same) => same.to_string(),
+            Cow::Owned(repaired) => repaired,
+        })
+    });
+    let mut counters: Map<String, Value> = parsed.unwrap_or_default();
+    counters.retain(|_, value| value.is_number());
+    counters
+}
+
+/// Most operators that are named of one launch: the innermost ones.
+const MOST_OPERATORS: usize = 64;
+
+/// Names of the operators around a call, outermost first.
+pub fn operators_of(trace: &RankTrace, call: u32) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut at = Some(call);
+    while let Some(row) = at.filter(|_| names.len() < MOST_OPERATORS) {
+        if trace.classes.get(row as usize) == Some(&Class::HostOp) {
+            names.push(trace.name(row));
+        }
+        at = trace.stacks.parent(row);
+    }
+    names.reverse();
+    names
+}
+
+/// Operations per counted instruction; `None` for any other counter.
+fn flop_weight(counter: &str) -> Option<u64> {
+    let op = counter.strip_prefix("smsp__sass_thread_inst_executed_op_")?.strip_suffix("_pred_on.sum")?;
+    match op.strip_prefix(['h', 'f', 'd'])? {
+        "fma" => Some(2),
+        "add" | "mul" => Some(1),
+        _ => None,
+    }
+}
+
+/// Floating-point operations: `None` without any of their counters, or where one is no whole number.
+fn flop_count(counters: &Map<String, Value>) -> Option<u64> {
+    let mut sum = None;
+    for (name, value) in counters {
+        let Some(weight) = flop_weight(name) else { continue };
+        let whole = |f: &f64| f.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(f);
+        let count = value.as_u64().or_else(|| value.as_f64().filter(whole).map(|f| f as u64))?;
+        sum = Some(count.checked_mul(weight)?.checked_add(sum.unwrap_or(0))?);
+    }
+    sum
+}
+
+fn view(partials: &[Partial], top: usize) -> View {
+    let mut ops: BTreeMap<&str, (i64, u64)> = BTreeMap::new();
+    for batch in partials.iter().filter_map(|p| p.table(Operators::SPEC)) {
+        for row in 0..batch.len() {
+            let op = ops.entry(batch.text("op", row).unwrap_or("(none)")).or_default();
+            op.0 += batch.int("range_count", row).unwrap_or(0);
+            op.1 = op.1.saturating_add(batch.uint("flop_count", row).unwrap_or(0));
+        }
+    }
+    let all: u64 = ops.values().fold(0, |sum, o| sum.saturating_add(o.1));
+    let mut order: Vec<_> = ops.into_iter().collect();
+    order.sort_by_key(|(name, (_, flops))| (Reverse(*flops), *name));
+    let mut notes = Vec::new();
+    for p in partials {
+        let Some(batch) = p.table(Pairing::SPEC).filter(|b| b.int("is_paired", 0) == Some(0)) else { continue };
+        let count = |column, noun| counted(batch.uint(column, 0).unwrap_or(0), noun);
+        notes.push(format!(
+            "rank {}: {} and {} cannot be paired",
+            p.rank,
+            count("range_count", "counter range"),
+            count("launch_count", "launch call")
+        ));
+    }
+    notes.extend(reasons(partials));
+    if order.len() > top {
+        notes.push(format!("{} in the table", plural(order.len() - top, "more operator")));
+    }
+    View {
+        title: "Counted floating-point operations by operator".to_string(),
+        columns: vec![
+            ("operator", Align::Left),
+            ("kernels", Align::Right),
+            ("FLOP", Align::Right),
+            ("share", Align::Right),
+        ],
+        rows: order
+            .iter()
+            .take(top)
+            .map(|(name, (count, flops))| {
+                let share = (all > 0).then(|| 100.0 * *flops as f64 / all as f64);
+                let cells = [fmt_count(*count as u64), fmt_count(*flops), crate::units::fmt_pct(share)];
+                std::iter::once((*name).to_string()).chain(cells).collect()
+            })
+            .collect(),
+        notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn multiply_adds_count_twice_and_other_counters_not_at_all() {
+        let counters = |v: Value| v.as_object().cloned().unwrap();
+        let name = |op: &str| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
+        let c = json!({ name("ffma"): 10, name("hadd"): 3.0, name("dmul"): 1, "sm__cycles.avg": 2.5 });
+        assert_eq!(flop_count(&counters(c)), Some(24));
+        assert_eq!(flop_count(&counters(json!({ "sm__cycles.avg": 2.5 }))), None);
+        assert_eq!(flop_count(&counters(json!({ name("ffma"): 0.5 }))), None);
+        assert_eq!(flop_weight("smsp__sass_thread_inst_executed_op_ffma_pred_on.avg"), None);
+        assert_eq!(flop_weight("smsp__sass_thread_inst_executed_op_fp32_pred_on.sum"), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! Idle time: every gap of a device and of its streams, and what it waits for.
+//!
+//! How a device's gaps are cut by the windows is in `idle_split`; a stream's gaps are not cut.
+
+mod report;
+
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta;
+use crate::facts::gaps::{Classifier, Gap, Rest, Sums};
+use crate::facts::host_activity::HostNames;
+use crate::facts::idle_split::{DeviceIdle, Split, use_name};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::window::Scope;
+use crate::units::{Ns, Span, percent};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+table! {
+    /// Idle time of a device (stream null) or stream; host + kernel + other = idle.
+    pub struct Idles, IdleRow = "idle" by "rank, device, scope, step, stream" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        stream: Option<i64>, "", "stream; null: the whole device";
+        scope: Text, "", "span, capture, step or outside; streams have span only";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        gap_count: u64, "", "gaps, or parts of gaps, in the window";
+        idle_ns: i64, "ns", "nothing runs";
+        host_wait_ns: i64, "ns", "the next activity had not been submitted";
+        kernel_wait_ns: i64, "ns", "submitted, and started within --kernel-wait-max-us";
+        other_ns: i64, "ns", "submitted, but held longer than that, or launch unknown";
+        unlinked_ns: i64, "ns", "part of other: the next activity has no launch record";
+        other_stream_busy_ns: i64, "ns", "part of a stream's other: another stream was busy";
+        idle_pct: Option<f64>, "%", "of the window";
+    }
+}
+
+table! {
+    /// What the host did while the device waited for it; rows of a window sum to its host wait.
+    pub struct IdleHost, IdleHostRow = "idle_host" by "rank, device, scope, step, time_ns descending, activity, name" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        activity: Text, "", "kind of the innermost open event of the launching thread";
+        name: Text, "", "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
+        time_ns: i64, "ns", "host wait spent so";
+        gap_count: u64, "", "gaps in which it happened";
+    }
+}
+
+table! {
+    /// Every gap, longest first: of devices over the capture, of streams over their span.
+    pub struct IdleGaps, IdleGapRow = "idle_gaps" by "rank, dur_ns descending, device, stream, ts_ns" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        stream: Option<i64>, "", "stream; null: the whole device";
+        ts_ns: i64, "ns", "start of the gap";
+        dur_ns: i64, "ns", "length of the gap";
+        host_wait_ns: i64, "ns", "the next activity had not been submitted";
+        kernel_wait_ns: i64, "ns", "submitted and started soon";
+        other_ns: i64, "ns", "submitted but held, or launch unknown";
+        unlinked_ns: i64, "ns", "part of other: no launch record";
+        other_stream_busy_ns: i64, "ns", "part of other: another stream was busy";
+        step: Option<u32>, "", "index of the step that holds the gap's start";
+        next_event_id: Option<u32>, "", "the activity that ends the gap";
+        next_name: Option<Text>, "", "its name";
+        launch_event_id: Option<u32>, "", "the call that launched it";
+    }
+}
+
+pub struct Idle;
+
+impl Analysis for Idle {
+    fn stem(&self) -> &'static str {
+        "idle"
+    }
+
+    fn title(&self) -> &'static str {
+        "why the device idles, and what the host did meanwhile"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::IdleTimes::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta::idle(trace),
+            Some(Compat::TraceLens) => return Partial::default(),
+            None => {}
+        }
+        let mut tables = Tables::default();
+        let names = HostNames::of(trace);
+        for work in &trace.devices {
+            device(trace, work, options, &names, &mut tables);
+        }
+        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
+        tables.gaps.give(trace, give);
+        partial
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        crate::analysis::idle::report::reduce(partials, options)
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    idle: Idles,
+    host: IdleHost,
+    gaps: Gaps,
+}
+
+/// Gaps of devices and of their streams, by device, stream and start.
+#[derive(Default)]
+struct Gaps {
+    /// Device and, of a stream's gaps, stream; with the place in `all` where theirs begin.
+    of: Vec<(usize, Option<i64>, Option<i64>)>,
+    all: Vec<GapRow>,
+}
+
+/// A gap as its row says it, without the thread: all of a rank are in memory until the longest is known.
+struct GapRow {
+    span: Span,
+    host_until: Ns,
+    /// What other streams do in the part that is not the host's, ns.
+    busy: Ns,
+    /// Index of the activity that ends it; behind the last where none does.
+    next: u32,
+    rest: Rest,
+}
+
+impl Gaps {
+    /// Whose gaps follow.
+    fn next_of(&mut self, device: Option<i64>, stream: Option<i64>) {
+        self.of.push((self.all.len(), device, stream));
+    }
+
+    fn push(&mut self, gap: Gap, busy: Ns) {
+        let Gap { span, host_until, rest, next, thread: _ } = gap;
+        self.all.push(GapRow { span, host_until, busy, next: next.unwrap_or(u32::MAX), rest });
+    }
+
+    /// The rows, longest first.
+    fn give(&self, trace: &RankTrace, give: &mut Give) {
+        let mut table = IdleGaps::default();
+        for i in self.longest_first() {
+            self.row(&mut table, trace, i as usize);
+            table.give_piece(give);
+        }
+        give(table.finish());
+    }
+
+    fn longest_first(&self) -> Vec<u32> {
+        let by_length = |(i, g): (usize, &GapRow)| (std::cmp::Reverse(g.span.len()), i as u32);
+        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, i)| i).collect()
+    }
+
+    fn row(&self, table: &mut IdleGaps, trace: &RankTrace, at: usize) {
+        let (_, device, stream) = self.of[self.of.partition_point(|of| of.0 <= at) - 1];
+        let &GapRow { span, host_until, busy, next, rest } = &self.all[at];
+        let mut s = Sums::default();
+        s.add(span, host_until, rest, span);
+        let next = trace.activities.get(next as usize);
+        table.push(IdleGapRow {
+            rank: trace.rank,
+            device,
+            stream,
+            ts_ns: span.start,
+            dur_ns: span.len(),
+            host_wait_ns: s.host,
+            kernel_wait_ns: s.kernel,
+            other_ns: s.other,
+            unlinked_ns: s.unlinked,
+            other_stream_busy_ns: busy,
+            step: trace.steps.at(span.start),
+            next_event_id: next.map(|a| a.row),
+            next_name: next.map(|a| trace.text(a.name)),
+            launch_event_id: next.and_then(|a| a.launch()),
+        });
+    }
+}
+
+/// Windows that are divided side by side, and then written.
+const AT_ONCE: usize = 16;
+
+fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
+    let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[work.capture]);
+    let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
+    for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
+        let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
+        for (w, Split { sums, host }) in some.iter().zip(splits) {
+            let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+            let is_partial = step.map(|s| s.is_partial);
+            let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
+            push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
+            for used in host {
+                out.host.push(IdleHostRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial,
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    activity: idle.key(used.key).0,
+                    name: &texts[used.key as usize],
+                    time_ns: used.time,
+                    gap_count: used.gaps,
+                });
+            }
+        }
+    }
+    // what the host did in them is needed no more
+    drop(texts);
+    let DeviceIdle { busy, default_thread, gaps, .. } = idle;
+    out.gaps.next_of(work.device, None);
+    gaps.into_iter().for_each(|gap| out.gaps.push(gap, 0));
+    streams(trace, work, options, &busy, default_thread, out);
+}
+
+type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
+
+fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: Row, s: Sums) {
+    let (scope, step, step_label, is_partial, ts_ns, dur_ns) = row;
+    table.push(IdleRow {
+        rank,
+        device,
+        stream,
+        scope: scope.name(),
+        step,
+        step_label,
+        is_partial,
+        ts_ns,
+        dur_ns,
+        gap_count: s.count,
+        idle_ns: s.idle,
+        host_wait_ns: s.host,
+        kernel_wait_ns: s.kernel,
+        other_ns: s.other,
+        unlinked_ns: s.unlinked,
+        other_stream_busy_ns: s.other_stream_busy,
+        idle_pct: percent(s.idle, dur_ns),
+    });
+}
+
+/// Gaps of each stream between its first start and last end.
+fn streams(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    options: &Options,
+    device_busy: &Union,
+    default_thread: Option<u32>,
+    out: &mut Tables,
+) {
+    let mut by_stream: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    for &i in &work.activities {
+        if let Some(stream) = trace.activities[i as usize].stream() {
+            by_stream.entry(stream).or_default().push(i);
+        }
+    }
+    for (stream, activities) in by_stream {
+        let spans = || activities.iter().map(|&i| trace.activities[i as usize].span);
+        let first = spans().map(|s| s.start).min().unwrap_or(0).max(work.capture.start);
+        // a stream may have worked in the lead of the device only
+        let window = Span::new(first, spans().map(|s| s.end).max().unwrap_or(0).max(first));
+        let busy = Union::new(spans());
+        let classifier =
+            Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };
+        let mut sums = Sums::default();
+        out.gaps.next_of(work.device, Some(stream));
+        for span in busy.gaps_in(window) {
+            let gap = classifier.classify(span);
+            gap.add_to(&mut sums, window);
+            let held = match gap.rest {
+                Rest::KernelWait => Span::new(0, 0),
+                Rest::Other | Rest::Unlinked => Span::new(gap.host_until, span.end),
+            };
+            // this stream is idle in its gap: whatever is busy is another one
+            let others = device_busy.len_in(held);
+            sums.other_stream_busy += others;
+            out.gaps.push(gap, others);
+        }
+        let row = (Scope::Span, None, None, None, window.start, window.len());
+        push_idle(&mut out.idle, trace.rank, work.device, Some(stream), row, sums);
+    }
+}

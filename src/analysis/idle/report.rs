@@ -1,0 +1,185 @@
+//! What the gaps of all ranks come to: the printed tables and the finding of `idle`.
+
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::breakdown::capital;
+use crate::analysis::idle::{IdleHost, Idles};
+use crate::analysis::kernels::clip;
+use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::table::column::Column;
+use crate::table::schema::Batch;
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use hashbrown::{HashMap, HashSet};
+use std::cmp::Reverse;
+
+/// Tables, views and the finding of all ranks.
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    let groups = groups(partials, Idles::SPEC);
+    let several = several_devices(&groups);
+    let mut view = View {
+        title: "Why the device idles".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("idle", Align::Right),
+            ("of window", Align::Right),
+            ("host wait", Align::Right),
+            ("kernel wait", Align::Right),
+            ("other", Align::Right),
+            ("gaps", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: reasons(partials),
+    };
+    let shown = WorstFirst::new(&groups, options.top, |g| g.mean("idle_ns"));
+    view.notes.extend(shown.others_note("rank", "means", "which idle no longer"));
+    let cells = |name: String, g: Together| {
+        vec![
+            name,
+            fmt_ns(g.mean("idle_ns")),
+            fmt_pct(g.percent("idle_ns")),
+            fmt_ns(g.mean("host_wait_ns")),
+            fmt_ns(g.mean("kernel_wait_ns")),
+            fmt_ns(g.mean("other_ns")),
+            g.mean("gap_count").to_string(),
+        ]
+    };
+    view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+    let causes = causes(partials, &groups);
+    let waited: Ns = causes.iter().map(|c| c.time).sum();
+    let cause_view = View {
+        title: "What the host did while devices waited for it".to_string(),
+        columns: vec![
+            ("activity", Align::Left),
+            ("name", Align::Left),
+            ("time", Align::Right),
+            ("of wait", Align::Right),
+        ],
+        rows: causes
+            .iter()
+            .take(options.top.min(8))
+            .map(|c| {
+                let name = if c.name.is_empty() { "-" } else { c.name };
+                vec![c.activity.to_string(), name.to_string(), fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
+            })
+            .collect(),
+        notes: vec!["time: sum over ranks and windows above".to_string()],
+    };
+    let mut findings = Vec::new();
+    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), Reverse(g.rank))) {
+        findings.extend(finding(worst, partials, several));
+    }
+    let tables = [Idles::SPEC, IdleHost::SPEC]
+        .iter()
+        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+        .collect();
+    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
+    Output { tables, findings, views, raw: None }
+}
+
+struct Cause<'a> {
+    activity: &'a str,
+    name: &'a str,
+    time: Ns,
+}
+
+/// Host activities during host wait, over the windows that averages stand on.
+fn causes<'a>(partials: &'a [Partial], groups: &[Group]) -> Vec<Cause<'a>> {
+    let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
+    let mut left = groups;
+    for p in partials {
+        // in the same order
+        let (own, others) = left.split_at(left.iter().take_while(|g| g.rank == p.rank).count());
+        left = others;
+        if let Some(times) = p.table(IdleHost::SPEC).and_then(|host| host_times(host, own)) {
+            times.into_iter().for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
+        }
+    }
+    let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
+    all.sort_by_key(|c| (Reverse(c.time), c.activity, c.name));
+    all
+}
+
+/// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
+fn host_times<'a>(host: &'a Batch, groups: &[Group]) -> Option<Vec<((&'a str, &'a str), Ns)>> {
+    type Window<'a> = (Option<i64>, Option<&'a str>, Option<i64>);
+    let windows: HashSet<Window> = groups
+        .iter()
+        .flat_map(|g| g.rows.iter().map(|&r| (g.device, g.batch.text("scope", r), g.batch.int("step", r))))
+        .collect();
+    let column = |name| host.column(name);
+    let (device, scope, step) = (column("device")?, column("scope")?, column("step")?);
+    let (activity, name, time) = (column("activity")?, column("name")?, column("time_ns")?);
+    let mut sums: HashMap<(Option<usize>, Option<usize>), Ns> = HashMap::new();
+    // rows of one window follow each other
+    let mut last = (None, false);
+    for row in 0..host.len() {
+        let window = (device.int(row), scope.key(row), step.int(row));
+        if last.0 != Some(window) {
+            let asked = (window.0, scope.text(row), window.2);
+            last = (Some(window), windows.contains(&asked));
+        }
+        if last.1 {
+            *sums.entry((activity.key(row), name.key(row))).or_default() += time.int(row).unwrap_or(0);
+        }
+    }
+    let text = |column: &Column<'a>, key: Option<usize>| key.and_then(|k| column.text_of(k)).unwrap_or_default();
+    Some(sums.into_iter().map(|((a, n), ns)| ((text(&activity, a), text(&name, n)), ns)).collect())
+}
+
+fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
+    let idle = g.mean("idle_ns");
+    let share = g.percent("idle_ns");
+    if idle == 0 || share.is_none_or(|s| s < 2.0) {
+        return None;
+    }
+    let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
+    let one = [Group { batch: g.batch, rows: g.rows.clone(), ..*g }];
+    let causes = causes(&own, &one);
+    let host = g.mean("host_wait_ns");
+    let mut sentence = format!(
+        "{} idles {} {} ({} of {})",
+        capital(&g.who(several)),
+        fmt_ns(idle),
+        g.per(),
+        fmt_pct(share),
+        fmt_ns(g.mean("dur_ns"))
+    );
+    let mut certainty = Certainty::Measured;
+    let (kernel, other) = (g.mean("kernel_wait_ns"), g.mean("other_ns"));
+    match causes.first() {
+        Some(c) if host * 2 >= idle => {
+            let time = c.time / g.rows.len().max(1) as i64;
+            certainty = Certainty::Inferred;
+            sentence.push_str(&format!(
+                ": {} of that is waiting for the host, which spends {} in {}{}",
+                fmt_pct(percent(host, idle)),
+                fmt_ns(time),
+                c.activity.replace('_', " "),
+                if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(c.name, 60)) },
+            ));
+        }
+        _ if other * 2 >= idle => sentence.push_str(": work was submitted but held, or its launch is unknown"),
+        _ if kernel * 2 > idle => sentence.push_str(", mostly between a launch and its start"),
+        _ => sentence.push_str(&format!(
+            ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held or its \
+             launch unknown",
+            fmt_pct(percent(host, idle)),
+            fmt_pct(percent(kernel, idle)),
+            fmt_pct(percent(other, idle)),
+        )),
+    }
+    let step = g.worst_step("idle_ns");
+    if let Some((step, ns)) = &step {
+        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
+    }
+    Some(Finding {
+        analysis: "idle",
+        ranks: vec![g.rank],
+        steps: step.into_iter().map(|s| s.0).collect(),
+        cost_ns_per_step: idle,
+        share_of_step: share.map(|s| s / 100.0),
+        certainty,
+        sentence,
+        table: Idles::SPEC.name,
+    })
+}

@@ -1,0 +1,276 @@
+//! The tables that every run leaves, whatever analyses it ran: ranks, health, edges of the recordings, kernels. Steps are the analysis `steps`.
+
+use crate::analysis::api::{Give, Partial};
+use crate::analysis::record_edges;
+use crate::analysis::record_edges::RecordEdgeTable;
+use crate::job::Clock;
+use crate::table;
+use crate::table::schema::{Batch, Cell, Table, TableSpec, Text};
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::health::Counter;
+use crate::trace::rank_trace::{ModelOptions, RankTrace};
+use crate::trace::rules::copy_kind;
+use crate::trace::timeline::Work;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
+use std::sync::Arc;
+
+table! {
+    /// One row per rank.
+    pub struct Ranks, RankRow = "ranks" by "rank" {
+        rank: u32, "", "rank";
+        rank_source: Text, "", "file, name or position";
+        file: Text, "", "source file";
+        host_name: Option<Text>, "", "host";
+        backend: Option<Text>, "", "backend of the process group";
+        world_size: Option<u32>, "ranks", "as the file says";
+        devices: Text, "", "devices that the rank used, by index";
+        device_name: Option<Text>, "", "name of the first of them";
+        time_era: Text, "", "how the file writes times";
+        base_ns: Option<i64>, "ns", "base time that was added";
+        unpacked_bytes: u64, "bytes", "size of the JSON text";
+        event_count: u64, "", "complete events";
+        other_event_count: u64, "", "instants, counters, flows and labels, which are not tables";
+        activity_count: u64, "", "GPU activities";
+        unlinked_count: u64, "", "GPU activities without a launch record";
+        unlinked_ns: i64, "ns", "summed duration of those";
+        gpu_sum_ns: i64, "ns", "summed duration of all activities";
+        first_ts_ns: i64, "ns", "start of the first recorded event";
+        last_ts_ns: i64, "ns", "end of the last recorded event";
+        step_rule: Text, "", "how steps were found";
+        step_count: u32, "", "steps";
+        clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times at clock_at_ts_ns, 0 where nothing is applied; null: no analysis of the run compares ranks";
+        clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
+        clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";
+        clock_residual_ns: Option<i64>, "ns", "median absolute deviation of its ends from those of the other ranks";
+        clock_drift_ns_per_s: Option<i64>, "ns/s", "change of the offset, as found";
+        clock_is_linear: Option<bool>, "", "the drift is beyond chance: the offset at t is clock_offset_ns + drift x (t - clock_at_ts_ns)";
+        clock_at_ts_ns: Option<i64>, "ns", "time at which the offset holds";
+        clock_instances: Option<u32>, "", "collectives used";
+    }
+}
+
+table! {
+    /// One row per kind of defect in a file.
+    pub struct HealthTable, HealthRow = "health" by "rank, severity, counter" {
+        rank: Option<u32>, "", "rank; null where the file was refused";
+        file: Text, "", "source file";
+        counter: Text, "", "what";
+        severity: Text, "", "info, repair, loss or fatal";
+        count: u64, "", "cases";
+        first_byte: Option<u64>, "bytes", "offset of the first in the unpacked file";
+        example: Option<Text>, "", "the first case";
+        description: Text, "", "what it means";
+    }
+}
+
+table! {
+    /// One row per GPU activity.
+    pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
+        rank: u32, "", "rank";
+        event_id: u32, "", "event, as in `events`";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream";
+        kind: Text, "", "compute, communication or memory";
+        sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";
+        class_reason: Text, "", "the kernel rule that decided";
+        name: Text, "", "name";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+        correlation: Option<u64>, "", "correlation id";
+        launch_event_id: Option<u32>, "", "the call that launched it";
+        launch_ts_ns: Option<i64>, "ns", "start of that call";
+        launch_dur_ns: Option<i64>, "ns", "length of that call";
+        op_event_id: Option<u32>, "", "owning operator";
+        op: Option<Text>, "", "its name";
+        step: Option<u32>, "", "step of the launch";
+        grid: Option<Text>, "", "blocks";
+        block: Option<Text>, "", "threads per block";
+        size_bytes: Option<i64>, "bytes", "of a copy or set";
+    }
+}
+
+table! {
+    /// Kernels by the rule that gave their class.
+    pub struct KernelRules, KernelRuleRow = "kernel_rules" by "rank, rule" {
+        rank: u32, "", "rank";
+        rule: u32, "", "position of the rule";
+        class_reason: Text, "", "its name";
+        class: Text, "", "class it gives";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "their summed duration";
+    }
+}
+
+/// Every table of this module.
+pub const TABLES: &[&TableSpec] =
+    &[Ranks::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+
+pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut Give) -> Partial {
+    kernels(trace, options, give);
+    let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
+    tables.extend(record_edges::map(trace, options.hidden_min));
+    Partial { rank: trace.rank, tables, reason: None }
+}
+
+fn rank(trace: &RankTrace) -> Batch {
+    let mut table = Ranks::default();
+    let m = &trace.meta;
+    let devices: Vec<i64> = trace.devices.iter().filter_map(|d| d.device).collect();
+    let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
+    let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
+    let unlinked = || trace.activities.iter().filter(|a| a.launch().is_none());
+    let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
+    table.push(RankRow {
+        rank: trace.rank,
+        rank_source: trace.rank_source.name(),
+        file: &trace.file,
+        host_name: m.host_name.as_deref(),
+        backend: m.backend.as_deref(),
+        world_size: m.world_size,
+        devices: &shown.join(","),
+        device_name: device.map(|d| d.display_name()).as_deref(),
+        time_era: m.era.name(),
+        base_ns: m.base_ns,
+        unpacked_bytes: trace.unpacked_bytes,
+        event_count: trace.columns.len() as u64,
+        other_event_count: other,
+        activity_count: trace.activities.len() as u64,
+        unlinked_count: unlinked().count() as u64,
+        unlinked_ns: unlinked().map(|a| a.span.len()).sum(),
+        gpu_sum_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        first_ts_ns: trace.recorded.start,
+        last_ts_ns: trace.recorded.end,
+        step_rule: trace.steps.rule.name(),
+        step_count: trace.steps.steps.len() as u32,
+        clock_offset_ns: None,
+        clock_state: None,
+        clock_found_ns: None,
+        clock_residual_ns: None,
+        clock_drift_ns_per_s: None,
+        clock_is_linear: None,
+        clock_at_ts_ns: None,
+        clock_instances: None,
+    });
+    table.finish()
+}
+
+/// Enters what the ends of collectives said about a rank's clock, which is known when all ranks are.
+pub fn set_clock(partial: &mut Partial, clock: &Clock) {
+    let state = match (clock.is_applied, clock.is_aligned) {
+        (true, _) => "applied",
+        (false, true) => "reported",
+        (false, false) => "unaligned",
+    };
+    let mut text = <Option<Text> as Cell>::Builder::default();
+    <Option<Text> as Cell>::push(&mut text, Some(state));
+    let int = |v: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![v])) };
+    let columns: [(&str, ArrayRef); 8] = [
+        ("clock_offset_ns", int(if clock.is_applied { clock.offset } else { 0 })),
+        ("clock_state", <Option<Text> as Cell>::finish(text)),
+        ("clock_found_ns", int(clock.offset)),
+        ("clock_residual_ns", int(clock.residual)),
+        ("clock_drift_ns_per_s", int(clock.drift)),
+        ("clock_is_linear", Arc::new(BooleanArray::from(vec![clock.is_linear]))),
+        ("clock_at_ts_ns", int(clock.at)),
+        ("clock_instances", Arc::new(UInt32Array::from(vec![clock.instances]))),
+    ];
+    for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name && t.len() == 1) {
+        table.replace(&columns);
+    }
+}
+
+fn health(trace: &RankTrace) -> Batch {
+    let mut table = HealthTable::default();
+    push_health(&mut table, Some(trace.rank), &trace.file, &trace.health);
+    table.finish()
+}
+
+/// Adds a file's counters, worst first.
+pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &crate::trace::health::Health) {
+    for (counter, tally) in health.iter() {
+        push_counter(table, rank, file, counter, tally.count, tally.first_byte, &tally.example);
+    }
+}
+
+/// Adds one counter.
+pub fn push_counter(
+    table: &mut HealthTable,
+    rank: Option<u32>,
+    file: &str,
+    counter: Counter,
+    count: u64,
+    first_byte: Option<u64>,
+    example: &str,
+) {
+    let spec = counter.spec();
+    table.push(HealthRow {
+        rank,
+        file,
+        counter: spec.name,
+        severity: spec.severity.name(),
+        count,
+        first_byte,
+        example: (!example.is_empty()).then_some(example),
+        description: spec.doc,
+    });
+}
+
+fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
+    let mut sums: std::collections::BTreeMap<u16, (u64, i64)> = std::collections::BTreeMap::new();
+    for a in &trace.activities {
+        let sum = sums.entry(a.rule).or_default();
+        sum.0 += 1;
+        sum.1 += a.span.len();
+    }
+    let mut table = KernelRules::default();
+    for (rule, (count, sum_ns)) in sums {
+        table.push(KernelRuleRow {
+            rank: trace.rank,
+            rule: u32::from(rule),
+            class_reason: options.rules.reason(rule),
+            class: options.rules.work(rule).name(),
+            count,
+            sum_ns,
+        });
+    }
+    table.finish()
+}
+
+fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
+    let mut table = KernelsTable::default();
+    let args = &trace.columns.args;
+    for a in &trace.activities {
+        let launch = a.launch().map(|l| trace.span(l));
+        let sub_kind = match a.work {
+            Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
+            Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+            Work::Compute => None,
+        };
+        let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
+        table.push(KernelRow {
+            rank: trace.rank,
+            event_id: a.row,
+            device: a.device(),
+            stream: a.stream(),
+            kind: a.work.name(),
+            sub_kind,
+            class_reason: options.rules.reason(a.rule),
+            name: trace.text(a.name),
+            ts_ns: a.span.start,
+            dur_ns: a.span.len(),
+            correlation: args.uint(Arg::Correlation, a.row),
+            launch_event_id: a.launch(),
+            launch_ts_ns: launch.map(|l| l.start),
+            launch_dur_ns: launch.map(|l| l.len()),
+            op_event_id: a.op(),
+            op: a.op().map(|o| trace.name(o)),
+            step: a.step(),
+            grid: args.text(Arg::Grid, a.row).map(|g| trace.text(g)),
+            block: args.text(Arg::Block, a.row).map(|g| trace.text(g)),
+            size_bytes: if is_copy { args.int(Arg::Bytes, a.row) } else { None },
+        });
+        table.give_piece(give);
+    }
+    give(table.finish());
+}

@@ -1,0 +1,444 @@
+//! Kernel breakdown: which classes run together, and time by kernel name.
+
+pub mod short_names;
+
+use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
+use crate::analysis::compat::hta;
+pub use crate::analysis::kernels::short_names::clip;
+use crate::analysis::population::{counted, plural, reasons};
+use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::summary::{NameTotal, Summary, top_names_by};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::rules::copy_kind;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::{Work, WorkSet};
+use crate::trace::window::Scope;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+table! {
+    /// Time with exactly this set of classes running; the rows of a window sum to its busy time.
+    pub struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        classes: Text, "", "compute, communication, memory, or several joined by +";
+        time_ns: i64, "ns", "exactly these run";
+        busy_pct: Option<f64>, "%", "of the window's busy time";
+    }
+}
+
+table! {
+    /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
+    pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step of the launch";
+        step_label: Option<i64>, "", "number in the step's name";
+        class: Text, "", "compute, communication or memory";
+        class_reason: Text, "", "the kernel rule that decided";
+        kind: Option<Text>, "", "kind of collective or direction of copy";
+        name: Text, "", "full name";
+        short_name: Text, "", "without template and parameter lists";
+        op: Option<Text>, "", "owning operator, or `[unlinked]` (with --by op)";
+        grid: Option<Text>, "", "blocks (with --by shape)";
+        block: Option<Text>, "", "threads per block (with --by shape)";
+        stream: Option<i64>, "", "stream (with --by stream)";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "sum of durations";
+        mean_ns: f64, "ns", "mean duration";
+        min_ns: i64, "ns", "shortest";
+        max_ns: i64, "ns", "longest";
+        std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
+        p50_ns: i64, "ns", "median, nearest rank";
+        p95_ns: i64, "ns", "95th percentile, nearest rank";
+        time_pct: Option<f64>, "%", "of the summed durations of the scope";
+        cum_pct: Option<f64>, "%", "the same, summed down the table";
+        stream_count: u32, "", "distinct streams";
+        first_ts_ns: i64, "ns", "first start";
+    }
+}
+
+const BY: Setting = Setting {
+    stem: "kernels",
+    flag: "--by",
+    value: "KEYS",
+    help: "Additional keys of kernels_by_name: op, shape, stream, joined by commas",
+    kind: Kind::Choices(&["op", "shape", "stream"]),
+};
+
+/// Columns that a key of `--by` adds: key, column of the table, head and side in the printed table.
+const KEY_COLUMNS: [(&str, &str, &str, Align); 4] = [
+    ("op", "op", "operator", Align::Left),
+    ("shape", "grid", "grid", Align::Right),
+    ("shape", "block", "block", Align::Right),
+    ("stream", "stream", "stream", Align::Right),
+];
+
+pub struct Kernels;
+
+impl Analysis for Kernels {
+    fn stem(&self) -> &'static str {
+        "kernels"
+    }
+
+    fn title(&self) -> &'static str {
+        "GPU time by class and by kernel name"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[KernelsByName::SPEC, KernelClasses::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::KernelTypes::SPEC, hta::KernelNames::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[hta::TypeSums::SPEC]
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[BY]
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta::kernels(trace),
+            Some(Compat::TraceLens) => return Partial::default(),
+            None => {}
+        }
+        let reason = trace.is_cpu_only().then_some("no GPU activity");
+        Partial { rank: trace.rank, tables: vec![classes(trace, options), by_name(trace, options)], reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        match options.compat {
+            Some(Compat::Hta) => return hta::reduce_kernels(partials),
+            Some(compat) => return crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
+            None => {}
+        }
+        let scope = options.printed_scope("span");
+        let names = top_names_by(partials, KernelsByName::SPEC, scope, &[]);
+        let names: Vec<NameTotal> = names.into_iter().map(|(total, _)| total).collect();
+        let all: Ns = names.iter().map(|n| n.sum_ns).sum();
+        // the printed rows have the keys of the table
+        let keys: Vec<(&str, &'static str, Align)> =
+            KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).map(|k| (k.1, k.2, k.3)).collect();
+        let columns: Vec<&str> = keys.iter().map(|k| k.0).collect();
+        let rows = top_names_by(partials, KernelsByName::SPEC, scope, &columns);
+        let row = |(n, cells): &(NameTotal, Vec<String>)| {
+            let mut row = vec![n.short_name.clone()];
+            row.extend(cells.iter().map(|cell| dimensions(cell)));
+            // further keys take the room of the class and the share
+            row.extend(keys.is_empty().then(|| n.class.clone()));
+            row.extend([fmt_count(n.count as u64), fmt_ns(n.sum_ns), fmt_ns(n.sum_ns / n.count.max(1))]);
+            row.extend(keys.is_empty().then(|| fmt_pct(percent(n.sum_ns, all))));
+            row
+        };
+        let view = View {
+            title: format!("Kernels by summed time, {}", plural(partials.len(), "rank")),
+            columns: [("kernel", Align::Left)]
+                .into_iter()
+                .chain(keys.iter().map(|k| (k.1, k.2)))
+                .chain(keys.is_empty().then_some(("class", Align::Left)))
+                .chain([("count", Align::Right), ("sum", Align::Right), ("mean", Align::Right)])
+                .chain(keys.is_empty().then_some(("share", Align::Right)))
+                .collect(),
+            rows: rows.iter().take(options.top).map(row).collect(),
+            notes: reasons(partials)
+                .into_iter()
+                .chain((rows.len() > options.top).then(|| {
+                    let noun = if keys.is_empty() { "more name" } else { "more row" };
+                    format!("{} in the table", plural(rows.len() - options.top, noun))
+                }))
+                .collect(),
+        };
+        let mut findings = Vec::new();
+        if let Some(n) = names.iter().find(|n| n.class == Work::Compute.name()) {
+            let share = percent(n.sum_ns, all);
+            if share.is_some_and(|s| s >= 10.0) {
+                let ranks = partials.len() as i64;
+                findings.push(Finding {
+                    analysis: self.stem(),
+                    ranks: Vec::new(),
+                    steps: Vec::new(),
+                    cost_ns_per_step: n.sum_ns / (ranks * n.steps.max(1)).max(1),
+                    share_of_step: None,
+                    certainty: Certainty::Measured,
+                    sentence: format!(
+                        "`{}` is the kernel with most compute time: {} of all GPU time, {} of {}{}",
+                        clip(&n.short_name, 60),
+                        fmt_pct(share),
+                        counted(n.count as u64, "call"),
+                        fmt_ns(n.sum_ns / n.count.max(1)),
+                        if n.count == 1 { "" } else { " on average" }
+                    ),
+                    table: KernelsByName::SPEC.name,
+                });
+            }
+        }
+        let tables = [KernelsByName::SPEC, KernelClasses::SPEC]
+            .iter()
+            .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+            .collect();
+        Output { tables, findings, views: vec![view], raw: None }
+    }
+}
+
+fn classes(trace: &RankTrace, options: &Options) -> Batch {
+    let mut table = KernelClasses::default();
+    for work in &trace.devices {
+        for w in trace.windows(work, &options.model) {
+            let s = work.timeline.shares_in_all(&w.parts);
+            for set in WorkSet::SETS {
+                table.push(KernelClassRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    classes: &set.name(),
+                    time_ns: s.exactly(set),
+                    busy_pct: percent(s.exactly(set), s.busy()),
+                });
+            }
+        }
+    }
+    table.finish()
+}
+
+/// Additional keys of `kernels_by_name`.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    op: bool,
+    shape: bool,
+    stream: bool,
+}
+
+/// `32x256` for the grid `[32,256,1]`; other texts as they are.
+fn dimensions(text: &str) -> String {
+    let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return text.to_string() };
+    let all: Vec<&str> = inside.split(',').map(str::trim).collect();
+    if !all.iter().all(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())) {
+        return text.to_string();
+    }
+    let last = all.iter().rposition(|d| *d != "1").unwrap_or(0);
+    all.get(..=last).map_or_else(|| text.to_string(), |shown| shown.join("x"))
+}
+
+/// What one row of `kernels_by_name` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    work: Work,
+    name: StrId,
+    rule: u16,
+    kind: Option<&'static str>,
+    /// The owning operator; `Unlinked` where the launch is unknown.
+    op: Option<Owner>,
+    grid: Option<StrId>,
+    block: Option<StrId>,
+    stream: Option<i64>,
+}
+
+/// Who launched an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Owner {
+    Op(StrId),
+    Unlinked,
+}
+
+/// Operator of activities without a launch record.
+const UNLINKED: &str = "[unlinked]";
+
+fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
+    let args = &trace.columns.args;
+    let kind = match a.work {
+        Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
+        Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        Work::Compute => None,
+    };
+    Key {
+        work: a.work,
+        name: a.name,
+        rule: a.rule,
+        kind,
+        op: match (keys.op, a.launch(), a.op()) {
+            (false, _, _) | (true, Some(_), None) => None,
+            (true, None, _) => Some(Owner::Unlinked),
+            (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name[o as usize])),
+        },
+        grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
+        block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
+        stream: keys.stream.then_some(a.stream()).flatten(),
+    }
+}
+
+fn by_name(trace: &RankTrace, options: &Options) -> Batch {
+    let mut table = KernelsByName::default();
+    let mut short = HashMap::new();
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
+        scopes.insert((Scope::Span, None), work.activities.clone());
+        if !trace.steps.steps.is_empty() {
+            for &i in &work.activities {
+                let step = trace.activities[i as usize].step();
+                let scope = if step.is_some() { Scope::Step } else { Scope::Outside };
+                scopes.entry((scope, step)).or_default().push(i);
+            }
+        }
+        for ((scope, step), activities) in scopes {
+            let step = step.and_then(|s| trace.steps.steps.get(s as usize));
+            if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
+                continue;
+            }
+            push_names(&mut table, trace, options, work.device, scope, step, &activities, &mut short);
+        }
+    }
+    table.finish()
+}
+
+#[expect(clippy::too_many_arguments, reason = "one row group of one table")]
+fn push_names(
+    table: &mut KernelsByName,
+    trace: &RankTrace,
+    options: &Options,
+    device: Option<i64>,
+    scope: Scope,
+    step: Option<&crate::trace::step::Step>,
+    activities: &[u32],
+    short: &mut HashMap<StrId, String>,
+) {
+    let asked = |key| options.settings.has(&BY, key);
+    let keys = Keys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
+    let mut groups: HashMap<Key, Vec<u32>> = HashMap::new();
+    for &i in activities {
+        groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
+    }
+    let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
+    let mut rows: Vec<(Key, Summary, Vec<u32>)> = groups
+        .into_iter()
+        .map(|(k, rows)| {
+            (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows)
+        })
+        .collect();
+    // names by text, so that ids (order of the file) decide nothing that is printed
+    rows.sort_by(|a, b| {
+        (b.1.sum, trace.text(a.0.name), a.0.kind).cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind)).then(a.2.cmp(&b.2))
+    });
+    let mut cumulated = 0;
+    for (k, s, members) in rows {
+        cumulated += s.sum;
+        let name = trace.text(k.name);
+        let streams: std::collections::BTreeSet<_> =
+            members.iter().map(|&i| trace.activities[i as usize].stream()).collect();
+        table.push(KernelsByNameRow {
+            rank: trace.rank,
+            device,
+            scope: scope.name(),
+            step: step.map(|s| s.index),
+            step_label: step.and_then(|s| s.label),
+            class: k.work.name(),
+            class_reason: options.model.rules.reason(k.rule),
+            kind: k.kind,
+            name,
+            short_name: short.entry(k.name).or_insert_with(|| short_name(name)),
+            op: k.op.map(|o| match o {
+                Owner::Op(name) => trace.text(name),
+                Owner::Unlinked => UNLINKED,
+            }),
+            grid: k.grid.map(|o| trace.text(o)),
+            block: k.block.map(|o| trace.text(o)),
+            stream: k.stream,
+            count: s.count,
+            sum_ns: s.sum,
+            mean_ns: s.mean,
+            min_ns: s.min,
+            max_ns: s.max,
+            std_ns: s.std,
+            p50_ns: s.p50,
+            p95_ns: s.p95,
+            time_pct: percent(s.sum, all),
+            cum_pct: percent(cumulated, all),
+            stream_count: streams.len() as u32,
+            first_ts_ns: members.iter().map(|&i| trace.activities[i as usize].span.start).min().unwrap_or(0),
+        });
+    }
+}
+
+/// A kernel's name without its return type, template arguments and parameters; copies and sets keep theirs.
+pub fn short_name(name: &str) -> String {
+    if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
+        return name.to_string();
+    }
+    let text = name.strip_prefix("void ").unwrap_or(name);
+    let mut out = String::with_capacity(text.len());
+    let mut depth = 0u32;
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if depth == 0 && rest.starts_with("(anonymous namespace)") {
+            out.push_str("(anonymous namespace)");
+            rest = &rest["(anonymous namespace)".len()..];
+            continue;
+        }
+        // an arrow closes nothing
+        if depth > 0 && rest.starts_with("->") {
+            rest = &rest[2..];
+            continue;
+        }
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    let short = out.trim();
+    if short.is_empty() { name.to_string() } else { short.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_are_shown_without_trailing_ones() {
+        assert_eq!(dimensions("[32,256,1]"), "32x256");
+        assert_eq!(dimensions("[1, 1, 1]"), "1");
+        assert_eq!(dimensions("[1,1,4]"), "1x1x4");
+        assert_eq!(dimensions("aten::mm"), "aten::mm");
+        assert_eq!(dimensions("[unlinked]"), "[unlinked]");
+    }
+
+    #[test]
+    fn short_names_keep_what_names_the_kernel() {
+        let long =
+            "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
+        assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
+        assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
+        assert_eq!(short_name("<unknown>"), "<unknown>");
+        assert_eq!(short_name("void f<g(int)::{lambda(float) -> float}>(int)"), "f");
+        assert_eq!(short_name("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
+    }
+}

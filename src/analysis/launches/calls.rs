@@ -1,0 +1,123 @@
+//! Launch calls, measured: how long the call took, what it started, and when that began.
+//!
+//! ```text
+//!   thread    |---- call ----|
+//!   stream              |== first ==|  |= last =|
+//!   latency   |--------->               first start - call start
+//!   delay                <---|          first start - call end: negative, it began before the call returned
+//!   span                |-----------------------|
+//! ```
+//!
+//! All times are ns. A start before its own call began is clock noise: kept as it is, and 0 (delay: the
+//! length of the call, negated) where statistics are made.
+
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{RankTrace, is_launch_call};
+use crate::trace::strings::StrId;
+use crate::units::{Ns, Span};
+use std::collections::HashMap;
+
+/// A call that starts work on a device, or that looks as if it did.
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchCall<'a> {
+    /// Row of the call.
+    pub row: u32,
+    pub api: StrId,
+    pub span: Span,
+    /// Indices of its activities, in order of start.
+    pub activities: &'a [u32],
+    /// The activity that starts first; of several, by device, stream and name.
+    pub first: Option<u32>,
+    /// First start to last end of its activities.
+    pub gpu_span: Option<Span>,
+    /// Sum of their lengths.
+    pub gpu_ns: Ns,
+    /// Time in which any of them ran.
+    pub gpu_busy_ns: Ns,
+    /// Part of the call during which the device of its first activity did nothing, outside the device's lead.
+    pub idle_ns: Ns,
+    /// Whether one of its activities stood behind work from before the recording: its latency and delay are not its own.
+    pub behind_unrecorded: bool,
+}
+
+impl LaunchCall<'_> {
+    pub fn cpu_ns(&self) -> Ns {
+        self.span.len()
+    }
+
+    /// From the start of the call to the first start.
+    pub fn latency_ns(&self) -> Option<Ns> {
+        self.gpu_span.map(|g| g.start - self.span.start)
+    }
+
+    /// From the end of the call to the first start.
+    pub fn delay_ns(&self) -> Option<Ns> {
+        self.gpu_span.map(|g| g.start - self.span.end)
+    }
+
+    /// Whether its first activity starts before the call does.
+    pub fn is_noise(&self) -> bool {
+        self.latency_ns().is_some_and(|l| l < 0)
+    }
+
+    /// Whether what it started runs shorter than the call itself. Of a graph: the time in which any node runs.
+    pub fn is_short(&self) -> bool {
+        !self.activities.is_empty() && self.gpu_busy_ns < self.cpu_ns()
+    }
+}
+
+/// All launch calls of a rank in order of (start, row).
+pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
+    let launches = trace.launches();
+    let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let gpus = trace.devices.iter().filter(|d| d.is_gpu);
+    let busy: Busy = gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
+    let mut owners = launches.iter().peekable();
+    let mut calls = Vec::with_capacity(launches.len());
+    for (row, class) in trace.classes.iter().enumerate() {
+        let own = owners.next_if(|(owner, _)| *owner as usize == row).map(|o| o.1);
+        let named = || looks.get(trace.columns.name[row].0 as usize) == Some(&true);
+        if let Some(activities) = own.or_else(|| (*class == Class::Runtime && named()).then_some(&[][..])) {
+            calls.push(measure(trace, row as u32, activities, &busy));
+        }
+    }
+    calls.sort_by_key(|c| (c.span.start, c.row));
+    calls
+}
+
+/// By device: its capture, and when it is busy.
+type Busy = HashMap<Option<i64>, (Span, Union)>;
+
+fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &Busy) -> LaunchCall<'a> {
+    let of = || activities.iter().map(|&i| &trace.activities[i as usize]);
+    let span = trace.span(row);
+    let start = of().map(|a| a.span.start).min();
+    let end = of().map(|a| a.span.end).max();
+    let first = activities
+        .iter()
+        .take_while(|&&i| Some(trace.activities[i as usize].span.start) == start)
+        .min_by_key(|&&i| {
+            let a = &trace.activities[i as usize];
+            (a.device(), a.stream(), trace.text(a.name), i)
+        })
+        .copied();
+    let device = first.map(|i| trace.activities[i as usize].device());
+    let of_device = device.and_then(|d| busy.get(&d));
+    let gpu_ns = of().map(|a| a.span.len()).sum();
+    LaunchCall {
+        row,
+        api: trace.columns.name[row as usize],
+        span,
+        activities,
+        first,
+        gpu_span: start.zip(end).map(|(s, e)| Span::new(s, e)),
+        gpu_ns,
+        gpu_busy_ns: if activities.len() > 1 { Union::new(of().map(|a| a.span)).len() } else { gpu_ns },
+        idle_ns: of_device.map_or(0, |(capture, b)| {
+            let seen = span.intersect(*capture);
+            seen.len() - b.len_in(seen)
+        }),
+        behind_unrecorded: trace.edges.is_behind(span.start, of()),
+    }
+}

@@ -1,0 +1,228 @@
+//! What the launch calls of all ranks come to: the printed table and the findings of `launches`.
+
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::breakdown::capital;
+use crate::analysis::kernels::clip;
+use crate::analysis::launches::{LaunchStats, Unlinked};
+use crate::analysis::population::{counted, plural, reasons};
+use crate::table::schema::Batch;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A loss below this share of the step is not worth a sentence, percent.
+const WORTH_PCT: f64 = 1.0;
+
+/// Tables, view and findings of all ranks. Calls above `runtime_outlier` ns are outliers.
+pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
+    let losses: Vec<Loss> =
+        partials.iter().filter_map(|p| Some((p.rank, p.table(LaunchStats::SPEC)?))).map(Loss::new).collect();
+    let mut findings = Vec::new();
+    let most = |of: fn(&Loss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
+    findings.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
+    findings.extend(most(|l| l.outlier_idle).and_then(|l| outliers(l, losses.len(), runtime_outlier)));
+    let tables = [LaunchStats::SPEC, Unlinked::SPEC]
+        .iter()
+        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
+        .collect();
+    Output { tables, findings, views: vec![view(partials, options)], raw: None }
+}
+
+/// One API over all ranks.
+#[derive(Default)]
+struct Api {
+    calls: i64,
+    cpu: Ns,
+    max: Ns,
+    started: i64,
+    delay: f64,
+    short: i64,
+}
+
+fn view(partials: &[Partial], options: &Options) -> View {
+    let mut apis: BTreeMap<&str, Api> = BTreeMap::new();
+    let (mut noise, mut nothing, mut behind) = (0, 0, 0);
+    for batch in partials.iter().filter_map(|p| p.table(LaunchStats::SPEC)) {
+        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
+            let int = |column| batch.int(column, row).unwrap_or(0);
+            let api = apis.entry(batch.text("api", row).unwrap_or_default()).or_default();
+            api.calls += int("launch_count");
+            api.cpu += int("cpu_sum_ns");
+            api.max = api.max.max(int("cpu_max_ns"));
+            api.started += int("started_count");
+            api.delay += batch.float("delay_mean_ns", row).unwrap_or(0.0) * int("started_count") as f64;
+            api.short += int("short_count");
+            noise += int("launch_delay_negative_count");
+            nothing += int("launched_no_activity_count");
+            behind += int("behind_unrecorded_count");
+        }
+    }
+    let mut order: Vec<(&str, Api)> = apis.into_iter().collect();
+    order.sort_by_key(|(name, a)| (Reverse(a.cpu), *name));
+    let mut notes = reasons(partials);
+    if order.len() > options.top {
+        notes.push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more call")));
+    }
+    if !order.is_empty() {
+        notes.push("short: what was started runs shorter than the call that starts it".to_string());
+    }
+    if nothing > 0 {
+        let own = if nothing == 1 { "owns" } else { "own" };
+        notes.push(format!("{} {own} no recorded activity", counted(nothing as u64, "call")));
+    }
+    if behind > 0 {
+        notes.push(format!(
+            "{} calls started work behind what was launched before the recording: they are left out of delay and short",
+            fmt_count(behind as u64)
+        ));
+    }
+    if noise > 0 {
+        notes.push(format!(
+            "{} before the launching call: clock noise, 0 in the statistics",
+            counted(noise as u64, "start")
+        ));
+    }
+    let line = |(name, a): &(&str, Api)| {
+        let delay = (a.started > 0).then(|| fmt_ns((a.delay / a.started as f64).round() as Ns));
+        vec![
+            (*name).to_string(),
+            fmt_count(a.calls as u64),
+            fmt_ns(a.cpu),
+            fmt_ns(a.cpu / a.calls.max(1)),
+            fmt_ns(a.max),
+            delay.unwrap_or_else(|| "-".to_string()),
+            fmt_pct(percent(a.short, a.started)),
+        ]
+    };
+    View {
+        title: "Launch calls".to_string(),
+        columns: vec![
+            ("call", Align::Left),
+            ("calls", Align::Right),
+            ("host time", Align::Right),
+            ("mean", Align::Right),
+            ("longest", Align::Right),
+            ("delay", Align::Right),
+            ("short", Align::Right),
+        ],
+        rows: order.iter().take(options.top).map(line).collect(),
+        notes,
+    }
+}
+
+/// What one rank loses inside launch calls, over its full steps (all, where none is full), else the capture.
+struct Loss {
+    rank: u32,
+    /// Windows that the sums stand on, and their length, ns.
+    windows: i64,
+    window: Ns,
+    is_steps: bool,
+    calls: i64,
+    short: i64,
+    short_cpu: Ns,
+    short_gpu: Ns,
+    short_idle: Ns,
+    outliers: i64,
+    outlier_idle: Ns,
+    /// Length and name of the longest outlier.
+    longest: (Ns, String),
+}
+
+impl Loss {
+    fn new((rank, batch): (u32, &Batch)) -> Self {
+        let rows = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> { (0..batch.len()).filter(|&r| keep(r)).collect() };
+        let scope = |r: usize, name: &str| batch.text("scope", r) == Some(name);
+        let steps = rows(&|r| scope(r, "step"));
+        let full = rows(&|r| scope(r, "step") && batch.int("is_partial", r) != Some(1));
+        let capture = rows(&|r| scope(r, "capture"));
+        let extent = |r: usize| (batch.int("ts_ns", r), batch.int("dur_ns", r));
+        // without step marks the capture is the one step
+        let unmarked = steps.iter().all(|&r| capture.iter().any(|&c| extent(c) == extent(r)));
+        let chosen = match (unmarked, full.is_empty()) {
+            (true, _) => capture,
+            (false, false) => full,
+            (false, true) => steps,
+        };
+        let windows: BTreeSet<_> = chosen.iter().map(|&r| extent(r)).collect();
+        let sum = |column: &str| -> i64 { chosen.iter().filter_map(|&r| batch.int(column, r)).sum() };
+        let longest = chosen
+            .iter()
+            .filter(|&&r| batch.int("runtime_outlier_idle_ns", r).is_some_and(|ns| ns > 0))
+            .map(|&r| (batch.int("runtime_outlier_max_ns", r).unwrap_or(0), batch.text("api", r).unwrap_or_default()))
+            .max();
+        Self {
+            rank,
+            windows: windows.len().max(1) as i64,
+            window: windows.iter().filter_map(|w| w.1).sum(),
+            is_steps: !unmarked,
+            calls: sum("started_count"),
+            short: sum("short_count"),
+            short_cpu: sum("short_cpu_ns"),
+            short_gpu: sum("short_gpu_ns"),
+            short_idle: sum("short_idle_ns"),
+            outliers: sum("runtime_outlier_count"),
+            outlier_idle: sum("runtime_outlier_idle_ns"),
+            longest: longest.map_or((0, String::new()), |(ns, api)| (ns, api.to_string())),
+        }
+    }
+
+    fn per(&self) -> &'static str {
+        if self.is_steps { " per step" } else { "" }
+    }
+
+    /// A loss as a share of the windows, when it is worth a sentence.
+    fn share(&self, lost: Ns) -> Option<f64> {
+        percent(lost, self.window).filter(|s| *s >= WORTH_PCT)
+    }
+
+    fn finding(&self, lost: Ns, share: f64, sentence: String) -> Finding {
+        Finding {
+            analysis: "launches",
+            ranks: vec![self.rank],
+            steps: Vec::new(),
+            cost_ns_per_step: lost / self.windows,
+            share_of_step: Some(share / 100.0),
+            certainty: Certainty::Measured,
+            sentence,
+            table: LaunchStats::SPEC.name,
+        }
+    }
+
+    fn loses(&self, lost: Ns, share: f64, of: usize) -> String {
+        let who = capital(&format!("rank {}", self.rank));
+        let most = if of > 1 { format!(", the most of {of} ranks") } else { String::new() };
+        let (lost, window) = (fmt_ns(lost / self.windows), fmt_ns(self.window / self.windows));
+        format!("{who} loses {lost}{} ({} of {window}{most})", self.per(), fmt_pct(Some(share)))
+    }
+}
+
+fn launch_bound(l: &Loss, of: usize) -> Option<Finding> {
+    let share = l.share(l.short_idle)?;
+    let mean = |sum: Ns| fmt_ns(sum / l.short.max(1));
+    let sentence = format!(
+        "{} while its device idles inside the launch calls of work that is shorter than its launch: {} of {} \
+         launches{}, {} of call for {} of GPU on average; CUDA graphs, `torch.compile` or a larger batch make \
+         fewer and longer ones",
+        l.loses(l.short_idle, share, of),
+        fmt_pct(percent(l.short, l.calls)),
+        fmt_count((l.calls / l.windows) as u64),
+        l.per(),
+        mean(l.short_cpu),
+        mean(l.short_gpu),
+    );
+    Some(l.finding(l.short_idle, share, sentence))
+}
+
+fn outliers(l: &Loss, of: usize, above: Ns) -> Option<Finding> {
+    let share = l.share(l.outlier_idle)?;
+    let sentence = format!(
+        "{} while its device idles inside launch calls of more than {}: {}, the longest {} in `{}`; such a \
+         call loads its kernel for the first time, waits for a copy, memory or a lock, or its thread did not get a core",
+        l.loses(l.outlier_idle, share, of),
+        fmt_ns(above),
+        counted(l.outliers as u64, "call"),
+        fmt_ns(l.longest.0),
+        clip(&l.longest.1, 40),
+    );
+    Some(l.finding(l.outlier_idle, share, sentence))
+}

@@ -1,0 +1,196 @@
+//! Overlap: how much of communication is hidden under compute.
+
+use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
+use crate::analysis::breakdown::bar;
+use crate::analysis::compat::hta;
+use crate::analysis::population::{groups, reasons, several_devices};
+use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Table, TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::timeline::Work;
+use crate::units::{fmt_ns, fmt_pct, ratio};
+
+table! {
+    /// How much communication runs under compute; overlap + exposed = communication.
+    pub struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        communication_ns: i64, "ns", "|K|";
+        compute_ns: i64, "ns", "|C|";
+        overlap_ns: i64, "ns", "|K n C|";
+        exposed_ns: i64, "ns", "|K \\ C|";
+        overlap_ratio: Option<f64>, "", "overlap / communication";
+    }
+}
+
+table! {
+    /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
+    pub struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index, where recorded";
+        stream: Option<i64>, "", "stream";
+        event_id: u32, "", "event, as in `events`";
+        step: Option<u32>, "", "index of the step of its launch";
+        name: Text, "", "name of the activity";
+        kind: Text, "", "kind of collective";
+        process_group: Option<Text>, "", "process group, where recorded";
+        size_bytes: Option<i64>, "bytes", "message size, where recorded";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+        covered_ns: i64, "ns", "compute runs on the device";
+        exposed_ns: i64, "ns", "no compute runs on the device";
+    }
+}
+
+pub struct Overlap;
+
+impl Analysis for Overlap {
+    fn stem(&self) -> &'static str {
+        "overlap"
+    }
+
+    fn title(&self) -> &'static str {
+        "communication hidden under compute, and what stays exposed"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Overlaps::SPEC, OverlapKernels::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta::CommComp::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => return hta::overlap(trace),
+            Some(Compat::TraceLens) => return Partial::default(),
+            None => {}
+        }
+        let mut table = Overlaps::default();
+        let mut found = false;
+        for work in &trace.devices {
+            if work.timeline.when(Work::Communication).is_empty() {
+                continue;
+            }
+            found = true;
+            for w in trace.windows(work, &options.model) {
+                let s = work.timeline.shares_in_all(&w.parts);
+                let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+                table.push(OverlapRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    is_partial: step.map(|s| s.is_partial),
+                    ts_ns: w.start(),
+                    dur_ns: w.len(),
+                    communication_ns: s.communication(),
+                    compute_ns: s.compute(),
+                    overlap_ns: s.overlap(),
+                    exposed_ns: s.exposed_communication(),
+                    overlap_ratio: ratio(s.overlap(), s.communication()),
+                });
+            }
+        }
+        let reason = (!found).then_some("no communication");
+        kernels(trace, give);
+        Partial { rank: trace.rank, tables: vec![table.finish()], reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        if let Some(compat) = options.compat {
+            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
+        }
+        let groups = groups(partials, Overlaps::SPEC);
+        let several = several_devices(&groups);
+        let mut view = View {
+            title: "Communication hidden under compute".to_string(),
+            columns: vec![
+                ("rank", Align::Left),
+                ("communication", Align::Right),
+                ("overlapped", Align::Right),
+                ("exposed", Align::Right),
+                ("overlap", Align::Right),
+                ("#covered =exposed", Align::Left),
+            ],
+            rows: Vec::new(),
+            notes: reasons(partials),
+        };
+        let shown = WorstFirst::new(&groups, options.top, |g| g.mean("exposed_ns"));
+        view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
+        let cells = |name: String, g: Together| {
+            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
+            vec![
+                name,
+                fmt_ns(g.mean("communication_ns")),
+                fmt_ns(g.mean("overlap_ns")),
+                fmt_ns(g.mean("exposed_ns")),
+                fmt_pct(share),
+                bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
+            ]
+        };
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+        Output {
+            tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
+            // the finding on exposed communication is the breakdown's, which has its share of the step
+            findings: Vec::new(),
+            views: vec![view],
+            raw: None,
+        }
+    }
+}
+
+fn kernels(trace: &RankTrace, give: &mut Give) {
+    let mut rows = Vec::new();
+    for work in &trace.devices {
+        let compute = work.timeline.when(Work::Compute);
+        for &i in &work.activities {
+            let a = &trace.activities[i as usize];
+            if a.work == Work::Communication {
+                let covered = compute.len_in(a.span);
+                rows.push((a, covered, a.span.len() - covered));
+            }
+        }
+    }
+    rows.sort_by_key(|(a, _, exposed)| (std::cmp::Reverse(*exposed), a.span.start, a.row));
+    let calls = trace.collectives();
+    let mut table = OverlapKernels::default();
+    for (a, covered, exposed) in rows {
+        let call = calls.of_event(a.row);
+        let group = call.and_then(|c| calls.groups.get(c.group as usize)).and_then(|g| g.name.as_deref());
+        table.push(OverlapKernelRow {
+            rank: trace.rank,
+            device: a.device(),
+            stream: a.stream(),
+            event_id: a.row,
+            step: a.step(),
+            name: trace.text(a.name),
+            kind: calls.kind_of(a.row).name(),
+            process_group: group,
+            size_bytes: call.and_then(|c| c.bytes),
+            ts_ns: a.span.start,
+            dur_ns: a.span.len(),
+            covered_ns: covered,
+            exposed_ns: exposed,
+        });
+        table.give_piece(give);
+    }
+    give(table.finish());
+}

@@ -1,0 +1,376 @@
+//! Synchronizing time: what of exposed communication was waiting for others, and what was transfer.
+//!
+//! ```text
+//!   compute         CCCC....................CC
+//!   all-reduce        [wait......|transfer]
+//!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
+//! ```
+
+use crate::analysis::api::{
+    AcrossOptions, Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View, WaitMethod,
+};
+use crate::analysis::breakdown::bar;
+use crate::analysis::collectives::{Shown, warnings};
+use crate::analysis::population::reasons;
+use crate::analysis::sync_shortest;
+use crate::analysis::worst_first::WorstFirst;
+use crate::job::exposed::{Piece, Run, What, divide};
+use crate::job::{Job, Lane, Member, PartWindow};
+use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::window::Scope;
+use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+
+table! {
+    /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's calls, and add up to more than the row of all groups where groups overlap.
+    pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        process_group: Option<Text>, "", "name and members of the group; null: all";
+        scope: Text, "", "span, capture, step or outside";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        ts_ns: i64, "ns", "start of the window, on the rank's own clock";
+        dur_ns: i64, "ns", "length of the window";
+        compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
+        overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
+        exposed_synchronizing_ns: i64, "ns", "exposed communication in which every running call waits for another rank";
+        exposed_transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
+        exposed_unmatched_ns: i64, "ns", "exposed communication without a transfer in which a running call has no match";
+        other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
+        overlapped_wait_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
+        exposed_synchronizing_pct: Option<f64>, "%", "of the window";
+        exposed_transfer_pct: Option<f64>, "%", "of the window";
+    }
+}
+
+pub struct Sync;
+
+impl Analysis for Sync {
+    fn stem(&self) -> &'static str {
+        "sync"
+    }
+
+    fn title(&self) -> &'static str {
+        "time lost synchronizing: exposed communication split up"
+    }
+
+    fn explain(&self) -> &'static str {
+        include_str!("page.md")
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Syncs::SPEC]
+    }
+
+    fn method_tables(&self, across: &AcrossOptions) -> Option<&'static [&'static TableSpec]> {
+        (across.wait == WaitMethod::Shortest).then_some(sync_shortest::TABLES)
+    }
+
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn takes_groups(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        if options.compat.is_some() {
+            return Output::default();
+        }
+        if options.across.wait == WaitMethod::Shortest {
+            return sync_shortest::reduce(job);
+        }
+        let shown = Shown::new(job, options);
+        let rows = rows(job);
+        let mut table = Syncs::default();
+        for r in rows.iter().filter(|r| r.group.is_none_or(|g| shown.has(g))) {
+            r.push(job, &shown, &mut table);
+        }
+        let tables: Vec<Batch> = vec![table.finish()];
+        let totals: Vec<&Row> = chosen(&rows);
+        let mut view = view(job, &totals, options);
+        view.notes.extend(reasons(partials));
+        view.notes.extend(warnings(job));
+        Output { tables, findings: finding(job, &totals).into_iter().collect(), views: vec![view], raw: None }
+    }
+}
+
+/// One row before it is written.
+pub struct Row<'a> {
+    pub part: u32,
+    lane: &'a Lane,
+    pub window: &'a PartWindow,
+    group: Option<u32>,
+    pub sync: Ns,
+    pub transfer: Ns,
+    pub unmatched: Ns,
+    overlapped_wait: Ns,
+}
+
+impl Row<'_> {
+    fn push(&self, job: &Job, shown: &Shown, table: &mut Syncs) {
+        let (w, dur) = (self.window, self.window.dur());
+        let whole = |v: Ns| self.group.is_none().then_some(v);
+        table.push(SyncRow {
+            rank: job.parts[self.part as usize].rank,
+            device: self.lane.device,
+            process_group: self.group.map(|g| shown.name(g)),
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            is_partial: w.is_partial,
+            ts_ns: w.spans.first().map_or(0, |s| s.start),
+            dur_ns: dur,
+            compute_only_ns: whole(w.compute_only),
+            overlapped_communication_ns: whole(w.overlapped),
+            exposed_synchronizing_ns: self.sync,
+            exposed_transfer_ns: self.transfer,
+            exposed_unmatched_ns: self.unmatched,
+            other_ns: whole(dur - w.compute_only - w.overlapped - w.exposed),
+            overlapped_wait_ns: self.overlapped_wait,
+            exposed_synchronizing_pct: percent(self.sync, dur),
+            exposed_transfer_pct: percent(self.transfer, dur),
+        });
+    }
+}
+
+/// A lane's exposed communication as the calls of one group, or of all, divide it.
+struct Divided {
+    group: Option<u32>,
+    pieces: Vec<Piece>,
+    hidden: Union,
+}
+
+/// All windows of all lanes that have collectives, for all groups and for each.
+pub fn rows(job: &Job) -> Vec<Row<'_>> {
+    let mut out = Vec::new();
+    for (part, p) in job.parts.iter().enumerate() {
+        let part = part as u32;
+        for (l, lane) in p.lanes.iter().enumerate() {
+            let runs: Vec<(Option<u32>, Run)> = p
+                .calls_in(l, Span::new(Ns::MIN, Ns::MAX))
+                .map(|call| {
+                    let m = Member { part, call };
+                    let of_instance = job.outcome(m).and_then(|o| job.instances().get(o.instance as usize));
+                    let group = of_instance
+                        .map(|i| i.group)
+                        .or_else(|| job.matched.group_of(part, p.calls.calls[call as usize].group));
+                    (group, job.run(m))
+                })
+                .collect();
+            let all: Vec<Run> = runs.iter().map(|r| r.1).collect();
+            let mut of_groups: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
+            for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group)?, *run))) {
+                of_groups.entry(group).or_default().push(run);
+            }
+            let exposed = Union::new(lane.exposed.iter().copied());
+            let mut views =
+                vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
+            views.extend(of_groups.into_iter().map(|(g, runs)| {
+                let mut pieces = divide(&touched(&lane.exposed, &runs), &runs);
+                // only where one of its calls runs
+                pieces.retain(|p| p.call.is_some());
+                Divided { group: Some(g), pieces, hidden: hidden(&runs, &exposed) }
+            }));
+            for window in &lane.windows {
+                out.extend(views.iter().map(|d| {
+                    let (sync, unmatched, transfer) = sums(&d.pieces, window);
+                    let overlapped_wait = window.spans.iter().map(|w| d.hidden.len_in(*w)).sum();
+                    Row { part, lane, window, group: d.group, sync, transfer, unmatched, overlapped_wait }
+                }));
+            }
+        }
+    }
+    out
+}
+
+fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
+    let mut sums = [0; 3];
+    for w in &window.spans {
+        let first = pieces.partition_point(|p| p.span.end <= w.start);
+        for p in pieces[first..].iter().take_while(|p| p.span.start < w.end) {
+            sums[p.what as usize] += p.span.intersect(*w).len();
+        }
+    }
+    (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])
+}
+
+/// The exposed spans (sorted, disjoint) in which any of the calls runs: those of a group are few where there are many
+/// groups.
+fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
+    let when = Union::new(runs.iter().map(|r| r.span));
+    let mut out: Vec<Span> = Vec::new();
+    for run in when.spans() {
+        let first = exposed.partition_point(|e| e.end <= run.start);
+        for e in exposed.get(first..).unwrap_or_default().iter().take_while(|e| e.start < run.end) {
+            // two runs may touch one span
+            if out.last() != Some(e) {
+                out.push(*e);
+            }
+        }
+    }
+    out
+}
+
+/// Waiting of any call that is not exposed.
+fn hidden(runs: &[Run], exposed: &Union) -> Union {
+    let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
+    Union::new(waits).minus(exposed)
+}
+
+/// Per lane the windows that sentences stand on: full steps, else the span; all groups together.
+fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
+    let all = || rows.iter().filter(|r| r.group.is_none());
+    let mut out = Vec::new();
+    let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&Row>> = BTreeMap::new();
+    for r in all() {
+        lanes.entry((r.part, r.lane.device, r.lane.is_gpu)).or_default().push(r);
+    }
+    for of_lane in lanes.into_values() {
+        let pick = |scope: Scope, full: bool| -> Vec<&Row> {
+            of_lane
+                .iter()
+                .copied()
+                .filter(|r| r.window.scope == scope && !(full && r.window.is_partial == Some(true)))
+                .collect()
+        };
+        let (full, steps, span) = (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
+        let whole = steps.len() == 1 && steps[0].window.label.is_none();
+        out.extend(match (whole, full.is_empty(), steps.is_empty()) {
+            (true, ..) | (_, _, true) => span,
+            (_, false, _) => full,
+            _ => steps,
+        });
+    }
+    out
+}
+
+/// Sums over chosen windows, of one rank where `part` tells which.
+#[derive(Default)]
+struct Total {
+    part: u32,
+    windows: i64,
+    dur: Ns,
+    sync: Ns,
+    transfer: Ns,
+    unmatched: Ns,
+    compute: Ns,
+    overlapped: Ns,
+}
+
+impl Total {
+    fn plus(self, other: &Total) -> Total {
+        Total {
+            part: other.part,
+            windows: self.windows + other.windows,
+            dur: self.dur + other.dur,
+            sync: self.sync + other.sync,
+            transfer: self.transfer + other.transfer,
+            unmatched: self.unmatched + other.unmatched,
+            compute: self.compute + other.compute,
+            overlapped: self.overlapped + other.overlapped,
+        }
+    }
+}
+
+fn totals(rows: &[&Row]) -> Vec<Total> {
+    let mut by_part: BTreeMap<u32, Total> = BTreeMap::new();
+    for r in rows {
+        let t = by_part.entry(r.part).or_insert(Total { part: r.part, ..Total::default() });
+        t.windows += 1;
+        t.dur += r.window.dur();
+        t.sync += r.sync;
+        t.transfer += r.transfer;
+        t.unmatched += r.unmatched;
+        t.compute += r.window.compute_only;
+        t.overlapped += r.window.overlapped;
+    }
+    by_part.into_values().collect()
+}
+
+fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
+    let totals = totals(rows);
+    let mut view = View {
+        title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("window", Align::Right),
+            ("waiting", Align::Right),
+            ("of window", Align::Right),
+            ("transfer", Align::Right),
+            ("unmatched", Align::Right),
+            ("~waiting =transfer ?unmatched #rest", Align::Left),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let shown = WorstFirst::new(&totals, options.top, |t| t.sync);
+    view.rows = shown.rows(
+        |t| job.parts[t.part as usize].rank.to_string(),
+        |name, of| {
+            let t = of.iter().fold(Total::default(), |sum, t| sum.plus(t));
+            let n = t.windows.max(1);
+            let rest = t.dur - t.sync - t.transfer - t.unmatched;
+            vec![
+                name,
+                fmt_ns(t.dur / n),
+                fmt_ns(t.sync / n),
+                fmt_pct(percent(t.sync, t.dur)),
+                fmt_ns(t.transfer / n),
+                fmt_ns(t.unmatched / n),
+                bar(&[
+                    (percent(rest, t.dur), '#'),
+                    (percent(t.sync, t.dur), '~'),
+                    (percent(t.transfer, t.dur), '='),
+                    (percent(t.unmatched, t.dur), '?'),
+                ]),
+            ]
+        },
+    );
+    view.notes.extend(shown.others_note("rank", "means", "which wait no longer"));
+    view
+}
+
+/// Waiting of all ranks, when it is worth a sentence.
+fn finding(job: &Job, rows: &[&Row]) -> Option<Finding> {
+    let totals = totals(rows);
+    let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));
+    let windows: i64 = totals.iter().map(|t| t.windows).sum();
+    let share = percent(sync, dur)?;
+    if share < 1.0 || totals.len() < 2 {
+        return None;
+    }
+    let most = totals.iter().max_by_key(|t| (t.sync, std::cmp::Reverse(t.part)))?;
+    let least = totals.iter().min_by_key(|t| (t.sync, t.part))?;
+    let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
+    let per = if is_step { "a step" } else { "of the recorded span" };
+    let sentence = format!(
+        "On average a rank waits {} {per} ({}) for others in collectives, exposed: rank {} most ({}), rank {} least ({}).",
+        fmt_ns(sync / windows.max(1)),
+        fmt_pct(Some(share)),
+        job.parts[most.part as usize].rank,
+        fmt_ns(most.sync / most.windows.max(1)),
+        job.parts[least.part as usize].rank,
+        fmt_ns(least.sync / least.windows.max(1)),
+    );
+    Some(Finding {
+        analysis: "sync",
+        ranks: totals.iter().map(|t| job.parts[t.part as usize].rank).collect(),
+        steps: Vec::new(),
+        cost_ns_per_step: sync / windows.max(1),
+        share_of_step: Some(share / 100.0),
+        certainty: Certainty::Measured,
+        sentence,
+        table: "sync",
+    })
+}

@@ -1,0 +1,184 @@
+//! Diff: two sets of traces, before and after; what a step costs on each side, and what the change is made of.
+//!
+//! Not an analysis of the registry, because it reduces two sets, but built of the same parts: [`Diff`] maps one
+//! rank in the pipeline and hands its bounded partials through; [`compare`] reduces two such sets.
+//!
+//! ```text
+//!   base/  --pipeline(Diff)-->  Set  \
+//!                                     compare -> tables, findings, views, thresholds
+//!   test/  --pipeline(Diff)-->  Set  /
+//! ```
+//!
+//! Every figure is per full step, mean over the ranks compared. It stays a fraction of integers (`exact`) up to
+//! the row of a table, so that parts sum to the change exactly. The surprising one: a host row counts what it
+//! encloses, too; what is its own is in the `self` columns.
+
+mod exact;
+mod map;
+mod names;
+mod notes;
+mod population;
+mod report;
+mod set;
+mod summary;
+pub mod threshold;
+
+pub use report::compare;
+pub use set::Set;
+
+use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::compat::hta_diff;
+use crate::analysis::settings::{Kind, Setting};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+
+table! {
+    /// A step's time and what it consists of on both sides, per full step, mean over the ranks compared. The changes of the parts sum to that of step_time.
+    pub struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
+        metric: Text, "", "step_time; its parts compute, exposed_communication, exposed_memory, idle; totals communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in the step";
+        is_part: bool, "", "one of the four parts that sum to step_time";
+        scope: Text, "", "step, or capture where a rank has no steps";
+        base_rank_count: u32, "", "ranks compared";
+        test_rank_count: u32, "", "ranks compared";
+        base_step_count: u64, "", "steps counted, over these ranks";
+        test_step_count: u64, "", "steps counted, over these ranks";
+        base_ns_per_step: f64, "ns", "before";
+        test_ns_per_step: f64, "ns", "after";
+        delta_ns_per_step: f64, "ns", "test - base";
+        delta_pct: Option<f64>, "%", "of base";
+        share_of_change_pct: Option<f64>, "%", "of the change of step_time (step_time and its parts)";
+        base_std_ns: Option<f64>, "ns", "sample standard deviation over steps, each the mean over its ranks";
+        test_std_ns: Option<f64>, "ns", "the same of test";
+        std_error_ns: Option<f64>, "ns", "standard error of the change; null below three steps on a side";
+        is_significant: Option<bool>, "", "the change is more than three standard errors; null where there is none";
+    }
+}
+
+table! {
+    /// What GPU activities and host events of one name cost on both sides, per full step, mean over the ranks compared.
+    pub struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
+        side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
+        class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
+        name: Text, "", "full name (--short-names: without template and parameter lists); gpu with --by: operator or module";
+        change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
+        trend: Text, "", "of the time: slower, faster, same";
+        base_count_per_step: f64, "", "before";
+        test_count_per_step: f64, "", "after";
+        delta_count_per_step: f64, "", "test - base";
+        base_ns_per_step: f64, "ns", "summed durations; a host event holds what it encloses";
+        test_ns_per_step: f64, "ns", "the same of test";
+        delta_ns_per_step: f64, "ns", "test - base";
+        delta_pct: Option<f64>, "%", "of base";
+        base_self_ns_per_step: f64, "ns", "without enclosed events of the same call tree";
+        test_self_ns_per_step: f64, "ns", "the same of test";
+        delta_self_ns_per_step: f64, "ns", "test - base";
+        share_of_change_pct: Option<f64>, "%", "of the change of all self time on the GPU, or in the host's call tree (operators and runtime calls; annotations; python; collectives)";
+        step_pct: Option<f64>, "%", "delta_ns_per_step as a share of base's step time";
+        base_std_ns: Option<f64>, "ns", "sample standard deviation of ns over steps, each the mean over its ranks";
+        test_std_ns: Option<f64>, "ns", "the same of test";
+        std_error_ns: Option<f64>, "ns", "standard error of the change; null below three steps on a side";
+        is_significant: Option<bool>, "", "the change is more than three standard errors; null where there is none";
+    }
+}
+
+table! {
+    /// Every step of both sides, also those that do not count.
+    pub struct Steps, StepRow = "diff_steps" by "set, rank, device, step" {
+        set: Text, "", "base or test";
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
+        scope: Text, "", "step; capture: the whole recording, for sets without steps";
+        step: Option<u32>, "", "index of the step in time";
+        step_label: Option<i64>, "", "number in the step's name";
+        is_partial: bool, "", "the step was cut, or did far less than the others";
+        is_counted: bool, "", "the means stand on it";
+        basis: Text, "", "gpu: device activities; cpu: host work; none: the rank did neither";
+        ts_ns: i64, "ns", "start of the window";
+        dur_ns: i64, "ns", "length of the window";
+        compute_ns: i64, "ns", "|C|: some compute runs";
+        exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
+        exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        idle_ns: i64, "ns", "nothing runs";
+        communication_ns: i64, "ns", "|K|";
+        memory_ns: i64, "ns", "|M|";
+        busy_ns: i64, "ns", "|C u K u M|";
+    }
+}
+
+const STEM: &str = "diff";
+
+/// Names without their template and parameter lists.
+pub const SHORT_NAMES: Setting = Setting {
+    stem: STEM,
+    flag: "--short-names",
+    value: "",
+    help: "Compare by names without template and parameter lists",
+    kind: Kind::Flag,
+};
+
+/// What GPU rows are keyed by.
+pub const BY: Setting = Setting {
+    stem: STEM,
+    flag: "--by",
+    value: "KEY",
+    help: "What GPU rows are keyed by: name, op (owning operator) or module (path of nn.Module frames around the launch)",
+    kind: Kind::Choice(&["name", "op", "module"]),
+};
+
+/// The page of `hta explain diff`.
+pub const PAGE: &str = include_str!("page.md");
+
+/// The mapper of `hta diff`, and the declaration of its tables and options.
+pub struct Diff;
+
+/// As the pipeline takes it.
+pub static DIFF: Diff = Diff;
+
+impl Analysis for Diff {
+    fn stem(&self) -> &'static str {
+        STEM
+    }
+
+    fn title(&self) -> &'static str {
+        "two sets of traces, before and after: what became slower or faster"
+    }
+
+    fn explain(&self) -> &'static str {
+        PAGE
+    }
+
+    fn tables(&self) -> &'static [&'static TableSpec] {
+        &[Summaries::SPEC, Names::SPEC, Steps::SPEC]
+    }
+
+    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
+        match compat {
+            Compat::Hta => &[hta_diff::Compared::SPEC, hta_diff::OpsDiff::SPEC],
+            Compat::TraceLens => &[],
+        }
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[BY, SHORT_NAMES]
+    }
+
+    fn takes_steps(&self, options: &Options) -> bool {
+        options.compat.is_none_or(|c| c == Compat::Hta)
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        match options.compat {
+            Some(Compat::Hta) => hta_diff::map(trace, options.model.steps.as_ref()),
+            Some(Compat::TraceLens) => Partial::default(),
+            None => map::map(trace, options),
+        }
+    }
+
+    /// Hands the partials through: only two sets together can be reduced.
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        let tables = partials.iter().flat_map(|p| p.tables.iter().cloned()).collect();
+        Output { tables, ..Output::default() }
+    }
+}

@@ -1,0 +1,228 @@
+//! `diff_by_name`: the same names on both sides, and what each adds to the change.
+
+use crate::analysis::kernels::short_name;
+use crate::diff::exact::{Exact, Noise};
+use crate::diff::population::{Chosen, Population};
+use crate::diff::set::{Key, Side};
+use crate::diff::summary::{Figure, Metric, Pair, pair};
+use crate::diff::{NameRow, Names};
+use crate::table::schema::Batch;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// How keys become rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Name,
+    ShortName,
+    /// GPU rows by operator or module; the mapper recorded which.
+    Owner {
+        short: bool,
+    },
+}
+
+/// A row: side, class, name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    pub side: Side,
+    pub class: Arc<str>,
+    pub name: Arc<str>,
+}
+
+/// A label on both sides.
+#[derive(Debug, Clone)]
+pub struct Named {
+    pub label: Label,
+    pub ns: Pair,
+    /// Of the counts and of the self times, base and test.
+    pub count: [Exact; 2],
+    pub own: [Exact; 2],
+}
+
+impl Named {
+    pub fn count_delta(&self) -> Exact {
+        self.count[1].minus(self.count[0])
+    }
+
+    pub fn own_delta(&self) -> Exact {
+        self.own[1].minus(self.own[0])
+    }
+
+    /// Of the count.
+    pub fn change(&self) -> &'static str {
+        match (self.count[0].num, self.count[1].num, self.count_delta().num.cmp(&0)) {
+            (0, 1.., _) => "added",
+            (1.., 0, _) => "deleted",
+            (_, _, Ordering::Greater) => "increased",
+            (_, _, Ordering::Less) => "decreased",
+            (_, _, Ordering::Equal) => "unchanged",
+        }
+    }
+
+    /// Of the time.
+    pub fn trend(&self) -> &'static str {
+        match self.ns.delta().num.cmp(&0) {
+            Ordering::Greater => "slower",
+            Ordering::Less => "faster",
+            Ordering::Equal => "same",
+        }
+    }
+
+    /// The tree in which self times add up.
+    pub fn tree(&self) -> Tree {
+        match (self.label.side, &*self.label.class) {
+            (Side::Gpu, _) => Tree::Gpu,
+            (_, "annotation") => Tree::Annotations,
+            (_, "python") => Tree::Python,
+            (_, "collective") => Tree::Collectives,
+            _ => Tree::Operators,
+        }
+    }
+}
+
+/// Events whose self times add up to their roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tree {
+    Gpu,
+    Operators,
+    Annotations,
+    Python,
+    Collectives,
+}
+
+/// The rows of both sides, the largest change first.
+pub fn compare(p: &Population, by: By) -> Vec<Named> {
+    let mut ids: HashMap<Label, usize> = HashMap::new();
+    let mut labels: Vec<Label> = Vec::new();
+    let sides = [&p.base, &p.test].map(|side| sums(side, by, &mut ids, &mut labels));
+    let mut rows: Vec<Named> = labels
+        .into_iter()
+        .enumerate()
+        .map(|(i, label)| {
+            let [base, test] = [0, 1].map(|s| sides[s].get(i).cloned().unwrap_or_default());
+            let mean = |side: usize, num: i128| [&p.base, &p.test][side].by_rank.mean(num);
+            let figure = |side: usize, sums: &Sums| {
+                let steps = [&p.base, &p.test][side].samples.len();
+                let mut samples = sums.samples.clone();
+                samples.resize(steps, 0.0);
+                Figure { mean: mean(side, sums.ns), noise: Noise::of(&samples) }
+            };
+            Named {
+                label,
+                ns: Pair { base: figure(0, &base), test: figure(1, &test) },
+                count: [mean(0, base.count), mean(1, test.count)],
+                own: [mean(0, base.own), mean(1, test.own)],
+            }
+        })
+        // names that only occur outside the steps
+        .filter(|n| n.count.iter().any(|c| c.num != 0))
+        .collect();
+    // all changes have one denominator
+    rows.sort_by(|a, b| {
+        let size = |n: &Named| n.ns.delta().num.unsigned_abs();
+        size(b).cmp(&size(a)).then_with(|| a.label.cmp(&b.label))
+    });
+    rows
+}
+
+/// Weighted sums of one label on one side.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    count: i128,
+    ns: i128,
+    own: i128,
+    samples: Vec<f64>,
+}
+
+fn sums(side: &Chosen, by: By, ids: &mut HashMap<Label, usize>, labels: &mut Vec<Label>) -> Vec<Sums> {
+    let places = side.places();
+    let mut out: Vec<Sums> = Vec::new();
+    for (i, of) in side.ranks.iter().enumerate() {
+        let own_ids: Vec<usize> = of
+            .rank
+            .keys
+            .iter()
+            .map(|key| {
+                let label = label(key, by);
+                *ids.entry(label).or_insert_with_key(|l| {
+                    labels.push(l.clone());
+                    labels.len() - 1
+                })
+            })
+            .collect();
+        for cell in of.rank.cells.iter().filter(|c| of.steps.contains(&c.step)) {
+            let Some(&id) = own_ids.get(cell.key as usize) else { continue };
+            if out.len() <= id {
+                out.resize(id + 1, Sums::default());
+            }
+            let sum = &mut out[id];
+            sum.count += side.by_rank.weigh(i, cell.count);
+            sum.ns += side.by_rank.weigh(i, cell.ns);
+            sum.own += side.by_rank.weigh(i, cell.own);
+            if let Some((place, ranks)) = places.get(&cell.step) {
+                sum.samples.resize(places.len(), 0.0);
+                sum.samples[*place] += cell.ns as f64 / *ranks as f64;
+            }
+        }
+    }
+    out
+}
+
+fn label(key: &Key, by: By) -> Label {
+    let short = |k: &Key| Arc::from(short_name(&k.name));
+    let name = match (by, &key.owner) {
+        (By::Owner { .. }, Some(owner)) => owner.clone(),
+        (By::ShortName | By::Owner { short: true }, _) => short(key),
+        _ => key.name.clone(),
+    };
+    Label { side: key.side, class: key.class.clone(), name }
+}
+
+/// Changes of self time by tree.
+pub fn trees(rows: &[Named]) -> BTreeMap<Tree, Exact> {
+    let mut all: BTreeMap<Tree, Exact> = BTreeMap::new();
+    for n in rows {
+        let delta = n.own_delta();
+        let sum = all.entry(n.tree()).or_insert(Exact { num: 0, den: delta.den });
+        sum.num = sum.num.saturating_add(delta.num);
+    }
+    all
+}
+
+/// Share of a row in the change of its tree, percent.
+pub fn share(n: &Named, trees: &BTreeMap<Tree, Exact>) -> Option<f64> {
+    trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
+}
+
+pub fn table(p: &Population, rows: &[Named]) -> Batch {
+    let step = pair(p, Metric::StepTime).base.mean;
+    let trees = trees(rows);
+    let mut table = Names::default();
+    for n in rows {
+        table.push(NameRow {
+            side: n.label.side.name(),
+            class: &n.label.class,
+            name: &n.label.name,
+            change: n.change(),
+            trend: n.trend(),
+            base_count_per_step: n.count[0].value(),
+            test_count_per_step: n.count[1].value(),
+            delta_count_per_step: n.count_delta().value(),
+            base_ns_per_step: n.ns.base.mean.value(),
+            test_ns_per_step: n.ns.test.mean.value(),
+            delta_ns_per_step: n.ns.delta().value(),
+            delta_pct: n.ns.delta_pct(),
+            base_self_ns_per_step: n.own[0].value(),
+            test_self_ns_per_step: n.own[1].value(),
+            delta_self_ns_per_step: n.own_delta().value(),
+            share_of_change_pct: share(n, &trees),
+            step_pct: n.ns.delta().percent_of(step),
+            base_std_ns: n.ns.base.noise.std,
+            test_std_ns: n.ns.test.noise.std,
+            std_error_ns: n.ns.error(),
+            is_significant: n.ns.is_significant(),
+        });
+    }
+    table.finish()
+}

@@ -1,0 +1,105 @@
+//! What a diff stands on, in words: ranks, steps, and what else differs between the sets.
+
+use crate::analysis::api::Options;
+use crate::analysis::population::{plural, rank_list};
+use crate::diff::BY;
+use crate::diff::population::{Chosen, Population};
+use crate::diff::set::Basis;
+use std::collections::BTreeSet;
+
+pub fn notes(p: &Population, options: &Options) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, side) in [("base", &p.base), ("test", &p.test)] {
+        let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
+        notes.push(format!("{name}: {}: {}, {}", end_of(&side.set.shown), rank_noun(&ranks), counted(side, p.by_step)));
+        if side.counts_partial {
+            notes.push(format!("{name}: a rank has no full step, so its partial ones count"));
+        }
+        if !side.without_steps.is_empty() {
+            notes.push(format!("{name}: none of the steps asked for on {}", rank_noun(&side.without_steps)));
+        }
+    }
+    if !p.same_ranks {
+        notes.push("the sets share no rank number: the mean of all ranks of one against all of the other".to_string());
+    }
+    for (name, ranks) in ["base", "test"].iter().zip(p.left_out()).filter(|(_, r)| !r.is_empty()) {
+        notes.push(format!("left out, because only {name} has them: {}", rank_noun(&ranks)));
+    }
+    if !p.by_step {
+        let missing: Vec<&str> = [("base", &p.base), ("test", &p.test)]
+            .iter()
+            .filter(|(_, s)| s.ranks.iter().any(|r| r.rank.windows.iter().all(|w| w.step.is_none())))
+            .map(|(name, _)| *name)
+            .collect();
+        notes.push(format!(
+            "{}: no steps found, so whole captures are compared, which differ by what was recorded; mark steps, or \
+             name them with --step-pattern",
+            missing.join(" and ")
+        ));
+    }
+    notes.extend(differences(p));
+    if options.settings.text(&BY) == Some("module")
+        && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)
+    {
+        notes.push("--by module: no nn.Module frames are recorded (profile with with_stack=True)".to_string());
+    }
+    notes
+}
+
+/// Characters of a path that are printed.
+const PATH: usize = 60;
+
+/// The end of a long path: it has no blank at which a line could break.
+fn end_of(path: &str) -> String {
+    let n = path.chars().count();
+    if n <= PATH { path.to_string() } else { format!("...{}", path.chars().skip(n + 3 - PATH).collect::<String>()) }
+}
+
+/// `ranks 0-3`.
+fn rank_noun(ranks: &[u32]) -> String {
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, rank_list(ranks))
+}
+
+/// How many steps a side's figures stand on.
+fn counted(side: &Chosen, by_step: bool) -> String {
+    let steps: BTreeSet<usize> = side.ranks.iter().map(|r| r.steps.len()).collect();
+    match (by_step, steps.first(), side.ranks.len()) {
+        (false, ..) => "the whole capture".to_string(),
+        (true, Some(n), 2..) if steps.len() == 1 => format!("{} each", plural(*n, "step")),
+        (true, _, 2..) => format!("{} in all", plural(side.step_count() as usize, "step")),
+        _ => plural(side.step_count() as usize, "step"),
+    }
+}
+
+/// What else differs between the sets, so that a step of one is not a step of the other.
+fn differences(p: &Population) -> Vec<String> {
+    let mut notes = Vec::new();
+    let both = |text: fn(&Chosen) -> BTreeSet<String>| (text(&p.base), text(&p.test));
+    let mut tell = |what: &str, (base, test): (BTreeSet<String>, BTreeSet<String>)| {
+        if base != test && !base.is_empty() && !test.is_empty() {
+            let list = |s: BTreeSet<String>| s.into_iter().collect::<Vec<_>>().join(", ");
+            notes.push(format!("{what} differ: {} before, {} after", list(base), list(test)));
+        }
+    };
+    tell("world sizes", both(|s| s.ranks.iter().filter_map(|r| r.rank.world).map(|w| w.to_string()).collect()));
+    tell("devices", both(|s| s.ranks.iter().filter_map(|r| r.rank.device_name.clone()).collect()));
+    let basis = |s: &Chosen| -> BTreeSet<String> {
+        let of = s.ranks.iter().flat_map(|r| &r.rank.windows).map(|w| w.basis);
+        of.filter(|b| *b != Basis::None).map(|b| b.name().to_string()).collect()
+    };
+    tell("what the parts are made of", both(basis));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_path_the_end_is_printed() {
+        let path = format!("/{}/rank_0.json.gz", "x".repeat(90));
+        let shown = end_of(&path);
+        assert!(shown.starts_with("...xx") && shown.ends_with("x/rank_0.json.gz") && shown.len() == PATH, "{shown}");
+        assert_eq!(end_of("before/"), "before/");
+    }
+}

@@ -1,0 +1,151 @@
+//! What is compared: which ranks, which of their steps, and with what weight.
+//!
+//! ```text
+//!   ranks   those that both sets have; where they share none, all of both
+//!   steps   full ones; all of a rank where none is full; the capture of all where a rank has no steps
+//! ```
+
+use crate::diff::exact::Weights;
+use crate::diff::set::{Rank, Set, Window};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why nothing can be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Nothing {
+    #[error("cannot compare: none of the steps asked for is in {0}")]
+    NoSteps(String),
+}
+
+/// The two sides and how they were chosen.
+pub struct Population<'a> {
+    pub base: Chosen<'a>,
+    pub test: Chosen<'a>,
+    /// The same ranks on both sides; otherwise all of both.
+    pub same_ranks: bool,
+    /// Steps; otherwise captures.
+    pub by_step: bool,
+}
+
+/// The ranks and steps of one side.
+pub struct Chosen<'a> {
+    pub set: &'a Set,
+    pub ranks: Vec<Of<'a>>,
+    /// Mean over ranks of what a rank does in a step.
+    pub by_rank: Weights,
+    /// The same for what each of its devices does.
+    pub by_device: Weights,
+    /// Ranks that count each step, in order of step.
+    pub samples: BTreeMap<Option<u32>, usize>,
+    /// Ranks without any of the steps asked for.
+    pub without_steps: Vec<u32>,
+    /// Whether some rank counts partial steps, because it has no full one.
+    pub counts_partial: bool,
+}
+
+/// A rank with the steps that count.
+pub struct Of<'a> {
+    pub rank: &'a Rank,
+    pub steps: BTreeSet<Option<u32>>,
+    /// Rows of windows per step, one at least.
+    pub devices: usize,
+}
+
+impl<'a> Population<'a> {
+    /// `narrowed`: the user asked for certain steps, so that a rank without them must not fall back to its capture.
+    ///
+    /// # Errors
+    /// When a set has none of the steps asked for.
+    pub fn choose(base: &'a Set, test: &'a Set, narrowed: bool) -> Result<Self, Nothing> {
+        let numbers = |set: &Set| set.ranks.iter().filter(|r| !narrowed || has_steps(r)).map(|r| r.rank).collect();
+        let (in_base, in_test): (BTreeSet<u32>, BTreeSet<u32>) = (numbers(base), numbers(test));
+        if let Some(set) = [(base, &in_base), (test, &in_test)].iter().find(|s| s.1.is_empty()) {
+            return Err(Nothing::NoSteps(set.0.shown.clone()));
+        }
+        let shared: BTreeSet<u32> = in_base.intersection(&in_test).copied().collect();
+        let same_ranks = !shared.is_empty();
+        let of = |set: &'a Set, present: &BTreeSet<u32>| -> Vec<&'a Rank> {
+            let wanted = if same_ranks { &shared } else { present };
+            set.ranks.iter().filter(|r| wanted.contains(&r.rank)).collect()
+        };
+        let (base_ranks, test_ranks) = (of(base, &in_base), of(test, &in_test));
+        let by_step = base_ranks.iter().chain(&test_ranks).all(|r| has_steps(r));
+        Ok(Self {
+            base: Chosen::new(base, &base_ranks, by_step, narrowed),
+            test: Chosen::new(test, &test_ranks, by_step, narrowed),
+            same_ranks,
+            by_step,
+        })
+    }
+
+    pub fn scope(&self) -> &'static str {
+        if self.by_step { "step" } else { "capture" }
+    }
+
+    /// Ranks of both sets that are left out because the other has no such rank.
+    pub fn left_out(&self) -> [Vec<u32>; 2] {
+        [&self.base, &self.test].map(|side| {
+            let kept: BTreeSet<u32> =
+                side.ranks.iter().map(|r| r.rank.rank).chain(side.without_steps.iter().copied()).collect();
+            side.set.ranks.iter().map(|r| r.rank).filter(|r| !kept.contains(r)).collect()
+        })
+    }
+}
+
+fn has_steps(rank: &Rank) -> bool {
+    rank.windows.iter().any(|w| w.step.is_some())
+}
+
+impl<'a> Chosen<'a> {
+    fn new(set: &'a Set, ranks: &[&'a Rank], by_step: bool, narrowed: bool) -> Self {
+        let mut counts_partial = false;
+        let ranks: Vec<Of> = ranks
+            .iter()
+            .map(|&rank| {
+                let of_scope = || rank.windows.iter().filter(|w| w.step.is_some() == by_step);
+                let full: BTreeSet<_> = of_scope().filter(|w| !w.is_partial).map(|w| w.step).collect();
+                let all: BTreeSet<_> = of_scope().map(|w| w.step).collect();
+                counts_partial |= full.is_empty() && !all.is_empty();
+                let steps = if full.is_empty() { all } else { full };
+                let devices = of_scope().filter(|w| Some(&w.step) == steps.first()).count().max(1);
+                Of { rank, steps, devices }
+            })
+            .collect();
+        let mut samples: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        for step in ranks.iter().flat_map(|r| &r.steps) {
+            *samples.entry(*step).or_default() += 1;
+        }
+        let steps = |r: &Of| r.steps.len().max(1) as u64;
+        let missing = set.ranks.iter().filter(|r| narrowed && !has_steps(r)).map(|r| r.rank).collect();
+        Self {
+            set,
+            by_rank: Weights::new(&ranks.iter().map(steps).collect::<Vec<_>>()),
+            by_device: Weights::new(&ranks.iter().map(|r| steps(r) * r.devices as u64).collect::<Vec<_>>()),
+            ranks,
+            samples,
+            without_steps: missing,
+            counts_partial,
+        }
+    }
+
+    pub fn rank_count(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Steps that count, over all ranks.
+    pub fn step_count(&self) -> u64 {
+        self.ranks.iter().map(|r| r.steps.len() as u64).sum()
+    }
+
+    /// Windows that count, with the place of their rank.
+    pub fn windows(&self) -> impl Iterator<Item = (usize, &'a Window)> {
+        self.ranks
+            .iter()
+            .enumerate()
+            .flat_map(|(i, of)| of.rank.windows.iter().filter(move |w| of.steps.contains(&w.step)).map(move |w| (i, w)))
+    }
+
+    /// Position of each step among the samples.
+    pub fn places(&self) -> BTreeMap<Option<u32>, (usize, usize)> {
+        self.samples.iter().enumerate().map(|(i, (step, ranks))| (*step, (i, *ranks))).collect()
+    }
+}

@@ -1,0 +1,331 @@
+//! The report of a diff: the step before and after, what the change is made of, and how sure that is.
+
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
+use crate::analysis::kernels::{clip, short_name};
+use crate::analysis::population::{counted, plural};
+use crate::diff::exact::Exact;
+use crate::diff::names::{By, Label, Named, compare as compare_names, share, trees};
+use crate::diff::notes::notes;
+use crate::diff::population::{Nothing, Population};
+use crate::diff::set::{Set, Side};
+use crate::diff::summary::{Metric, Pair, pair};
+use crate::diff::threshold::{Threshold, Verdict, noise};
+use crate::diff::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+
+/// Characters of the bar of the longer side.
+const BAR: usize = 40;
+
+/// A name's change below this share of the step is no finding, percent.
+const FINDING_MIN_PCT: f64 = 1.0;
+
+/// Findings about names.
+const NAMED_FINDINGS: usize = 3;
+
+/// Compares two sets: tables, sentences, views, and what came of the thresholds.
+///
+/// # Errors
+/// When a set has none of the steps asked for.
+pub fn compare(
+    base: &Set,
+    test: &Set,
+    thresholds: &[Threshold],
+    options: &Options,
+) -> Result<(Output, Vec<Verdict>), Nothing> {
+    let p = Population::choose(base, test, options.model.steps.is_some())?;
+    let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
+    let short = options.settings.flag(&SHORT_NAMES);
+    let by = match options.settings.text(&BY) {
+        Some("op" | "module") => By::Owner { short },
+        _ if short => By::ShortName,
+        _ => By::Name,
+    };
+    let rows = compare_names(&p, by);
+    let tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
+    let mut views = vec![head(&p, options), parts(&p)];
+    if !verdicts.is_empty() {
+        views.insert(1, judged(&verdicts));
+    }
+    views.extend(named(&p, &rows, Side::Gpu, options));
+    views.extend(named(&p, &rows, Side::Host, options));
+    Ok((Output { tables, findings: findings(&p, &rows), views, raw: None }, verdicts))
+}
+
+fn ns(x: Exact) -> Ns {
+    x.value().round() as Ns
+}
+
+fn signed(x: Exact) -> String {
+    format!("{}{}", if x.num > 0 { "+" } else { "" }, fmt_ns(ns(x)))
+}
+
+fn signed_pct(x: Option<f64>) -> String {
+    x.map_or_else(|| "-".to_string(), |v| format!("{v:+.1} %"))
+}
+
+/// What was compared, and the two steps as bars.
+///
+/// ```text
+///   base  100 ms  ####################======---.........
+///   test  112 ms  ########################=====--............
+/// ```
+fn head(p: &Population, options: &Options) -> View {
+    let step = pair(p, Metric::StepTime);
+    let longest = step.base.mean.value().max(step.test.mean.value());
+    let row = |name: &str, side: fn(&Pair) -> Exact| -> Vec<String> {
+        vec![name.to_string(), fmt_ns(ns(side(&step))), bar(p, side, longest)]
+    };
+    View {
+        title: format!("Before and after, mean per {}", p.scope()),
+        columns: vec![("set", Align::Left), ("step", Align::Right), ("#compute =comm -mem .idle", Align::Left)],
+        rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
+        notes: notes(p, options),
+    }
+}
+
+fn bar(p: &Population, side: fn(&Pair) -> Exact, longest: f64) -> String {
+    let marks = ['#', '=', '-', '.'];
+    let (mut out, mut sum) = (String::new(), 0.0);
+    for (metric, mark) in Metric::PARTS.into_iter().zip(marks) {
+        sum += side(&pair(p, metric)).value();
+        let upto = if longest > 0.0 { (sum / longest * BAR as f64).round() as usize } else { 0 };
+        while out.len() < upto.min(BAR) {
+            out.push(mark);
+        }
+    }
+    out
+}
+
+fn judged(verdicts: &[Verdict]) -> View {
+    let row =
+        |v: &Verdict| vec![v.text.clone(), if v.is_crossed { "crossed" } else { "ok" }.to_string(), v.found.clone()];
+    let unknown = verdicts.iter().filter(|v| v.is_unknown);
+    View {
+        title: "Thresholds".to_string(),
+        columns: vec![("--fail-if", Align::Left), ("", Align::Left), ("base -> test", Align::Left)],
+        rows: verdicts.iter().map(row).collect(),
+        notes: verdicts
+            .iter()
+            .filter(|v| v.is_crossed)
+            .map(|v| format!("{}: {}", v.text, v.noise))
+            .chain(unknown.map(|v| format!("{}: nothing of that name is in either set", v.text)))
+            .collect(),
+    }
+}
+
+fn parts(p: &Population) -> View {
+    let step = pair(p, Metric::StepTime).delta();
+    let row = |metric: Metric| {
+        let pair = pair(p, metric);
+        vec![
+            metric.name().replace('_', " "),
+            fmt_ns(ns(pair.base.mean)),
+            fmt_ns(ns(pair.test.mean)),
+            signed(pair.delta()),
+            signed_pct(pair.delta_pct()),
+            fmt_pct(if metric.has_share() { pair.delta().percent_of(step) } else { None }),
+            surety(&pair).to_string(),
+        ]
+    };
+    View {
+        title: format!("What the {} consists of", if p.by_step { "step" } else { "capture" }),
+        columns: vec![
+            ("", Align::Left),
+            ("base", Align::Right),
+            ("test", Align::Right),
+            ("change", Align::Right),
+            ("of base", Align::Right),
+            ("share", Align::Right),
+            ("noise", Align::Left),
+        ],
+        rows: Metric::ALL.into_iter().map(row).collect(),
+        notes: vec![
+            "share: of the change of the step time; the first four parts sum to it".to_string(),
+            "noise: beyond, or within three standard errors over steps (- : fewer than three steps on a side)"
+                .to_string(),
+        ],
+    }
+}
+
+fn surety(pair: &Pair) -> &'static str {
+    match pair.is_significant() {
+        _ if pair.delta().num == 0 => "",
+        Some(true) => "beyond",
+        Some(false) => "within",
+        None => "-",
+    }
+}
+
+/// Marks a change that may be noise.
+const WITHIN: &str = "~";
+
+/// Of the noise of a host row nothing is said: it is that of its whole time.
+fn mark(n: &Named) -> &'static str {
+    if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
+}
+
+/// What fits a line; the table has the full name.
+fn short(label: &Label) -> String {
+    short_name(&label.name)
+}
+
+/// In words, first what appeared or went.
+fn kind(n: &Named) -> &'static str {
+    match n.change() {
+        change @ ("added" | "deleted") => change,
+        _ => n.trend(),
+    }
+}
+
+/// The names that changed most on one side; on the host by self time, since its rows are nested.
+fn named(p: &Population, rows: &[Named], side: Side, options: &Options) -> Option<View> {
+    let trees = trees(rows);
+    let own = |n: &Named| n.own_delta();
+    let mut changed: Vec<&Named> = rows.iter().filter(|n| n.label.side == side).collect();
+    let all = changed.len();
+    let changed_count = |n: &&Named| own(n).num != 0 || n.count_delta().num != 0;
+    changed.retain(changed_count);
+    if all == 0 {
+        return None;
+    }
+    changed
+        .sort_by(|a, b| own(b).num.unsigned_abs().cmp(&own(a).num.unsigned_abs()).then_with(|| a.label.cmp(&b.label)));
+    let shown: Vec<Vec<String>> = changed
+        .iter()
+        .take(options.top)
+        .map(|n| {
+            vec![
+                kind(n).to_string(),
+                if side == Side::Gpu { short(&n.label) } else { n.label.name.to_string() },
+                fmt_ns(ns(n.own[0])),
+                fmt_ns(ns(n.own[1])),
+                signed(own(n)),
+                fmt_pct(share(n, &trees)),
+                if side == Side::Gpu { mark(n).to_string() } else { String::new() },
+            ]
+        })
+        .collect();
+    let count = |what: &str| changed.iter().filter(|n| kind(n) == what).count();
+    let counts: Vec<String> = ["slower", "faster", "added", "deleted"]
+        .iter()
+        .map(|k| (*k, count(k)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(k, n)| format!("{} {k}", fmt_count(n as u64)))
+        .collect();
+    let of = counted(all as u64, "name");
+    let mut notes = vec![if counts.is_empty() {
+        format!("none of {of} differs")
+    } else {
+        format!("of {of}: {}", counts.join(", "))
+    }];
+    if changed.len() > options.top {
+        notes.push(format!("{} in the table {}", plural(changed.len() - options.top, "more name"), Names::SPEC.name));
+    }
+    let mut columns = vec![
+        ("", Align::Left),
+        ("name", Align::Left),
+        ("base", Align::Right),
+        ("test", Align::Right),
+        ("change", Align::Right),
+        ("share", Align::Right),
+    ];
+    let title = match side {
+        Side::Gpu => {
+            columns.push(("", Align::Left));
+            notes.push("share: of the change of all GPU time; what runs at once counts twice".to_string());
+            if shown.iter().any(|r| r.last().is_some_and(|m| m == WITHIN)) {
+                notes.push(format!("{WITHIN} within the noise of the steps"));
+            }
+            format!("GPU time by {}, per {}", options.settings.text(&BY).unwrap_or("name"), p.scope())
+        }
+        Side::Host => {
+            notes.push("without what an event encloses; share: of the change of its call tree".to_string());
+            format!("Host time by name, per {}", p.scope())
+        }
+    };
+    Some(View { title, columns, rows: shown, notes })
+}
+
+fn findings(p: &Population, rows: &[Named]) -> Vec<Finding> {
+    let step = pair(p, Metric::StepTime);
+    let delta = step.delta();
+    let finding = |cost: Exact, certainty, sentence, table| Finding {
+        analysis: STEM,
+        ranks: Vec::new(),
+        steps: Vec::new(),
+        cost_ns_per_step: ns(cost),
+        share_of_step: step.base.mean.num.ne(&0).then(|| cost.value() / step.base.mean.value()),
+        certainty,
+        sentence,
+        table,
+    };
+    let what = if p.by_step { "step" } else { "capture" };
+    let mut all = vec![finding(
+        delta,
+        if step.is_significant() == Some(true) { Certainty::Measured } else { Certainty::Inferred },
+        match delta.num {
+            0 => format!("The {what} takes as long as before: {}", fmt_ns(ns(step.test.mean))),
+            _ => format!(
+                "The {what} is {}: {} -> {} ({}, {}); {}",
+                if delta.num > 0 { "slower" } else { "faster" },
+                fmt_ns(ns(step.base.mean)),
+                fmt_ns(ns(step.test.mean)),
+                signed(delta),
+                signed_pct(step.delta_pct()),
+                noise(&step)
+            ),
+        },
+        Summaries::SPEC.name,
+    )];
+    // the part that goes the same way and farthest
+    let largest = Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).max_by_key(|(_, x)| match delta.num >= 0 {
+        true => x.delta().num,
+        false => x.delta().num.saturating_neg(),
+    });
+    if let Some((metric, part)) = largest.filter(|(_, x)| delta.num != 0 && x.delta().num != 0) {
+        let share = part.delta().percent_of(delta);
+        all.push(finding(
+            part.delta(),
+            Certainty::Measured,
+            format!(
+                "{} of the change is {}: {} ({} of it), {} -> {}",
+                if share.is_some_and(|s| s > 50.0) { "Most" } else { "The largest part" },
+                metric.name().replace('_', " "),
+                signed(part.delta()),
+                fmt_pct(share),
+                fmt_ns(ns(part.base.mean)),
+                fmt_ns(ns(part.test.mean))
+            ),
+            Summaries::SPEC.name,
+        ));
+    }
+    let notable = rows
+        .iter()
+        .filter(|n| n.label.side == Side::Gpu && n.ns.is_significant() != Some(false))
+        .filter(|n| n.ns.delta().percent_of(step.base.mean).is_some_and(|s| s.abs() >= FINDING_MIN_PCT));
+    for n in notable.take(NAMED_FINDINGS) {
+        let of_step = n.ns.delta().percent_of(step.base.mean);
+        let times = match n.change() {
+            "increased" | "decreased" => {
+                format!(", {:.1} -> {:.1} calls per {what}", n.count[0].value(), n.count[1].value())
+            }
+            _ => String::new(),
+        };
+        all.push(finding(
+            n.ns.delta(),
+            Certainty::Measured,
+            format!(
+                "`{}` ({}) is {}: {} -> {} per {what}{times}; {} is {} of the {what}",
+                clip(&short(&n.label), 60),
+                n.label.class,
+                kind(n),
+                fmt_ns(ns(n.ns.base.mean)),
+                fmt_ns(ns(n.ns.test.mean)),
+                signed(n.ns.delta()),
+                signed_pct(of_step)
+            ),
+            Names::SPEC.name,
+        ));
+    }
+    all
+}

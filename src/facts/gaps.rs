@@ -1,0 +1,117 @@
+//! Gaps of a device or stream, and what each waits for.
+//!
+//! ```text
+//!   gap        a..............................b|== next ==|
+//!   launch            |----call----|
+//!              host wait ..........|  submitted, not started
+//!              [a, h)               [h, b)                   h = clamp(end of call, a, b)
+//! ```
+
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// A gap with what it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    pub span: Span,
+    /// End of the host's part: the host had not finished submitting before.
+    pub host_until: Ns,
+    pub rest: Rest,
+    /// Index of the activity that ends it.
+    pub next: Option<u32>,
+    /// Lane of the thread to blame for the host's part.
+    pub thread: Option<u32>,
+}
+
+/// What the part behind the host's is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    KernelWait,
+    Other,
+    Unlinked,
+}
+
+/// Sums over gaps, or parts of gaps, ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sums {
+    pub count: u64,
+    pub idle: Ns,
+    pub host: Ns,
+    pub kernel: Ns,
+    pub other: Ns,
+    pub unlinked: Ns,
+    pub other_stream_busy: Ns,
+}
+
+impl Sums {
+    /// Adds the part inside `window` of a gap whose host's part ends at `host_until`.
+    pub fn add(&mut self, gap: Span, host_until: Ns, rest: Rest, window: Span) {
+        let part = gap.intersect(window);
+        if part.is_empty() {
+            return;
+        }
+        let behind = Span::new(host_until, gap.end).intersect(window).len();
+        self.count += 1;
+        self.idle += part.len();
+        self.host += part.len() - behind;
+        match rest {
+            Rest::KernelWait => self.kernel += behind,
+            Rest::Other => self.other += behind,
+            Rest::Unlinked => {
+                self.other += behind;
+                self.unlinked += behind;
+            }
+        }
+    }
+}
+
+impl Gap {
+    /// Adds the part inside `window`.
+    pub fn add_to(&self, sums: &mut Sums, window: Span) {
+        sums.add(self.span, self.host_until, self.rest, window);
+    }
+}
+
+/// Finds what a gap waited for. `activities` are those that can end it, in order of start.
+pub struct Classifier<'a> {
+    pub trace: &'a RankTrace,
+    pub activities: &'a [u32],
+    pub kernel_wait_max: Ns,
+    /// Thread to blame when no activity follows.
+    pub default_thread: Option<u32>,
+}
+
+impl Classifier<'_> {
+    pub fn classify(&self, span: Span) -> Gap {
+        let t = self.trace;
+        let start = |i: &u32| t.activities[*i as usize].span.start;
+        let from = self.activities.partition_point(|i| start(i) < span.end);
+        let tied = self.activities.get(from).map(start);
+        // ties: the earliest launch, then the event
+        let launched = |i: &u32| t.activities[*i as usize].launch().map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
+        let next = self.activities[from..]
+            .iter()
+            .take_while(|i| Some(start(i)) == tied)
+            .min_by_key(|i| (launched(i), t.activities[**i as usize].row))
+            .copied();
+        let gap = |host_until, rest, thread| Gap { span, host_until, rest, next, thread };
+        let Some(i) = next else { return gap(span.end, Rest::Other, self.default_thread) };
+        let Some(launch) = t.activities[i as usize].launch() else { return gap(span.start, Rest::Unlinked, None) };
+        let host_until = t.span(launch).end.clamp(span.start, span.end);
+        let soon = span.end - host_until < self.kernel_wait_max;
+        let rest = if soon { Rest::KernelWait } else { Rest::Other };
+        gap(host_until, rest, Some(t.columns.lane[launch as usize]))
+    }
+}
+
+/// The thread that launches most of a device's activities (ties: the first).
+pub fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
+    let mut launches: BTreeMap<u32, u64> = BTreeMap::new();
+    for &i in &work.activities {
+        if let Some(l) = trace.activities[i as usize].launch() {
+            *launches.entry(trace.columns.lane[l as usize]).or_default() += 1;
+        }
+    }
+    launches.iter().max_by_key(|(lane, n)| (**n, std::cmp::Reverse(**lane))).map(|(l, _)| *l)
+}

@@ -1,0 +1,171 @@
+//! What host threads did in any stretch of time, summed by key, without a walk over all of it.
+//!
+//! A rank with few devices walks over what the host did in the gaps of each device. That is the length of the trace for
+//! every device, and nothing bounds the number of devices in a file; so where there are many of them, each thread is
+//! walked once:
+//!
+//! ```text
+//!   pieces        |a|b|a|..|b|a|c|b|a|..
+//!   sums before   ^a0 b0 c0  ^a3 b2 c0          every `stride` pieces, by key
+//!   asked             [...........)             the sums between, and the pieces at both ends
+//! ```
+
+use crate::facts::host_activity::HostNames;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::units::{Ns, Span};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// Kind of host activity, names of its event and of the frame that called it.
+pub type Key = (&'static str, StrId, StrId);
+
+/// Pieces between two sums, at least.
+const STRIDE: usize = 64;
+
+/// The threads of a rank over its capture.
+#[derive(Default)]
+pub struct HostSums {
+    keys: Vec<Key>,
+    threads: BTreeMap<Option<u32>, Thread>,
+}
+
+/// One thread: pieces of time that follow each other without gaps.
+#[derive(Default)]
+struct Thread {
+    /// Start of each piece; one more entry for the end of the last.
+    starts: Vec<Ns>,
+    /// Its key's place in `keys`.
+    used: Vec<u32>,
+    stride: usize,
+    /// Length by key of all pieces before every `stride`-th one.
+    before: Vec<Vec<Ns>>,
+}
+
+impl HostSums {
+    /// The threads that launch work, none (for time without a thread), and `main`.
+    pub fn new(trace: &RankTrace) -> Self {
+        let names = HostNames::of(trace);
+        let lanes = trace.launches().iter().filter_map(|(call, _)| trace.columns.lane.get(call as usize).copied());
+        let mut me = Self::default();
+        for lane in lanes.map(Some).chain([None, trace.main_thread()]) {
+            me.threads.entry(lane).or_default();
+        }
+        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name[r as usize]);
+        let mut known: HashMap<Key, u32> = HashMap::new();
+        for (lane, thread) in &mut me.threads {
+            names.each_use(trace, *lane, trace.capture, |u| {
+                let key = (u.activity, name(u.row), name(u.caller));
+                let place = *known.entry(key).or_insert_with(|| {
+                    me.keys.push(key);
+                    (me.keys.len() - 1) as u32
+                });
+                thread.starts.push(u.span.start);
+                thread.used.push(place);
+            });
+            thread.starts.push(trace.capture.end);
+        }
+        me.threads.values_mut().for_each(Thread::sum);
+        me
+    }
+
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// What a thread did inside a span of the capture: place of a key and time above 0, a key once or several times.
+    pub fn each(&self, lane: Option<u32>, span: Span, mut take: impl FnMut(u32, Ns)) {
+        if let Some(thread) = self.threads.get(&lane) {
+            thread.each(span, &mut take);
+        }
+    }
+}
+
+impl Thread {
+    fn len(&self, piece: usize) -> Ns {
+        self.piece(piece).len()
+    }
+
+    fn piece(&self, i: usize) -> Span {
+        let at = |i: usize| self.starts.get(i).copied().unwrap_or(Ns::MAX);
+        Span::new(at(i), at(i + 1))
+    }
+
+    fn sum(&mut self) {
+        let keys = self.used.iter().max().map_or(0, |k| *k as usize + 1);
+        // as much memory for sums as for pieces
+        self.stride = STRIDE.max(keys);
+        let mut sums: Vec<Ns> = vec![0; keys];
+        for (i, &key) in self.used.iter().enumerate() {
+            if i % self.stride == 0 {
+                self.before.push(sums.clone());
+            }
+            let ns = self.len(i);
+            if let Some(sum) = sums.get_mut(key as usize) {
+                *sum += ns;
+            }
+        }
+    }
+
+    fn each(&self, span: Span, take: &mut impl FnMut(u32, Ns)) {
+        if span.is_empty() {
+            return;
+        }
+        let mut walk = |pieces: std::ops::Range<usize>| {
+            for (i, key) in pieces.clone().zip(self.used.get(pieces).unwrap_or_default()) {
+                let ns = self.piece(i).intersect(span).len();
+                if ns > 0 {
+                    take(*key, ns);
+                }
+            }
+        };
+        let first = self.starts.partition_point(|t| *t <= span.start).saturating_sub(1);
+        let end = self.starts.partition_point(|t| *t < span.end).min(self.used.len());
+        // whole strides strictly inside: neither holds an end of the span
+        let (from, until) = ((first + 1).div_ceil(self.stride.max(1)), end.saturating_sub(1) / self.stride.max(1));
+        let (Some(low), Some(high)) = (self.before.get(from), self.before.get(until)) else { return walk(first..end) };
+        if from >= until {
+            return walk(first..end);
+        }
+        walk(first..from * self.stride);
+        walk(until * self.stride..end);
+        for (key, (a, b)) in low.iter().zip(high).enumerate() {
+            if b > a {
+                take(key as u32, b - a);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sums_match_a_walk_over_every_piece(
+            pieces in prop::collection::vec((1i64..9, 0u32..5), 1..600),
+            asked in prop::collection::vec((0i64..3_000, 0i64..3_000), 1..20),
+        ) {
+            let mut thread = Thread::default();
+            let mut at = 0;
+            for (len, key) in &pieces {
+                thread.starts.push(at);
+                thread.used.push(*key);
+                at += len;
+            }
+            thread.starts.push(at);
+            thread.sum();
+            for (start, len) in asked {
+                let span = Span::new(start.min(at), (start + len).min(at));
+                let (mut got, mut want) = ([0; 5], [0; 5]);
+                thread.each(span, &mut |key, ns| got[key as usize] += ns);
+                for i in 0..pieces.len() {
+                    want[pieces[i].1 as usize] += thread.piece(i).intersect(span).len();
+                }
+                prop_assert_eq!(got, want);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Windows by what belongs to them as a whole: the capture, each step, and what no step holds.
+//!
+//! An analysis of calls or ranges does not cut them: each belongs to the step whose host range holds its
+//! start, an activity to that of its launch. So counts and sums of the steps and of `outside` add up to those
+//! of the capture, whatever the windows of the steps are.
+
+use crate::trace::rank_trace::{ModelOptions, RankTrace};
+use crate::trace::step::StepRule;
+use crate::trace::window::{Scope, Window, windows};
+use crate::units::Ns;
+
+/// The windows of a rank, each with what belongs to it.
+pub struct StepScopes<'a> {
+    trace: &'a RankTrace,
+    windows: Vec<Window>,
+    /// Place in `windows` of each step.
+    of_step: Vec<Option<usize>>,
+    outside: Option<usize>,
+}
+
+impl<'a> StepScopes<'a> {
+    pub fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+        let steps = &trace.steps.steps;
+        let chosen = |s: &crate::trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        let windows = windows(None, trace.capture, steps, chosen);
+        let place = |want: &dyn Fn(&Window) -> bool| windows.iter().position(want);
+        let outside = place(&|w| w.scope == Scope::Outside);
+        let mut of_step = vec![None; steps.len()];
+        for (i, w) in windows.iter().enumerate() {
+            if let Some(slot) = w.step.and_then(|s| of_step.get_mut(s as usize)) {
+                *slot = Some(i);
+            }
+        }
+        Self { trace, windows, of_step, outside }
+    }
+
+    /// The capture first, then the steps in order, then what is outside.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Whether a window is a step that was cut; `None` for what is no step.
+    pub fn is_partial(&self, window: &Window) -> Option<bool> {
+        window.step.and_then(|s| self.trace.steps.steps.get(s as usize)).map(|s| s.is_partial)
+    }
+
+    /// The step of a host event that starts at `t`.
+    pub fn step_at(&self, t: Ns) -> Option<u32> {
+        match self.trace.steps.rule {
+            // the one step is everything, the last instant too
+            StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),
+            _ => self.trace.steps.at(t),
+        }
+    }
+
+    /// Places of the windows to which something of this step (or of none) belongs.
+    pub fn of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + use<> {
+        let own = match step {
+            Some(s) => self.of_step.get(s as usize).copied().flatten(),
+            None => self.outside,
+        };
+        std::iter::once(0).chain(own)
+    }
+}

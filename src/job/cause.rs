@@ -1,0 +1,284 @@
+//! Why a rank was late: its window against that of the typical rank, split without remainder.
+//!
+//! The typical rank is the member whose local time is the median of the others', so the differences of all parts
+//! sum to the excess exactly:
+//!
+//! ```text
+//!   local(r) - local(q) = one factor on all kernels + some kernels slower + more or other kernels + copies
+//!                       + waiting and transfer of other groups + idle by what the host did
+//! ```
+
+use crate::job::delay::{Late, LocalWindow, Windows};
+use crate::job::exposed::{Piece, Run, What, divide};
+use crate::job::joined::Job;
+use crate::job::local::{Entry, Use};
+use crate::job::matching::Member;
+use crate::trace::strings::StrId;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// What made a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// All kernels take longer by one factor: clocks, heat, a slower device.
+    SlowDevice,
+    /// The same launches of one kernel take longer.
+    SlowKernel,
+    /// A kernel that is launched more or less often, or on one of the two only.
+    OtherKernels,
+    Copies,
+    /// Waiting in a collective of another group.
+    EarlierWait,
+    /// Transfer in a collective of another group.
+    EarlierTransfer,
+    /// Communication that nothing matched.
+    UnmatchedCommunication,
+    /// Idle, or the main thread's time, by what the host did.
+    Host(Use),
+    /// The same host events, more often.
+    MoreHost(Use),
+}
+
+impl Cause {
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::SlowDevice => "slow_device",
+            Cause::SlowKernel => "slow_kernel",
+            Cause::OtherKernels => "other_kernels",
+            Cause::Copies => "copies",
+            Cause::EarlierWait => "earlier_wait",
+            Cause::EarlierTransfer => "earlier_transfer",
+            Cause::UnmatchedCommunication => "unmatched_communication",
+            Cause::Host(what) | Cause::MoreHost(what) => what.name(),
+        }
+    }
+}
+
+/// One difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    pub cause: Cause,
+    pub name: StrId,
+    pub detail: StrId,
+    /// The rank for which an earlier collective waited: the origin, as far as it can be followed.
+    pub origin: Option<u32>,
+    /// Time on the late and on the typical rank, ns.
+    pub own: Ns,
+    pub typical: Ns,
+    pub own_count: i64,
+    pub typical_count: i64,
+}
+
+impl Difference {
+    pub fn delta(&self) -> Ns {
+        self.own - self.typical
+    }
+}
+
+/// Time and starts by key, of the late and of the typical rank.
+#[derive(Default, Clone, Copy)]
+struct Both {
+    time: [Ns; 2],
+    count: [i64; 2],
+}
+
+/// A common factor is believed when so much of the kernels' time follows it,
+const FACTOR_SHARE: f64 = 0.8;
+/// each to within this much,
+const FACTOR_SPREAD: f64 = 0.05;
+/// and it slows by at least this.
+const FACTOR_LEAST: f64 = 1.02;
+
+/// The differences between a late member's window and the typical one's; they sum to the excess.
+pub fn differences(job: &Job, windows: &Windows, late: &Late) -> Vec<Difference> {
+    let Some(typical) = late.typical else { return Vec::new() };
+    let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
+    let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
+    let mut entries: BTreeMap<(Use, StrId, StrId), Both> = BTreeMap::new();
+    for (k, (member, w)) in [(late.member, own), (typical, other)].into_iter().enumerate() {
+        for e in entries_of(job, member, &w) {
+            let both = entries.entry((e.what, e.name, e.detail)).or_default();
+            both.time[k] += e.time;
+            both.count[k] += i64::from(e.count);
+        }
+    }
+    let mut out = Vec::new();
+    kernels(&mut entries, &mut out);
+    for ((what, name, detail), b) in entries {
+        let cause = match what {
+            Use::Copy => Cause::Copies,
+            Use::Operator | Use::LaunchCall | Use::SyncCall if b.count[0] > b.count[1] => Cause::MoreHost(what),
+            _ => Cause::Host(what),
+        };
+        push(&mut out, cause, name, detail, None, b);
+    }
+    communication(job, windows, (late.member, own), (typical, other), &mut out);
+    out.retain(|d| d.delta() != 0);
+    out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
+    out
+}
+
+fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, origin: Option<u32>, b: Both) {
+    out.push(Difference {
+        cause,
+        name,
+        detail,
+        origin,
+        own: b.time[0],
+        typical: b.time[1],
+        own_count: b.count[0],
+        typical_count: b.count[1],
+    });
+}
+
+fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = Entry> + 'a {
+    let span = w.span;
+    let lane = job.parts[m.part as usize].lanes.get(w.lane as usize);
+    lane.into_iter().flat_map(move |l| l.local.entries_in(span))
+}
+
+/// Takes the kernels out of `entries`: one factor on all that both launched alike, then each.
+fn kernels(entries: &mut BTreeMap<(Use, StrId, StrId), Both>, out: &mut Vec<Difference>) {
+    let is_kernel = |k: &(Use, StrId, StrId)| k.0 == Use::Kernel;
+    let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
+    let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
+    let alike = |(k, b): &((Use, StrId, StrId), Both)| k.1 != StrId::EMPTY && b.count[0] == b.count[1] && b.time[1] > 0;
+    let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();
+    let total: Ns = same.iter().map(|(_, b)| b.time[1]).sum();
+    let factor = factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
+    let scaled = |t: Ns| factor.map_or(0, |f| ((f - 1.0) * t as f64).round() as Ns);
+    let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
+    if common > 0 {
+        let b = Both { time: [total + common, total], count: [same.len() as i64; 2] };
+        push(out, Cause::SlowDevice, StrId::EMPTY, StrId::EMPTY, None, b);
+    }
+    for x in &all {
+        let ((_, name, detail), mut b) = *x;
+        let cause = if alike(x) { Cause::SlowKernel } else { Cause::OtherKernels };
+        if alike(x) && common > 0 {
+            b.time[0] -= scaled(b.time[1]);
+        }
+        push(out, cause, name, detail, None, b);
+    }
+}
+
+/// The factor by which all pairs (late, typical) are slower, when there is one.
+fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
+    // one kernel, or two, cannot tell a slow device from a slow kernel
+    if pairs.len() < 3 || total == 0 {
+        return None;
+    }
+    let mut ratios: Vec<(f64, Ns)> = pairs.iter().map(|(a, b)| (*a as f64 / *b as f64, *b)).collect();
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sum = 0;
+    let middle = ratios.iter().find(|(_, w)| {
+        sum += w;
+        sum * 2 >= total
+    })?;
+    let f = middle.0;
+    let near: Ns = ratios.iter().filter(|(r, _)| (r / f - 1.0).abs() <= FACTOR_SPREAD).map(|(_, w)| *w).sum();
+    let kinds = ratios.iter().filter(|(r, _)| (r / f - 1.0).abs() <= FACTOR_SPREAD).count();
+    (f >= FACTOR_LEAST && near as f64 >= FACTOR_SHARE * total as f64 && kinds >= 3).then_some(f)
+}
+
+/// Exposed communication inside both windows, by instance: waiting with its origin, transfer, unmatched.
+fn communication(
+    job: &Job,
+    windows: &Windows,
+    own: (Member, LocalWindow),
+    other: (Member, LocalWindow),
+    out: &mut Vec<Difference>,
+) {
+    let mut sums: BTreeMap<(Cause, Option<u32>), Both> = BTreeMap::new();
+    for (k, (m, w)) in [own, other].into_iter().enumerate() {
+        for (cause, origin, time) in exposed(job, windows, m, &w) {
+            let both = sums.entry((cause, origin)).or_default();
+            both.time[k] += time;
+            both.count[k] += 1;
+        }
+    }
+    for ((cause, origin), b) in sums {
+        push(out, cause, StrId::EMPTY, StrId::EMPTY, origin, b);
+    }
+}
+
+/// How long a member waited for others within its local time: exposed waiting in collectives of other groups, ns.
+pub fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
+    let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, What::Sync));
+    waits.map(|p| p.span.len()).sum()
+}
+
+/// Exposed communication of a window, each instant once: transfer before unmatched before waiting.
+fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
+    let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    let pieces = pieces(job, m, w).into_iter();
+    pieces
+        .map(|piece| {
+            let time = piece.span.len();
+            match (piece.what, piece.call) {
+                (What::Sync, Some(call)) => {
+                    let instance = || job.outcome(Member { part: m.part, call }).map(|o| o.instance);
+                    let of_call = || instance().and_then(|i| origin(job, windows, i, 0));
+                    (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
+                }
+                (What::Transfer, _) => (Cause::EarlierTransfer, None, time),
+                // communication that is no call of a collective is unmatched as well
+                _ => (Cause::UnmatchedCommunication, None, time),
+            }
+        })
+        .collect()
+}
+
+/// Exposed communication of a window, in pieces of waiting, transfer and unmatched calls.
+fn pieces(job: &Job, m: Member, w: &LocalWindow) -> Vec<Piece> {
+    let p = &job.parts[m.part as usize];
+    let Some(lane) = p.lanes.get(w.lane as usize).filter(|l| l.is_gpu) else { return Vec::new() };
+    let first = lane.exposed.partition_point(|s| s.end <= w.span.start);
+    let spans: Vec<Span> =
+        lane.exposed[first..].iter().take_while(|s| s.start < w.span.end).map(|s| s.intersect(w.span)).collect();
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let runs: Vec<Run> =
+        p.calls_in(w.lane as usize, w.span).map(|i| job.run(Member { part: m.part, call: i })).collect();
+    divide(&spans, &runs)
+}
+
+/// Hops that a chain of waiting is followed.
+const HOPS: u32 = 8;
+
+/// The rank for which an instance waited; where that rank had been waiting in another group for longer than it
+/// worked, the rank for which that one waited, and so on.
+pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
+    let i = job.instances().get(instance as usize)?;
+    let last = *job.members(i).get(job.arrivals(instance as usize).last_member as usize)?;
+    let p = &job.parts[last.part as usize];
+    let held = windows.get(last.part as usize)?.get(last.call as usize).copied().flatten().and_then(|w| {
+        // what it came from: the collective behind which its window starts
+        let crate::job::delay::From::Call(before) = w.from else { return None };
+        let before = Member { part: last.part, call: before };
+        let o = job.outcome(before)?;
+        let other = job.instances().get(o.instance as usize)?;
+        (other.group != i.group && o.wait > w.span.len() && hops < HOPS).then_some(o.instance)
+    });
+    match held {
+        Some(earlier) => origin(job, windows, earlier, hops + 1),
+        None => Some(p.rank),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_factor_needs_most_kernels_to_follow_it() {
+        let total = |p: &[(Ns, Ns)]| p.iter().map(|x| x.1).sum();
+        let slow = [(120, 100), (241, 200), (59, 50)];
+        assert!((factor(&slow, total(&slow)).unwrap() - 1.2).abs() < 0.01);
+        let one = [(100, 100), (200, 200), (500, 50)];
+        assert_eq!(factor(&one, total(&one)), None);
+        let two = [(120, 100), (240, 200)];
+        assert_eq!(factor(&two, total(&two)), None);
+    }
+}

@@ -1,0 +1,449 @@
+//! Who delays whom: local time between meeting points, excess and gain.
+//!
+//! ```text
+//!   rank 0   ...met]------local------[waiting........|transfer]
+//!   rank 1   ...met]------local----------------------[transfer]       excess: its local time minus the median of
+//!   rank 2   ...met]-------local-------[waiting......|transfer]       the others'; gain: last minus second last
+//!                                    ^ ready
+//! ```
+//!
+//! A rank *meets* the others at the end of a collective for which it waited (`ready`). Its local time runs from the last
+//! such end to the moment when it is ready for a collective; before the first it starts with the step, else with the
+//! capture.
+//!
+//! A *chain* is a row of instances of one group that are one delay: some member was ready before its own previous one had
+//! ended, or the member that was ready last had met nobody since. A chain counts once. Its local times are those at its
+//! last instance (collectives on the host: the largest, since the threads that run them take time from what follows); its
+//! gain is how much earlier its last instance would have ended had the late rank been ready with the
+//! last of the others:
+//!
+//! ```text
+//!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
+//! ```
+
+use crate::job::cause::waited_within;
+use crate::job::clock::median;
+use crate::job::joined::Job;
+use crate::job::matching::{Instance, Member};
+use crate::job::part::Part;
+use crate::job::ready::{TOLERANCE, is_queued_behind};
+use crate::job::waits::arrivals;
+use crate::units::{Ns, Span};
+use rayon::prelude::*;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Where a window starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// End of a call of the part.
+    Call(u32),
+    Step,
+    Capture,
+}
+
+/// A part's local time before it is ready for a call, on its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalWindow {
+    pub lane: u32,
+    pub span: Span,
+    pub from: From,
+}
+
+/// The windows of a part, by call. On the host only the first call behind a meeting point has one: what follows was
+/// submitted while others of them ran.
+fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
+    let p = &job.parts[part as usize];
+    let mut out = vec![None; p.calls.calls.len()];
+    for lane in 0..p.lanes.len() {
+        let points = job.sync_points(part, lane);
+        let mut before: Option<Ns> = None;
+        for i in p.calls_by_ready(lane) {
+            let t = p.readiness[i].ready;
+            let (start, from) = match points.before(t) {
+                Some((e, k)) => (e, From::Call(k as u32)),
+                None => start_without_meeting(p, i),
+            };
+            if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
+                out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
+            }
+            before = Some(t);
+        }
+    }
+    out
+}
+
+/// Where the local time before a call starts when the rank met nobody before: with the step, else with the capture.
+pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
+    let t = p.readiness[call].ready;
+    let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
+    match step.filter(|s| *s <= t) {
+        Some(s) => (s, From::Step),
+        None => (p.capture.start.min(t), From::Capture),
+    }
+}
+
+/// A member's lateness at the last instance of a chain that it took part in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    pub member: Member,
+    /// Its local time, ns.
+    pub local: Ns,
+    /// Its local time minus the median of the other members', ns; at least 0.
+    pub excess: Ns,
+    /// The same, negative where it was faster.
+    pub difference: Ns,
+    /// The same without the time that it waited for others in other groups: how much longer it worked, ns.
+    pub worked: Ns,
+    /// Its local time without that waiting minus the lower median of all members', itself among them, ns.
+    pub balance: Ns,
+    /// The member whose local time is the median of the others'.
+    pub typical: Option<Member>,
+}
+
+/// One delay of a group: a chain of instances.
+#[derive(Debug, Clone, Default)]
+pub struct Chain {
+    pub group: u32,
+    pub instances: Vec<u32>,
+    /// Label, or index without one, of the step of its first instance.
+    pub step: Option<StepKey>,
+    /// By part that was ready last somewhere: how much earlier the chain would have ended without its lateness, ns.
+    pub gains: BTreeMap<u32, Ns>,
+    /// By part: its lateness at the end of the chain.
+    pub lates: BTreeMap<u32, Late>,
+    /// By part: how often its kernel started last.
+    pub lasts: BTreeMap<u32, u32>,
+    /// When the members were ready for its last instance (on the host: its first), on the common axis.
+    pub arrivals: Vec<(u32, Ns)>,
+    /// By part: waiting of the other members where it came last, ns.
+    pub imposed: BTreeMap<u32, Ns>,
+    links: Vec<Link>,
+    /// Positions of the members' calls among the links.
+    links_of: HashMap<Member, u32>,
+    on_host: bool,
+}
+
+/// What one instance adds to the length of its chain.
+#[derive(Debug, Clone)]
+struct Link {
+    /// The part that was ready last, if it holds others.
+    late: Option<u32>,
+    /// Members by what they came from, as far as their order matters.
+    behind: Vec<Behind>,
+    /// The last end, on the common axis.
+    end: Ns,
+    /// It starts when the one before it in the chain has ended, at the earliest.
+    is_queued: bool,
+}
+
+/// The members of an instance whose local times start at the end of one earlier instance of the chain, or before it.
+#[derive(Debug, Clone, Copy)]
+struct Behind {
+    /// Position of that instance.
+    link: Option<u32>,
+    /// Who of them was ready last, and the second of them, on the common axis.
+    last: Came,
+    second: Option<Came>,
+}
+
+/// A member on its way to an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Came {
+    ready: Ns,
+    part: u32,
+    /// How much earlier it could have gone on from the meeting point: so long it only waited there.
+    slack: Ns,
+}
+
+impl Link {
+    /// When the last member was ready.
+    fn ready(&self) -> Ns {
+        self.behind.iter().map(|b| b.last.ready).max().unwrap_or(Ns::MIN)
+    }
+
+    /// The same without a part, and with the instances of the chain as much earlier as `earlier` says.
+    fn ready_without(&self, part: Option<u32>, earlier: &[Ns]) -> Ns {
+        let at = |b: &Behind| {
+            let came = if part == Some(b.last.part) { b.second } else { Some(b.last) };
+            let shift = b.link.and_then(|l| earlier.get(l as usize)).copied().unwrap_or(0);
+            came.map(|c| c.ready - shift.min(c.slack))
+        };
+        self.behind.iter().filter_map(at).max().unwrap_or_else(|| self.ready())
+    }
+}
+
+impl Chain {
+    /// What repairing a part alone would give its group, as far as the part itself was slower, ns. A part that came
+    /// last without having worked longer was held up elsewhere.
+    pub fn own_gain(&self, part: u32) -> Ns {
+        let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
+        self.gains.get(&part).map_or(0, |g| (*g).min(worked))
+    }
+
+    /// Whether a part delayed the others, be it that it was held up elsewhere.
+    pub fn is_delayed_by(&self, part: u32) -> bool {
+        self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
+    }
+
+    /// One rank's lateness at one call, with a gain that is known.
+    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Late, gain: Ns, ready: Ns) -> Self {
+        let part = late.member.part;
+        Self {
+            group,
+            instances: vec![instance],
+            step,
+            gains: if gain > 0 { BTreeMap::from([(part, gain)]) } else { BTreeMap::new() },
+            lates: BTreeMap::from([(part, late)]),
+            arrivals: vec![(part, ready)],
+            ..Self::default()
+        }
+    }
+
+    /// Fills in the gains, once all instances are known.
+    fn finish(mut self) -> Self {
+        let parts: BTreeSet<u32> = self.links.iter().filter_map(|l| l.late).collect();
+        self.gains = parts.into_iter().map(|part| (part, self.gain(part))).collect();
+        (self.links, self.links_of) = Default::default();
+        self
+    }
+
+    /// How much earlier the last instance would have ended with this part ready no later than the last of the others.
+    fn gain(&self, part: u32) -> Ns {
+        let without = |l: &Link| Some(part).filter(|p| l.late == Some(*p));
+        if self.on_host {
+            let gains = self.links.iter().map(|l| l.ready() - l.ready_without(without(l), &[]));
+            return gains.max().unwrap_or(0);
+        }
+        let mut earlier: Vec<Ns> = Vec::with_capacity(self.links.len());
+        let mut before: Option<(Ns, Ns)> = None;
+        for l in &self.links {
+            let (queued, repaired) = before.filter(|_| l.is_queued).unwrap_or((Ns::MIN, Ns::MIN));
+            let start = l.ready().max(queued);
+            let transfer = (l.end - start).max(0);
+            let end = (start + transfer, l.ready_without(without(l), &earlier).max(repaired) + transfer);
+            earlier.push((end.0 - end.1).max(0));
+            before = Some(end);
+        }
+        earlier.last().copied().unwrap_or(0)
+    }
+}
+
+/// A step across ranks: its number, or its position where steps have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StepKey {
+    Index(u32),
+    Label(i64),
+}
+
+impl StepKey {
+    /// As `--steps` takes it.
+    pub fn shown(self) -> String {
+        match self {
+            StepKey::Index(i) => format!("@{i}"),
+            StepKey::Label(l) => l.to_string(),
+        }
+    }
+}
+
+/// The step of a call.
+pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
+    let p = &job.parts[m.part as usize];
+    let index = job.call(m).step?;
+    let label = p.step_of(job.call(m)).and_then(|s| s.label);
+    Some(label.map_or(StepKey::Index(index), StepKey::Label))
+}
+
+/// The windows of every part, by call.
+pub type Windows = Vec<Vec<Option<LocalWindow>>>;
+
+/// The windows of all parts.
+pub fn all_windows(job: &Job) -> Windows {
+    (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
+}
+
+/// All chains, by group and time, as if the parts in `without` were not there: who would be late behind them. Messages
+/// between two ranks are not among them: who waits for whom there says nothing of who is slow (`replicas`).
+pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
+    let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point();
+    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
+        by_group.entry(i.group).or_default().push(id as u32);
+    }
+    let mut out: Vec<Chain> = Vec::new();
+    for (group, ids) in by_group {
+        let last_ready = |id: u32| {
+            let members = job.members(&job.instances()[id as usize]).iter();
+            members.map(|m| job.aligned(m.part, job.ready(*m))).max().unwrap_or(Ns::MIN)
+        };
+        let mut ids: Vec<(Ns, u32)> = ids.into_iter().map(|id| (last_ready(id), id)).collect();
+        ids.sort_unstable();
+        // the previous call of each member in this group
+        let mut previous: BTreeMap<u32, Member> = BTreeMap::new();
+        let mut current: Option<Chain> = None;
+        for (_, id) in ids {
+            let instance = &job.instances()[id as usize];
+            let members: Vec<Member> =
+                job.members(instance).iter().filter(|m| !without.contains(&m.part)).copied().collect();
+            if members.len() < 2 {
+                continue;
+            }
+            let ready: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.ready(*m))).collect();
+            let last = members.get(arrivals(&ready).last_member as usize).copied();
+            let early =
+                |m: &Member| previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE);
+            let window = |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
+            let met_nobody = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
+            if !(met_nobody || members.iter().any(early)) {
+                out.extend(current.take().map(Chain::finish));
+            }
+            let chain = current.get_or_insert_with(|| Chain {
+                group,
+                step: members.first().and_then(|m| step_of(job, *m)),
+                ..Chain::default()
+            });
+            let is_queued =
+                |m: Member| previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)));
+            let is_queued = last.is_some_and(is_queued);
+            add(job, chain, id, &members, &ready, is_queued, windows);
+            previous.extend(members.iter().map(|m| (m.part, *m)));
+        }
+        out.extend(current.map(Chain::finish));
+    }
+    out
+}
+
+fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], is_queued: bool, windows: &Windows) {
+    let is_first = chain.instances.is_empty();
+    chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
+    chain.instances.push(id);
+    let kind = job.instances()[id as usize].kind;
+    // in a broadcast nobody waits for a receiver, in a reduce nobody for the root
+    let holds_others = |m: &&Member| match (kind.is_from_root(), kind.is_to_root()) {
+        (false, false) => true,
+        (from_root, _) => (job.root(id) == Some(**m)) == from_root,
+    };
+    // arrivals need clocks and matches to be right, local times do not
+    let is_possible = !job.arrivals(id as usize).is_impossible;
+    let found = arrivals(ready);
+    let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
+    let end = |m: &Member| job.aligned(m.part, job.call(*m).released);
+    let mut behind: BTreeMap<Option<u32>, Behind> = BTreeMap::new();
+    for (m, t) in members.iter().zip(ready) {
+        let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
+        let met = if let Some(From::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
+        let link = met.and_then(|met| chain.links_of.get(&met)).copied();
+        let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
+        let own = Came { ready: *t, part: m.part, slack };
+        match behind.entry(link) {
+            Entry::Vacant(slot) => {
+                slot.insert(Behind { link, last: own, second: None });
+            }
+            Entry::Occupied(mut slot) => {
+                let b = slot.get_mut();
+                let second = own.min(b.last);
+                b.last = own.max(b.last);
+                b.second = b.second.max(Some(second));
+            }
+        }
+    }
+    // local times can be compared where all start at the same meeting point
+    let is_comparable = behind.len() == 1;
+    let position = chain.links.len() as u32;
+    chain.links_of.extend(members.iter().map(|m| (*m, position)));
+    chain.links.push(Link {
+        late: late.map(|m| m.part),
+        behind: behind.into_values().collect(),
+        end: members.iter().map(end).max().unwrap_or(found.last),
+        is_queued: is_queued && !is_first,
+    });
+    let starts: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.call(*m).arrival())).collect();
+    let last = members.get(arrivals(&starts).last_member as usize).filter(|_| is_possible);
+    if let Some(m) = last.filter(holds_others) {
+        *chain.lasts.entry(m.part).or_default() += 1;
+        let others = members.iter().filter(|o| *o != m);
+        *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
+    }
+    if !is_comparable && !is_first {
+        return;
+    }
+    let keeps_largest = chain.on_host && !is_first;
+    if !keeps_largest {
+        chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
+    }
+    let local = |m: &Member| Some(LocalTime::new(job, *m, &windows[m.part as usize][m.call as usize]?));
+    let locals: Vec<LocalTime> = members.iter().filter_map(local).collect();
+    let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
+    let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
+    let lates = &mut chain.lates;
+    lateness(&locals, |mut late| {
+        // who was ready before another had begun has a longer time behind it, but delays nobody
+        if job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
+            (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
+        }
+        let known = lates.get(&late.member.part).map(|l| l.excess).filter(|_| keeps_largest);
+        if known.is_none_or(|excess| excess < late.excess) {
+            lates.insert(late.member.part, late);
+        }
+    });
+}
+
+/// A member's local time, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalTime {
+    pub all: Ns,
+    /// Without waiting for others.
+    pub worked: Ns,
+    pub member: Member,
+}
+
+impl LocalTime {
+    pub fn new(job: &Job, member: Member, window: &LocalWindow) -> Self {
+        let all = window.span.len();
+        Self { all, worked: all - waited_within(job, member, window), member }
+    }
+}
+
+/// The lower median of the others: of a sorted list of all without the value at one place.
+pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
+    let middle = sorted.len().checked_sub(2)? / 2;
+    sorted.get(if middle < own { middle } else { middle + 1 }).copied()
+}
+
+/// The lateness of each member, from their local times.
+pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
+    let n = locals.len();
+    if n < 2 {
+        return;
+    }
+    let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
+    worked.sort_unstable();
+    // the place of the lower median of the others, as in `median_of_others`
+    let middle = (n - 2) / 2;
+    let mut ordered: Vec<&LocalTime> = locals.iter().collect();
+    ordered.sort_unstable_by_key(|l| (l.all, l.member));
+    for (k, l) in ordered.iter().enumerate() {
+        let typical = ordered[if middle < k { middle } else { middle + 1 }];
+        let usual = median_of_others(&worked, worked.partition_point(|w| *w < l.worked)).unwrap_or(l.worked);
+        take(Late {
+            member: l.member,
+            local: l.all,
+            excess: (l.all - typical.all).max(0),
+            difference: l.all - typical.all,
+            worked: l.worked - usual,
+            balance: l.worked - worked[(n - 1) / 2],
+            typical: Some(typical.member),
+        });
+    }
+}
+
+/// Median length of the steps of all parts, partial ones left out unless all are, ns; of the captures without steps.
+pub fn median_step(job: &Job) -> Ns {
+    let steps = |full: bool| -> Vec<Ns> {
+        let all = job.parts.iter().flat_map(|p| &p.steps);
+        all.filter(|s| !(full && s.is_partial)).map(|s| s.window.len()).collect()
+    };
+    let (mut full, mut any) = (steps(true), steps(false));
+    let mut captures: Vec<Ns> = job.parts.iter().map(|p| p.capture.len()).collect();
+    median(&mut full).or_else(|| median(&mut any)).or_else(|| median(&mut captures)).unwrap_or(0)
+}

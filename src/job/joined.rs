@@ -1,0 +1,113 @@
+//! All ranks as one job: what the stages found, for the analyses across ranks.
+
+use crate::job::clock::{Clock, ClockMode, align};
+use crate::job::exposed::Run;
+use crate::job::matching::{Instance, Matched, Member, collectives, messages};
+use crate::job::part::{Part, SyncPoints};
+use crate::job::ready::meeting_points;
+use crate::job::waits::{Arrivals, Outcome, Waits, root, split};
+use crate::trace::collective::Call;
+use crate::trace::strings::Interner;
+use crate::units::{Ns, Span};
+
+/// The joined ranks.
+pub struct Job {
+    /// By rank.
+    pub parts: Vec<Part>,
+    pub matched: Matched,
+    /// By part.
+    pub clocks: Vec<Clock>,
+    waits: Waits,
+    /// By part and call: whether the rank met the others at its end, and its next local time starts there.
+    met: Vec<Vec<bool>>,
+    /// Names in the parts' local work.
+    pub names: Interner,
+}
+
+impl Job {
+    /// Runs the stages: names, match, align, waits. The parts come in order of rank.
+    pub fn join(parts: impl ExactSizeIterator<Item = Part>, mode: ClockMode) -> Self {
+        let mut names = Interner::default();
+        // one by one, so that only one part has names of its own
+        let parts: Vec<Part> = parts.map(|part| share_names(part, &mut names)).collect();
+        let mut matched = collectives(&parts);
+        let clocks = align(&parts, &matched, mode);
+        messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
+        let waits = split(&parts, &matched, &clocks);
+        let met = meeting_points(&parts, &matched);
+        Self { parts, matched, clocks, waits, met, names }
+    }
+
+    pub fn instances(&self) -> &[Instance] {
+        &self.matched.instances
+    }
+
+    pub fn members(&self, i: &Instance) -> &[Member] {
+        self.matched.members(i)
+    }
+
+    pub fn call(&self, m: Member) -> &Call {
+        &self.parts[m.part as usize].calls.calls[m.call as usize]
+    }
+
+    /// What came of a call; `None` when nothing matched it.
+    pub fn outcome(&self, m: Member) -> Option<Outcome> {
+        self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+    }
+
+    /// A call as it divides exposed communication.
+    pub fn run(&self, m: Member) -> Run {
+        let span = self.call(m).span;
+        Run { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
+    }
+
+    /// Arrivals of an instance, by index.
+    pub fn arrivals(&self, instance: usize) -> Arrivals {
+        self.waits.arrivals.get(instance).copied().unwrap_or_default()
+    }
+
+    /// When a rank was ready for a call, on its own clock.
+    pub fn ready(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].ready
+    }
+
+    /// Since when a rank computed nothing at the end of a call, on its own clock.
+    pub fn idle_since(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].idle_since
+    }
+
+    /// Where a part met the others on one of its lanes.
+    pub fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
+        self.parts[part as usize].sync_points(lane, &self.met[part as usize])
+    }
+
+    /// The root of an instance, as recorded, else the lowest member.
+    pub fn root(&self, instance: u32) -> Option<Member> {
+        let i = self.instances().get(instance as usize)?;
+        let members = self.members(i);
+        root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
+    }
+
+    /// A time of one part on the common axis, ns.
+    pub fn aligned(&self, part: u32, t: Ns) -> Ns {
+        self.clocks[part as usize].aligned(t)
+    }
+
+    /// A span of one part on the common axis.
+    pub fn aligned_span(&self, part: u32, s: Span) -> Span {
+        Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
+    }
+}
+
+/// Puts a part's names into the interner of all.
+fn share_names(mut part: Part, names: &mut Interner) -> Part {
+    let own = std::mem::take(&mut part.names);
+    let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
+    let to = |id: crate::trace::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
+    part.lanes.iter_mut().for_each(|l| l.local.rename(to));
+    part.origins = std::mem::take(&mut part.origins)
+        .into_iter()
+        .map(|(k, o)| (to(k), crate::job::local::Origin { op: to(o.op), frame: to(o.frame) }))
+        .collect();
+    part
+}

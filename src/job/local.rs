@@ -1,0 +1,475 @@
+//! What a rank did by itself between two instants at which it may meet others.
+//!
+//! A lane (a device, or the main thread where collectives run on the host) is cut at the start and end
+//! of each of its collectives and at the starts of steps. Each piece says what filled it, so that any window
+//! between two cuts can be summed later, when it is known which windows matter, without the trace.
+//!
+//! ```text
+//!   lane      |step............|collective|..........|collective|...
+//!   kernels     [A ][B     ]                [A ] [B ]
+//!   pieces    |A B gap         |          |gap A gap B|          |
+//! ```
+//!
+//! On a device an instant belongs to the compute kernel that started first, else (no communication running)
+//! to the copy that started first, else to what the idle device waited for. On the host it belongs to the main
+//! thread's innermost event. Communication without compute is not listed here: `Lane::exposed` has it, since
+//! only the join knows what of it was waiting. So entries and exposed communication sum to the piece.
+
+use crate::analysis::api::Options;
+use crate::facts::gaps::{Classifier, Rest, busiest_launcher};
+use crate::facts::host_activity::HostNames;
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::strings::{Interner, StrId};
+use crate::trace::thread::{innermost_at, sort_outer_first};
+use crate::trace::timeline::Work;
+use crate::trace::varint;
+use crate::units::{Ns, Span};
+use std::collections::{BTreeMap, HashMap};
+
+/// What filled an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    Kernel,
+    Copy,
+    /// The next activity was submitted and did not start yet.
+    KernelWait,
+    /// As above, for longer than a launch takes, or nothing followed.
+    OtherWait,
+    /// The launch of the next activity was not recorded.
+    UnlinkedWait,
+    Operator,
+    CommunicationOperator,
+    LaunchCall,
+    SyncCall,
+    AllocationCall,
+    RuntimeCall,
+    DataLoader,
+    Annotation,
+    Python,
+    /// The host did nothing that was recorded.
+    Untracked,
+}
+
+impl Use {
+    const ALL: [Use; 15] = [
+        Use::Kernel,
+        Use::Copy,
+        Use::KernelWait,
+        Use::OtherWait,
+        Use::UnlinkedWait,
+        Use::Operator,
+        Use::CommunicationOperator,
+        Use::LaunchCall,
+        Use::SyncCall,
+        Use::AllocationCall,
+        Use::RuntimeCall,
+        Use::DataLoader,
+        Use::Annotation,
+        Use::Python,
+        Use::Untracked,
+    ];
+
+    /// The use with this name.
+    pub fn named(name: &str) -> Option<Use> {
+        Use::ALL.into_iter().find(|u| u.name() == name)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::Kernel => "kernel",
+            Use::Copy => "copy",
+            Use::KernelWait => "kernel_wait",
+            Use::OtherWait => "other_wait",
+            Use::UnlinkedWait => "unlinked_wait",
+            Use::Operator => "operator",
+            Use::CommunicationOperator => "communication_operator",
+            Use::LaunchCall => "launch_call",
+            Use::SyncCall => "sync_call",
+            Use::AllocationCall => "allocation_call",
+            Use::RuntimeCall => "runtime_call",
+            Use::DataLoader => "data_loader",
+            Use::Annotation => "annotation",
+            Use::Python => "python",
+            Use::Untracked => "untracked",
+        }
+    }
+
+    fn of_host(activity: &str) -> Use {
+        match activity {
+            "operator" => Use::Operator,
+            "communication_operator" => Use::CommunicationOperator,
+            "launch_call" => Use::LaunchCall,
+            "sync_call" => Use::SyncCall,
+            "allocation_call" => Use::AllocationCall,
+            "runtime_call" => Use::RuntimeCall,
+            "data_loader" => Use::DataLoader,
+            "annotation" => Use::Annotation,
+            "python" => Use::Python,
+            _ => Use::Untracked,
+        }
+    }
+}
+
+/// One thing that filled time in a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    pub what: Use,
+    /// Empty for the rest of this `what`: too small to be kept by name.
+    pub name: StrId,
+    /// Launch shape of a kernel; for a built-in Python function the frame with file and line that called it.
+    pub detail: StrId,
+    /// Starts inside the piece.
+    pub count: u32,
+    pub time: Ns,
+}
+
+/// Entries by piece; piece `i` is `[cuts[i], cuts[i + 1])`.
+///
+/// A rank of a job has as many pieces as calls of collectives, each with a few entries, and all ranks' are in memory
+/// together: so an entry is the number of its key, its count and its time, 7 bits a byte.
+#[derive(Debug, Clone, Default)]
+pub struct Local {
+    pub cuts: Vec<Ns>,
+    /// Where in `packed` each piece begins, and one more.
+    first: Vec<u32>,
+    keys: Vec<Key>,
+    packed: Vec<u8>,
+}
+
+/// Entries of one piece that are kept by name; the rest is summed by kind.
+const KEPT: usize = 16;
+
+/// A sum under collection: starts, and time, ns.
+#[derive(Default)]
+struct Tally {
+    count: u32,
+    time: Ns,
+}
+
+type Key = (Use, StrId, StrId);
+
+/// A stretch of time with one use, and its starts.
+type Stretch = (Span, Key, u32);
+
+impl Local {
+    /// The entries of the pieces inside `window`, whose ends are cuts.
+    pub fn entries_in(&self, window: Span) -> impl Iterator<Item = Entry> {
+        let piece = |t: Ns| self.cuts.partition_point(|c| *c < t);
+        let at = |i: usize| self.first.get(i).map_or(self.packed.len(), |b| *b as usize);
+        let (a, b) = (at(piece(window.start)), at(piece(window.end)));
+        let mut bytes = self.packed.get(a..b.max(a)).unwrap_or(&[]).iter();
+        std::iter::from_fn(move || {
+            let mut number = || varint::read(&mut bytes);
+            let (key, count, time) = (number()?, number()?, number()?);
+            let (what, name, detail) = *self.keys.get(key as usize)?;
+            Some(Entry { what, name, detail, count: count as u32, time: time.cast_signed() })
+        })
+    }
+
+    /// Puts every name through `map`.
+    pub fn rename(&mut self, map: impl Fn(StrId) -> StrId) {
+        for (_, name, detail) in &mut self.keys {
+            *name = map(*name);
+            *detail = map(*detail);
+        }
+    }
+
+    /// The cuts, and each piece's entries: what [`Local::from_pieces`] takes.
+    pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<Entry>>) {
+        let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
+        (&self.cuts, self.cuts.windows(2).map(piece))
+    }
+
+    /// Local work as it was.
+    pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<Entry>>) -> Self {
+        let mut out = Builder::default();
+        for piece in pieces {
+            out.begin();
+            for e in piece {
+                out.entry((e.what, e.name, e.detail), &Tally { count: e.count, time: e.time });
+            }
+        }
+        out.finish(cuts)
+    }
+
+    fn build(cuts: Vec<Ns>, stretches: Vec<Stretch>) -> Self {
+        let mut pieces: Vec<HashMap<Key, Tally>> = Vec::new();
+        pieces.resize_with(cuts.len().saturating_sub(1), HashMap::new);
+        for (span, key, count) in stretches {
+            let mut i = cuts.partition_point(|c| *c <= span.start).saturating_sub(1);
+            if let Some(piece) = pieces.get_mut(i) {
+                piece.entry(key).or_default().count += count;
+            }
+            while let (Some(piece), Some(end)) = (pieces.get_mut(i), cuts.get(i + 1)) {
+                let part = span.intersect(Span::new(cuts[i], *end));
+                if !part.is_empty() {
+                    piece.entry(key).or_default().time += part.len();
+                }
+                if *end >= span.end {
+                    break;
+                }
+                i += 1;
+            }
+        }
+        let mut out = Builder::default();
+        pieces.into_iter().for_each(|p| out.push(p));
+        out.finish(cuts)
+    }
+}
+
+/// Pieces while they are collected.
+#[derive(Default)]
+struct Builder {
+    first: Vec<u32>,
+    known: HashMap<Key, u64>,
+    keys: Vec<Key>,
+    packed: Vec<u8>,
+}
+
+impl Builder {
+    fn begin(&mut self) {
+        self.first.push(self.packed.len() as u32);
+    }
+
+    /// Adds the next piece: what is largest by name, the rest by kind.
+    fn push(&mut self, piece: HashMap<Key, Tally>) {
+        self.begin();
+        let mut all: Vec<(Key, Tally)> = piece.into_iter().collect();
+        all.sort_unstable_by_key(|(key, t)| (std::cmp::Reverse(t.time), *key));
+        let mut rest: BTreeMap<Use, Tally> = BTreeMap::new();
+        for (i, (key, tally)) in all.into_iter().enumerate() {
+            if i < KEPT {
+                self.entry(key, &tally);
+            } else {
+                let r = rest.entry(key.0).or_default();
+                r.count += tally.count;
+                r.time += tally.time;
+            }
+        }
+        for (what, tally) in rest.iter().filter(|(_, t)| t.time > 0 || t.count > 0) {
+            self.entry((*what, StrId::EMPTY, StrId::EMPTY), tally);
+        }
+    }
+
+    fn entry(&mut self, key: Key, tally: &Tally) {
+        let next = self.keys.len() as u64;
+        let id = *self.known.entry(key).or_insert(next);
+        if id == next {
+            self.keys.push(key);
+        }
+        for n in [id, u64::from(tally.count), tally.time.cast_unsigned()] {
+            varint::write(&mut self.packed, n);
+        }
+    }
+
+    fn finish(mut self, cuts: Vec<Ns>) -> Local {
+        self.first.push(self.packed.len() as u32);
+        let Self { mut first, mut keys, mut packed, .. } = self;
+        first.shrink_to_fit();
+        keys.shrink_to_fit();
+        packed.shrink_to_fit();
+        Local { cuts, first, keys, packed }
+    }
+}
+
+/// The local work of a device, cut at `cuts` (ascending, distinct).
+pub fn of_device(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    cuts: Vec<Ns>,
+    options: &Options,
+    hosts: &HostNames,
+    names: &mut Interner,
+) -> Local {
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut shapes: HashMap<(Option<StrId>, Option<StrId>), StrId> = HashMap::new();
+    let mut known: HashMap<StrId, StrId> = HashMap::new();
+    let acts = || work.activities.iter().map(|&i| &trace.activities[i as usize]);
+    let mut at = Ns::MIN;
+    for a in acts().filter(|a| a.work == Work::Compute) {
+        let name = *known.entry(a.name).or_insert_with(|| names.intern(trace.text(a.name)));
+        let shape = shape(trace, a, &mut shapes, names);
+        // what an earlier kernel covers is that one's
+        let own = Span::new(a.span.start.max(at), a.span.end);
+        let shown = if own.is_empty() { Span::new(a.span.start, a.span.start) } else { own };
+        stretches.push((shown, (Use::Kernel, name, shape), 1));
+        at = at.max(a.span.end);
+    }
+    let above = Union::new(acts().filter(|a| a.work != Work::Memory).map(|a| a.span));
+    let mut at = Ns::MIN;
+    for a in acts().filter(|a| a.work == Work::Memory) {
+        let name = *known.entry(a.name).or_insert_with(|| names.intern(trace.text(a.name)));
+        let key = (Use::Copy, name, StrId::EMPTY);
+        stretches.push((Span::new(a.span.start, a.span.start), key, 1));
+        let own = Span::new(a.span.start.max(at), a.span.end);
+        stretches.extend(above.gaps_in(own).into_iter().map(|s| (s, key, 0)));
+        at = at.max(a.span.end);
+    }
+    let whole = Span::new(cuts.first().copied().unwrap_or(0), cuts.last().copied().unwrap_or(0));
+    let default_thread = busiest_launcher(trace, work);
+    let classifier =
+        Classifier { trace, activities: &work.activities, kernel_wait_max: options.kernel_wait_max, default_thread };
+    for span in work.timeline.busy().gaps_in(whole) {
+        let gap = classifier.classify(span);
+        host_uses(trace, hosts, gap.thread, Span::new(span.start, gap.host_until), names, &mut stretches);
+        let rest = match gap.rest {
+            Rest::KernelWait => Use::KernelWait,
+            Rest::Other => Use::OtherWait,
+            Rest::Unlinked => Use::UnlinkedWait,
+        };
+        let key = (rest, StrId::EMPTY, StrId::EMPTY);
+        stretches.push((Span::new(gap.host_until, span.end), key, u32::from(gap.host_until < span.end)));
+    }
+    Local::build(cuts, stretches)
+}
+
+/// The local work of the main thread, cut at `cuts`.
+pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
+    let main = trace.main_thread();
+    let mut out = Builder::default();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    // piece by piece: a thread's whole time at once would be as large as its trace
+    for ends in cuts.windows(2) {
+        let piece = Span::new(ends[0], ends[1]);
+        host_uses(trace, hosts, main, piece, names, &mut stretches);
+        let mut tallies: HashMap<Key, Tally> = HashMap::new();
+        for (span, key, count) in stretches.drain(..) {
+            let t = tallies.entry(key).or_default();
+            t.count += count;
+            t.time += span.len();
+        }
+        out.push(tallies);
+    }
+    out.finish(cuts)
+}
+
+fn host_uses(
+    trace: &RankTrace,
+    hosts: &HostNames,
+    thread: Option<u32>,
+    window: Span,
+    names: &mut Interner,
+    out: &mut Vec<Stretch>,
+) {
+    let mut previous = None;
+    hosts.each_use(trace, thread, window, |used| {
+        let (name, caller) = hosts.texts(trace, &used);
+        let key = (Use::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
+        // an event that goes on after one inside it has started once
+        let is_new = used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
+        let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
+        out.push((used.span, key, u32::from(starts)));
+        previous = used.row;
+    });
+}
+
+/// `<built-in method run of Engine object at 0x7f...>` up to the address, which differs from rank to rank.
+fn without_address(name: &str) -> &str {
+    name.find(" at 0x").map_or(name, |i| &name[..i])
+}
+
+fn shape(
+    trace: &RankTrace,
+    a: &Activity,
+    known: &mut HashMap<(Option<StrId>, Option<StrId>), StrId>,
+    names: &mut Interner,
+) -> StrId {
+    let args = &trace.columns.args;
+    let (grid, block) = (args.text(Arg::Grid, a.row), args.text(Arg::Block, a.row));
+    *known.entry((grid, block)).or_insert_with(|| match (grid, block) {
+        (None, None) => StrId::EMPTY,
+        _ => {
+            let text = |id: Option<StrId>| id.map_or("-", |i| trace.text(i));
+            names.intern(&format!("grid {} block {}", text(grid), text(block)))
+        }
+    })
+}
+
+/// Where a kernel comes from: its owning operator and the Python line that was running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub op: StrId,
+    pub frame: StrId,
+}
+
+/// The origin of each kernel by name, from its longest run.
+pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origin> {
+    let mut longest: HashMap<StrId, &Activity> = HashMap::new();
+    for a in trace.activities.iter().filter(|a| a.work == Work::Compute) {
+        let best = longest.entry(a.name).or_insert(a);
+        if a.span.len() > best.span.len() {
+            *best = a;
+        }
+    }
+    let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+    for a in longest.values() {
+        if let Some(l) = a.launch() {
+            queries.entry(trace.columns.lane[l as usize]).or_default().push((trace.columns.ts[l as usize], a.row));
+        }
+    }
+    let frames = frames_at(trace, queries);
+    let mut out = BTreeMap::new();
+    for (name, a) in longest {
+        let op = a.op().map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
+        let frame = frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(trace.name(*f)));
+        out.insert(names.intern(trace.text(name)), Origin { op, frame });
+    }
+    out
+}
+
+/// The Python frame with file and line that was running at each query `(time, tag)` of a thread, by tag.
+fn frames_at(trace: &RankTrace, queries: BTreeMap<u32, Vec<(Ns, u32)>>) -> HashMap<u32, u32> {
+    let mut found = HashMap::new();
+    let c = &trace.columns;
+    let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for row in (0..c.len()).filter(|&r| trace.classes[r] == Class::Python && queries.contains_key(&c.lane[r])) {
+        rows.entry(c.lane[row]).or_default().push(row as u32);
+    }
+    for (lane, mut queries) in queries {
+        let Some(rows) = rows.get_mut(&lane) else { continue };
+        rows.retain(|&r| trace.name(r).contains(".py("));
+        sort_outer_first(rows, c);
+        queries.sort_unstable();
+        innermost_at(rows, c, &queries, |tag, row| {
+            if let Some(row) = row {
+                found.insert(tag, row);
+            }
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ```text
+    ///   cuts      0         10        20
+    ///   A         [...........)            12 long
+    ///   B                      [..)        12..15
+    /// ```
+    #[test]
+    fn a_stretch_over_a_cut_counts_once_and_its_time_is_divided() {
+        let key = |i| (Use::Kernel, StrId(i), StrId::EMPTY);
+        let local = Local::build(vec![0, 10, 20], vec![(Span::new(0, 12), key(1), 1), (Span::new(12, 15), key(2), 1)]);
+        let entry =
+            |name, count, time| Entry { what: Use::Kernel, name: StrId(name), detail: StrId::EMPTY, count, time };
+        let entries = |a, b| local.entries_in(Span::new(a, b)).collect::<Vec<_>>();
+        assert_eq!(entries(0, 10), [entry(1, 1, 10)]);
+        assert_eq!(entries(10, 20), [entry(2, 1, 3), entry(1, 0, 2)]);
+        assert_eq!(entries(0, 20).len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_kept_by_name_is_summed() {
+        let stretch = |i: i64| (Span::new(i, i + 1), (Use::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
+        let local = Local::build(vec![0, 100], (0..100).map(stretch).collect());
+        let all: Vec<Entry> = local.entries_in(Span::new(0, 100)).collect();
+        assert_eq!((all.len(), all.iter().map(|e| e.time).sum::<Ns>()), (KEPT + 1, 100));
+        assert_eq!(all.last().map(|e| (e.name, e.count)), Some((StrId::EMPTY, 84)));
+    }
+}

@@ -1,0 +1,33 @@
+//! The stages of reducing that all analyses across ranks share: ranks, match, align, waits.
+//!
+//! ```text
+//!   Part (one rank, bounded)  ->  match calls to instances  ->  align clocks by ends  ->  split waits
+//! ```
+//!
+//! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
+
+pub mod cause;
+mod clock;
+pub mod delay;
+pub mod exposed;
+mod groups;
+mod hta_rows;
+mod infer;
+mod joined;
+mod local;
+mod matching;
+mod part;
+mod ready;
+pub mod replicas;
+mod sequence;
+mod waits;
+
+pub use clock::{Clock, ClockMode, median};
+pub use groups::Group;
+pub use hta_rows::HtaRow;
+pub use joined::Job;
+pub use local::{Entry, Local, Origin, Use};
+pub use matching::{Instance, Member, Method};
+pub use part::{Lane, Part, PartStep, PartWindow, TABLES as PART_TABLES};
+pub use ready::is_queued_behind;
+pub use waits::{Arrivals, Outcome};

@@ -1,0 +1,300 @@
+//! One rank's contribution to everything that takes several ranks: bounded by its collectives and steps.
+
+mod read;
+mod tables;
+mod write;
+
+pub use tables::TABLES;
+
+use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
+use crate::analysis::filters::of_chosen_steps;
+use crate::analysis::shortest;
+use crate::analysis::shortest::Worker;
+use crate::analysis::what_if::{Op, timeline};
+use crate::facts::host_activity::HostNames;
+use crate::job::hta_rows;
+use crate::job::hta_rows::{HtaRow, HtaRows};
+use crate::job::local;
+use crate::job::local::{Local, Origin};
+use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
+use crate::trace::collective::{Call, RankCalls};
+use crate::trace::meta::TimeEra;
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::step::StepRule;
+use crate::trace::strings::{Interner, StrId};
+use crate::trace::timeline::Work;
+use crate::trace::window::Scope;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// One step of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartStep {
+    pub index: u32,
+    pub label: Option<i64>,
+    pub window: Span,
+    pub is_partial: bool,
+}
+
+/// What a lane did in one window, communication not yet divided into waiting and transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartWindow {
+    pub scope: Scope,
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    pub is_partial: Option<bool>,
+    pub spans: Vec<Span>,
+    /// Compute without communication, ns.
+    pub compute_only: Ns,
+    /// Compute and communication, ns.
+    pub overlapped: Ns,
+    /// Communication without compute, ns.
+    pub exposed: Ns,
+}
+
+impl PartWindow {
+    /// Length of the window, ns.
+    pub fn dur(&self) -> Ns {
+        self.spans.iter().map(|s| s.len()).sum()
+    }
+}
+
+/// A device of the rank, or its host where collectives run there.
+#[derive(Debug, Clone, Default)]
+pub struct Lane {
+    pub device: Option<i64>,
+    pub is_gpu: bool,
+    /// Communication without compute: sorted, disjoint.
+    pub exposed: Vec<Span>,
+    pub windows: Vec<PartWindow>,
+    pub local: Local,
+}
+
+/// One rank's part.
+pub struct Part {
+    pub rank: u32,
+    pub host: Option<String>,
+    pub world: Option<u32>,
+    /// Whether times are on the Unix axis, so that ranks can be compared.
+    pub has_origin: bool,
+    pub capture: Span,
+    pub step_rule: StepRule,
+    pub steps: Vec<PartStep>,
+    pub calls: RankCalls,
+    /// Per call.
+    pub readiness: Vec<Readiness>,
+    pub lanes: Vec<Lane>,
+    /// Per lane, its calls by start.
+    order: Vec<Order>,
+    pub origins: BTreeMap<StrId, Origin>,
+    /// Names in `lanes` and `origins`.
+    pub names: Interner,
+    /// Ranges for the TensorBoard plugin's method, when it is asked for.
+    pub worker: Option<Worker>,
+    /// Rows for HTA's heuristic, when it is asked for, with their names.
+    pub hta: Option<HtaRows>,
+    hta_names: Interner,
+    /// Operations of a what-if timeline, when its method is asked for; of all workers, in one file.
+    pub timeline: Vec<Op>,
+}
+
+impl Part {
+    /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
+    pub fn new(trace: &RankTrace, options: &Options, has_peers: bool) -> Self {
+        let calls = trace.collectives().clone();
+        let mut names = Interner::default();
+        let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
+        let is_compared = has_peers && !calls.calls.is_empty();
+        let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
+        let lanes = if !is_compared {
+            trace.devices.iter().map(|w| lane(trace, w, options)).collect()
+        } else {
+            let hosts = HostNames::of(trace);
+            let mut lanes: Vec<Lane> = Vec::new();
+            for work in &trace.devices {
+                let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
+                let local = if work.is_gpu {
+                    local::of_device(trace, work, cuts, options, &hosts, &mut names)
+                } else {
+                    local::of_host(trace, cuts, &hosts, &mut names)
+                };
+                lanes.push(Lane { local, ..lane(trace, work, options) });
+            }
+            if host_lane {
+                let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
+                let local = local::of_host(trace, cuts, &hosts, &mut names);
+                lanes.push(Lane { local, ..Lane::default() });
+            }
+            lanes
+        };
+        let origins = if is_compared { local::origins(trace, &mut names) } else { BTreeMap::new() };
+        let step = |s: &crate::trace::step::Step| PartStep {
+            index: s.index,
+            label: s.label,
+            window: s.window,
+            is_partial: s.is_partial,
+        };
+        let order = orders(&calls, &lanes);
+        let mut hta_names = Interner::default();
+        let hta = (options.compat == Some(Compat::Hta)).then(|| hta_rows::rows(trace, &mut hta_names));
+        Self {
+            rank: trace.rank,
+            host: trace.meta.host_name.clone(),
+            world: trace.meta.world_size,
+            has_origin: trace.meta.era != TimeEra::Unknown,
+            capture: trace.capture,
+            step_rule: trace.steps.rule,
+            steps: trace.steps.steps.iter().map(step).collect(),
+            readiness,
+            calls,
+            lanes,
+            order,
+            origins,
+            names,
+            hta,
+            hta_names,
+            worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
+            timeline: match options.across.replay {
+                ReplayMethod::Published => of_chosen_steps(timeline::operations(trace), options.model.steps.as_ref()),
+                ReplayMethod::Replay => Vec::new(),
+            },
+        }
+    }
+
+    /// Whether [`Part::tables`] have all of it: what some methods ask for is for one process only.
+    pub fn is_all_in_tables(&self) -> bool {
+        self.worker.is_none() && self.timeline.is_empty()
+    }
+
+    /// The part as [`Part::new`] makes it where there are no peers.
+    pub fn without_peers(mut self) -> Self {
+        if self.lanes.iter().any(|l| l.is_gpu) {
+            // the host of a rank with devices is a lane only for comparing
+            self.lanes.retain(|l| l.is_gpu);
+        }
+        self.lanes.iter_mut().for_each(|l| l.local = Local::default());
+        self.readiness = alone(&self.calls);
+        self.order = orders(&self.calls, &self.lanes);
+        self.origins = BTreeMap::new();
+        self.names = Interner::default();
+        self
+    }
+
+    /// Name of one of the rows for HTA's heuristic.
+    pub fn hta_name(&self, row: &HtaRow) -> &str {
+        self.hta_names.get(row.name)
+    }
+
+    /// The step of a call.
+    pub fn step_of(&self, call: &Call) -> Option<&PartStep> {
+        self.steps.get(call.step? as usize)
+    }
+
+    /// Calls of a lane, in the order in which the rank was ready for them.
+    pub fn calls_by_ready(&self, lane: usize) -> Vec<usize> {
+        let mut out: Vec<usize> =
+            self.order.get(lane).map_or(Vec::new(), |o| o.calls.iter().map(|&i| i as usize).collect());
+        out.sort_by_key(|&i| (self.readiness[i].ready, i));
+        out
+    }
+
+    /// Calls of a lane that run at some instant of `span`, in order of start.
+    pub fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
+        let calls = &self.calls.calls;
+        let (order, reach) = self.order.get(lane).map_or((&[][..], &[][..]), |o| (&o.calls, &o.reach));
+        let first = reach.partition_point(|r| *r <= span.start);
+        let started = order[first..].iter().take_while(move |&&i| calls[i as usize].span.start < span.end);
+        started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
+    }
+
+    /// The call at whose end the rank last met the others on a lane, at each instant; `met` by call.
+    pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
+        let calls = &self.calls.calls;
+        let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
+        let joined = of_lane.iter().map(|&i| i as usize).filter(|&i| met.get(i) == Some(&true));
+        let mut ends: Vec<(Ns, usize)> = joined.map(|i| (calls[i].released, i)).collect();
+        ends.sort_unstable();
+        SyncPoints(ends)
+    }
+}
+
+/// Ends of calls at which a rank met the others, in order.
+pub struct SyncPoints(Vec<(Ns, usize)>);
+
+impl SyncPoints {
+    /// The last of them up to `t`, with its call.
+    pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
+        let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
+        Some((e.min(t), call))
+    }
+}
+
+/// Calls of one lane by start.
+#[derive(Debug, Clone, Default)]
+struct Order {
+    calls: Vec<u32>,
+    /// Latest end of the calls up to here.
+    reach: Vec<Ns>,
+}
+
+fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<Order> {
+    let mut out: Vec<Order> = vec![Order::default(); lanes.len()];
+    for (i, c) in calls.calls.iter().enumerate() {
+        let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
+        if let Some(l) = lane {
+            out[l].calls.push(i as u32);
+        }
+    }
+    for o in &mut out {
+        o.calls.sort_by_key(|&i| (calls.calls[i as usize].span.start, i));
+        let mut latest = Ns::MIN;
+        o.reach = o
+            .calls
+            .iter()
+            .map(|&i| {
+                latest = latest.max(calls.calls[i as usize].span.end);
+                latest
+            })
+            .collect();
+    }
+    out
+}
+
+fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {
+    let exposed = work.timeline.when(Work::Communication).minus(&work.timeline.when(Work::Compute));
+    let windows = trace.windows(work, &options.model).into_iter().map(|w| {
+        let s = work.timeline.shares_in_all(&w.parts);
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        PartWindow {
+            scope: w.scope,
+            step: w.step,
+            label: w.label,
+            is_partial: step.map(|s| s.is_partial),
+            spans: w.parts,
+            compute_only: s.compute() - s.overlap(),
+            overlapped: s.overlap(),
+            exposed: s.exposed_communication(),
+        }
+    });
+    Lane {
+        device: work.device,
+        is_gpu: work.is_gpu,
+        exposed: exposed.spans().to_vec(),
+        windows: windows.collect(),
+        local: Local::default(),
+    }
+}
+
+/// Where local work is cut: where the rank was ready for the lane's calls and where they ended, starts of steps, the
+/// capture.
+fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
+    let mut cuts = vec![trace.capture.start, trace.capture.end];
+    cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
+    for (c, r) in calls.calls.iter().zip(readiness).filter(|(c, _)| on_lane(c)) {
+        cuts.extend([r.ready, c.released]);
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts.shrink_to_fit();
+    cuts
+}

@@ -1,0 +1,254 @@
+//! When a rank was ready for each of its collectives, and whether it really waited for their ends.
+//!
+//! Collectives of a group run one after the other on a stream. The kernel of a rank that is early starts when the one
+//! before it ends, not when the rank's data is ready, so starts of kernels hide who is late behind earlier collectives:
+//!
+//! ```text
+//!   fast rank   compute  |b1|b2|b3|                          ready for 2 and 3 long before their kernels start
+//!               stream 20    [1......][2.......][3.....]
+//!   slow rank   compute  |b1....|b2....|b3....|
+//!               stream 20        [1]     [2]   [3]           ready when each part of its backward pass ends
+//! ```
+//!
+//! *ready* is the later of the start of the launch call and the latest end of the compute activities that the rank's host
+//! launched before it, and never later than the kernel's own start. A collective on the host is ready when it is
+//! submitted.
+//!
+//! A rank *waited* for the end of a collective when its compute went on because of that end: the next compute activity
+//! could have started before (it was launched, and the one before it had ended), or the host stood in a blocking call
+//! across the end and launched it afterwards. A rank that *runs on* computes across the end.
+
+use crate::facts::host_activity::HostNames;
+use crate::job::matching::{Matched, Member};
+use crate::job::part::Part;
+use crate::trace::category::Class;
+use crate::trace::collective::{Call, RankCalls};
+use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::timeline::Work;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// Times that differ by no more than this are the same moment: files that were rewritten with floating-point times
+/// move a border by nanoseconds, and some recorders write whole microseconds.
+pub const TOLERANCE: Ns = 1_000;
+
+/// A device needs about so long from one activity to the next in its queue, ns.
+const QUEUE_GAP: Ns = 2_000;
+
+/// An activity that is launched to an idle device starts within so long after the start of its launch call, ns.
+const LAUNCH_LATENCY: Ns = 20_000;
+
+/// What a rank's own trace says of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Readiness {
+    /// When the rank was ready for it.
+    pub ready: Ns,
+    /// The rank computes across its end, or (on the host) submits the next one before its end.
+    pub runs_on: bool,
+    /// The rank waited for its end.
+    pub is_awaited: bool,
+    /// Since when nothing was computed at its end: what follows could not have begun earlier. The end itself where the
+    /// rank runs on, and on the host.
+    pub idle_since: Ns,
+}
+
+/// What a call says by itself: all that a rank needs that has nobody to be compared with.
+pub fn alone(calls: &RankCalls) -> Vec<Readiness> {
+    let of_call =
+        |c: &Call| Readiness { ready: c.arrival(), runs_on: false, is_awaited: false, idle_since: c.released };
+    calls.calls.iter().map(of_call).collect()
+}
+
+/// Whether a call of a device started behind another one of the same stream.
+pub fn is_queued_behind(previous: &Call, c: &Call) -> bool {
+    !c.on_host
+        && (previous.device, previous.stream) == (c.device, c.stream)
+        && c.span.start >= previous.span.end - TOLERANCE
+}
+
+/// The readiness of a rank for each of its calls.
+pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
+    let mut out = alone(calls);
+    on_hosts(calls, &mut out);
+    if calls.calls.iter().any(|c| !c.on_host) {
+        let blocking = blocking_calls(trace);
+        for work in trace.devices.iter().filter(|w| w.is_gpu) {
+            on_device(trace, work, &blocking, &calls.calls, &mut out);
+        }
+    }
+    out
+}
+
+/// On the host a rank runs on when it submits the next collective before the end of this one.
+fn on_hosts(calls: &RankCalls, out: &mut [Readiness]) {
+    let mut next = None;
+    // calls are in order of submission
+    for (c, r) in calls.calls.iter().zip(out).rev().filter(|(c, _)| c.on_host) {
+        r.runs_on = next.is_some_and(|s: Ns| s < c.released - TOLERANCE);
+        r.is_awaited = !r.runs_on;
+        next = Some(c.submit);
+    }
+}
+
+fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &[Call], out: &mut [Readiness]) {
+    let is_here = |c: &Call| !c.on_host && c.device == work.device;
+    if !calls.iter().any(is_here) {
+        return;
+    }
+    let compute = Compute::new(trace, work);
+    let mut ends: Vec<Ns> = calls.iter().filter(|c| is_here(c)).map(|c| c.span.end).collect();
+    ends.sort_unstable();
+    for (c, r) in calls.iter().zip(out).filter(|(c, _)| is_here(c)) {
+        let e = c.span.end;
+        r.ready = compute.launched_before(c).map_or(c.submit, |t| t.max(c.submit)).min(c.span.start);
+        r.runs_on = compute.runs.end_before(e - TOLERANCE).is_some_and(|t| t > e + TOLERANCE);
+        r.is_awaited = !r.runs_on && compute.waited(e, &ends, blocking);
+        r.idle_since = compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
+    }
+}
+
+/// Spans in order of start, with the latest end up to each.
+struct Reach {
+    spans: Vec<Span>,
+    latest: Vec<Ns>,
+}
+
+impl Reach {
+    fn new(spans: Vec<Span>) -> Self {
+        let mut at = Ns::MIN;
+        let reach = |s: &Span| {
+            at = at.max(s.end);
+            at
+        };
+        let latest = spans.iter().map(reach).collect();
+        Self { spans, latest }
+    }
+
+    /// How many start before `t`.
+    fn started(&self, t: Ns) -> usize {
+        self.spans.partition_point(|s| s.start < t)
+    }
+
+    /// The latest end of those that start before `t`.
+    fn end_before(&self, t: Ns) -> Option<Ns> {
+        self.latest.get(self.started(t).checked_sub(1)?).copied()
+    }
+}
+
+/// Ends and starts of calls in which a host thread waits for a device, in this order.
+struct Blocking(Vec<(Ns, Ns)>);
+
+impl Blocking {
+    /// Whether a call that began before `t` returned in `[t, until]`.
+    fn returned(&self, t: Ns, until: Ns) -> bool {
+        let ended = self.0.partition_point(|(end, _)| *end < t);
+        self.0[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
+    }
+}
+
+/// Compute activities of a device.
+struct Compute {
+    runs: Reach,
+    /// By `runs`: start of the launch call, where recorded.
+    launched: Vec<Option<Ns>>,
+    /// Start of the launch call, own start, and latest end up to here, in this order.
+    by_launch: Vec<(Ns, Ns, Ns)>,
+}
+
+impl Compute {
+    fn new(trace: &RankTrace, work: &DeviceWork) -> Self {
+        let acts = work.activities.iter().map(|&i| &trace.activities[i as usize]);
+        // activities are in order of start
+        let all: Vec<(Span, Option<Ns>)> = acts
+            .filter(|a| a.work == Work::Compute)
+            .map(|a| (a.span, a.launch().map(|l| trace.columns.ts[l as usize])))
+            .collect();
+        let mut by_launch: Vec<(Ns, Ns, Ns)> = all.iter().filter_map(|(s, l)| l.map(|l| (l, s.start, s.end))).collect();
+        by_launch.sort_unstable();
+        let mut latest = Ns::MIN;
+        for (.., end) in &mut by_launch {
+            latest = latest.max(*end);
+            *end = latest;
+        }
+        let (spans, launched) = all.into_iter().unzip();
+        Self { runs: Reach::new(spans), launched, by_launch }
+    }
+
+    /// The latest end of the activities launched before a call. Kernels of one graph launch come in order of start.
+    fn launched_before(&self, c: &Call) -> Option<Ns> {
+        let n = self.by_launch.partition_point(|(l, s, _)| (*l, *s) < (c.submit, c.span.start));
+        Some(self.by_launch.get(n.checked_sub(1)?)?.2)
+    }
+
+    /// Whether what follows the end `e` of a collective, which no compute covers, waited for it; `ends` are the ends of
+    /// all collectives of the device.
+    fn waited(&self, e: Ns, ends: &[Ns], blocking: &Blocking) -> bool {
+        let n = self.runs.started(e - TOLERANCE);
+        // nothing is computed any more: as far as can be told, the rank waited
+        let Some(next) = self.runs.spans.get(n) else { return true };
+        let next_end = ends.get(ends.partition_point(|x| *x <= e + TOLERANCE)).copied().unwrap_or(Ns::MAX);
+        let before = n.checked_sub(1).and_then(|i| self.runs.latest.get(i)).is_none_or(|t| t + QUEUE_GAP <= e);
+        match self.launched.get(n).copied().flatten() {
+            // launched behind the end: the host was in a blocking call, or it was late for reasons of its own
+            Some(launch) if launch + LAUNCH_LATENCY > e => {
+                blocking.returned(e - TOLERANCE, (launch + TOLERANCE).min(next_end - 1))
+            }
+            // of several ends before it, it waited for the last
+            _ => before && next.start < next_end,
+        }
+    }
+}
+
+/// Calls in which a host thread waits for a device: synchronizing calls, and copies that return late.
+fn blocking_calls(trace: &RankTrace) -> Blocking {
+    let names = HostNames::of(trace);
+    let c = &trace.columns;
+    let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();
+    let blocks = |row: u32| {
+        trace.classes[row as usize] == Class::Runtime
+            && (names.activity(trace, row) == "sync_call"
+                || (is_copy.get(c.name[row as usize].0 as usize) == Some(&true)
+                    && c.span(row as usize).len() >= LAUNCH_LATENCY))
+    };
+    let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
+    let ends = rows.filter(|r| blocks(*r)).map(|r| c.span(r as usize)).map(|s| (s.end, s.start));
+    let mut ends: Vec<(Ns, Ns)> = ends.collect();
+    ends.sort_unstable();
+    Blocking(ends)
+}
+
+/// By part and call: whether the rank met the others at its end, so that its next local time starts there.
+///
+/// It waited for the end itself; or it was idle there and another member of a synchronous collective waited: a rank whose
+/// host is late never waits, and still all go on from there; or all members were idle there and none was already ready
+/// for its next collective, as between two steps.
+pub fn meeting_points(parts: &[Part], matched: &Matched) -> Vec<Vec<bool>> {
+    let mut met: Vec<Vec<bool>> = parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
+    let goes_on: Vec<Vec<bool>> = parts.iter().map(goes_on).collect();
+    for instance in matched.instances.iter().filter(|i| i.kind.is_synchronous()) {
+        let members = matched.members(instance);
+        let state = |m: &Member| parts[m.part as usize].readiness[m.call as usize];
+        let is_idle = |m: &Member| !state(m).runs_on && !goes_on[m.part as usize][m.call as usize];
+        if !members.iter().any(|m| state(m).is_awaited) && !members.iter().all(is_idle) {
+            continue;
+        }
+        for m in members.iter().filter(|m| !state(m).runs_on) {
+            let on_host = parts[m.part as usize].calls.calls[m.call as usize].on_host;
+            met[m.part as usize][m.call as usize] |= !on_host;
+        }
+    }
+    met
+}
+
+/// Per call of a part: it was ready for its next call on the device before this one ended.
+fn goes_on(part: &Part) -> Vec<bool> {
+    let calls = &part.calls.calls;
+    let mut next: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
+    let mut out = vec![false; calls.len()];
+    // calls are in order of submission
+    for (i, c) in calls.iter().enumerate().rev().filter(|(_, c)| !c.on_host) {
+        let ready = part.readiness[i].ready;
+        out[i] = next.insert(c.device, ready).is_some_and(|t| t < c.span.end - TOLERANCE);
+    }
+    out
+}

@@ -1,0 +1,139 @@
+//! Waiting and transferring: `dur = wait + transfer` for every matched call.
+//!
+//! ```text
+//!   rank 0     [waiting...........|transfer]        ts .. end
+//!   rank 1                        [transfer]        the last one: its gain is last minus second last
+//!                                 ^ last arrival among those that a rank depends on
+//! ```
+//!
+//! A kernel arrives when it starts, a range on the host when it was submitted; what of a host range comes before
+//! the last range's start is waiting. Arrivals are compared on the common axis.
+
+use crate::job::clock::Clock;
+use crate::job::groups::Group;
+use crate::job::matching::{Instance, Matched, Member};
+use crate::job::part::Part;
+use crate::trace::collective::{Call, Kind};
+use crate::units::Ns;
+
+/// What came of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// The instance that it waited longest in; several for a kernel of several messages.
+    pub instance: u32,
+    /// From its start, ns.
+    pub wait: Ns,
+    /// The last arrival came after the end of the call: a clock is wrong, or it is no synchronous collective.
+    pub is_impossible: bool,
+}
+
+/// Arrivals of one instance, on the common axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrivals {
+    pub first: Ns,
+    pub last: Ns,
+    /// Position of the last member among the instance's; ties: the lowest rank.
+    pub last_member: u32,
+    /// Last minus second last; 0 with a tie.
+    pub gain: Ns,
+    /// Latest minus earliest end.
+    pub end_skew: Ns,
+    pub is_impossible: bool,
+}
+
+/// Outcomes by part and call (`None`: no match), and arrivals by instance.
+pub struct Waits {
+    pub outcomes: Vec<Vec<Option<Outcome>>>,
+    pub arrivals: Vec<Arrivals>,
+}
+
+/// Splits all calls.
+pub fn split(parts: &[Part], matched: &Matched, clocks: &[Clock]) -> Waits {
+    let mut outcomes: Vec<Vec<Option<Outcome>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
+    let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
+    let arrivals = matched
+        .instances
+        .iter()
+        .enumerate()
+        .map(|(id, instance)| {
+            let members = matched.members(instance);
+            let on = |m: &Member, t: Ns| clocks[m.part as usize].aligned(t);
+            let at: Vec<Ns> = members.iter().map(|m| on(m, call(m).arrival())).collect();
+            let mut found = arrivals(&at);
+            let ends = || members.iter().map(|m| on(m, call(m).span.end));
+            found.end_skew = ends().max().unwrap_or(0) - ends().min().unwrap_or(0);
+            if members.len() < 2 {
+                return found;
+            }
+            let root = root(parts, matched.groups.get(instance.group as usize), members);
+            for (k, m) in members.iter().enumerate() {
+                let outcome = outcome(instance, root, members, k, &on, &call);
+                found.is_impossible |= outcome.is_impossible;
+                let slot = &mut outcomes[m.part as usize][m.call as usize];
+                let outcome = Outcome { instance: id as u32, ..outcome };
+                if slot.is_none_or(|s| s.wait < outcome.wait) {
+                    *slot = Some(outcome);
+                }
+            }
+            found
+        })
+        .collect();
+    Waits { outcomes, arrivals }
+}
+
+/// First, last and gain of some arrivals; ends are left 0.
+pub fn arrivals(at: &[Ns]) -> Arrivals {
+    let mut found = Arrivals::default();
+    let Some(&last) = at.iter().max() else { return found };
+    found.first = at.iter().min().copied().unwrap_or(last);
+    found.last = last;
+    let who = at.iter().position(|t| *t == last).unwrap_or(0);
+    found.last_member = who as u32;
+    let second = at.iter().enumerate().filter(|(i, _)| *i != who).map(|(_, t)| *t).max();
+    found.gain = second.map_or(0, |s| last - s);
+    found
+}
+
+/// Whether member `k` depends on member `j`.
+fn depends(instance: &Instance, root: Option<usize>, k: usize, j: usize) -> bool {
+    if k == j || instance.kind.is_point_to_point() || instance.kind.is_synchronous() || instance.kind == Kind::Unknown {
+        return true;
+    }
+    if instance.kind.is_from_root() { root == Some(j) } else { root == Some(k) }
+}
+
+/// Position of the root among the members: as recorded by rank, or as the same position in the group by all of them;
+/// else the lowest member, which frameworks use.
+pub fn root(parts: &[Part], group: Option<&Group>, members: &[Member]) -> Option<usize> {
+    let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
+    let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
+    if let Some(rank) = calls().find_map(|c| c.root) {
+        return position_of(rank);
+    }
+    let first = calls().next().and_then(|c| c.rank_arg);
+    let agreed = first.filter(|_| members.len() > 1 && calls().all(|c| c.rank_arg == first));
+    let listed = group.and_then(|g| g.members.as_ref());
+    if let (Some(position), Some(listed)) = (agreed, listed) {
+        return listed.get(position as usize).and_then(position_of);
+    }
+    (0..members.len()).min_by_key(|&i| parts[members[i].part as usize].rank)
+}
+
+fn outcome<'a>(
+    instance: &Instance,
+    root: Option<usize>,
+    members: &[Member],
+    k: usize,
+    on: &impl Fn(&Member, Ns) -> Ns,
+    call: &impl Fn(&Member) -> &'a Call,
+) -> Outcome {
+    let me = call(&members[k]);
+    // on the host the worker's start counts, not the submission: before it nothing could be transferred
+    let ready = |m: &Member| on(m, call(m).span.start);
+    let others = (0..members.len()).filter(|&j| depends(instance, root, k, j));
+    let last = others.map(|j| ready(&members[j])).max().unwrap_or_else(|| ready(&members[k]));
+    let (start, end) = (ready(&members[k]), on(&members[k], me.span.end));
+    let late = (last - start).max(0);
+    let is_impossible = last > end && instance.kind.is_synchronous();
+    Outcome { instance: 0, wait: late.min(me.span.len()), is_impossible }
+}

@@ -1,0 +1,165 @@
+//! The output folder: written beside its place and moved there when complete, so that a killed run
+//! leaves no half result.
+
+use crate::analysis::api::{Analysis, Compat, Output};
+use crate::output::html::Results;
+use crate::output::json;
+use crate::output::json::Answers;
+use crate::output::parquet::{Groups, Tables, failed};
+pub use crate::output::place::FolderError;
+use crate::output::place::Place;
+use crate::output::small::Small;
+use crate::output::unfinished::UnfinishedFolder;
+use crate::run::{Outcome, RowSink};
+use crate::table::schema::{Batch, TableSpec};
+use crate::trace::rank_trace::RankTrace;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Mutex, RwLock, RwLockReadGuard};
+
+/// A result folder that is being written.
+pub struct Folder {
+    place: Place,
+    groups: Groups,
+    tables: RwLock<Tables>,
+    small: Small,
+    answers: Mutex<Answers>,
+    /// Whether events are written, and whether with their other arguments.
+    events: Option<bool>,
+    /// The last one to be dropped: removing it takes file handles, which the tables may hold all of.
+    work: UnfinishedFolder,
+}
+
+impl Folder {
+    /// Starts a result that will stand at a place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+        Self::create_by(Groups::ByWeight, place, events)
+    }
+
+    /// Starts a folder whose tables have row groups of another kind.
+    ///
+    /// # Errors
+    /// As [`Folder::create`].
+    pub fn create_by(groups: Groups, place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
+        let work = UnfinishedFolder::create(&place).map_err(io)?;
+        if events.is_some() {
+            fs::create_dir_all(work.path().join("events")).map_err(io)?;
+        }
+        let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
+        let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
+        Ok(Self { place, groups, tables, small: Small::default(), answers, events, work })
+    }
+
+    /// Makes sure that a table exists.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.small.declare(spec);
+        self.tables()?.declare(spec)
+    }
+
+    /// Appends to a table.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        self.small.append(batch);
+        self.tables()?.append(batch)
+    }
+
+    /// Writes `summary.json`, around what the analyses answered.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
+        let mut answers = self.answers.lock().map_err(|_| failed())?;
+        json::summary(&mut out, outcome, |out| answers.copy_to(out))?;
+        out.flush()
+    }
+
+    /// Writes a text file of the result.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn text(&self, name: &str, text: &str) -> io::Result<()> {
+        fs::write(self.work.path().join(name), text)
+    }
+
+    fn tables(&self) -> io::Result<RwLockReadGuard<'_, Tables>> {
+        self.tables.read().map_err(|_| failed())
+    }
+
+    /// What is in it, once it is closed.
+    pub fn results(&self) -> Results<'_> {
+        Results::being_written(self.work.path(), &self.small)
+    }
+
+    /// Where the result is written until it is complete.
+    pub fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// Closes the tables, so that their files are whole.
+    ///
+    /// # Errors
+    /// When their last bytes cannot be written.
+    pub fn close(&self) -> io::Result<()> {
+        self.tables()?.finish()
+    }
+
+    /// Closes all files and moves the result to its place.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written or the folder cannot be moved.
+    pub fn finish(self) -> Result<(), FolderError> {
+        self.close().map_err(|source| FolderError::Io { path: self.place.shown().to_string(), source })?;
+        let Self { place, work, tables, answers, .. } = self;
+        drop((tables, answers));
+        work.place(&place)
+    }
+}
+
+impl RowSink for Folder {
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        self.append(&rows)
+    }
+
+    fn trace(&self, trace: &RankTrace) -> io::Result<()> {
+        match self.events {
+            Some(rest) => {
+                let path = self.work.path().join("events").join(format!("rank={:05}.parquet", trace.rank));
+                crate::output::events::write(&path, trace, rest)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        let tables = std::mem::take(&mut output.tables);
+        self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
+        tables.iter().try_for_each(|b| self.append(b))?;
+        let compat = [Compat::Hta, Compat::TraceLens].map(|c| analysis.compat_tables(c));
+        let tables = self.tables()?;
+        tables.end(analysis.tables())?;
+        compat.iter().try_for_each(|specs| tables.end(specs))
+    }
+
+    fn void(&self) -> io::Result<()> {
+        let mut tables = self.tables.write().map_err(|_| failed())?;
+        fs::remove_dir_all(self.work.path().join("tables"))?;
+        *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
+        self.small.clear();
+        if self.events.is_some() {
+            fs::remove_dir_all(self.work.path().join("events"))?;
+            fs::create_dir_all(self.work.path().join("events"))?;
+        }
+        Ok(())
+    }
+}

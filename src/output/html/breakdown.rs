@@ -1,0 +1,410 @@
+//! Time breakdown by rank and by step, and the windows that other sections share: a lane is one device of one rank, and
+//! what is said of it is over its full steps; where it has none, over its span.
+
+use crate::output::html::axis::{Axis, Step};
+use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section};
+use crate::output::html::results::{Results, ResultsError, Rows};
+use crate::output::html::texts::Texts;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One device of one rank; no device on a CPU-only rank.
+pub type LaneKey = (u32, Option<i64>);
+
+/// Lanes that are listed one by one; of more, those that compute least of their time.
+pub const MOST_LANES: usize = 2_048;
+/// Places for steps on an axis.
+const MOST_STEPS: usize = 400;
+/// Windows that are listed one by one.
+const MOST_CELLS: usize = 8_192;
+/// Places on the sides of a heat map.
+pub const SIDE: usize = 128;
+
+/// Length, compute, exposed communication, exposed memory, idle; ns.
+type Parts = [i64; 5];
+
+const COLUMNS: &[&str] = &[
+    "rank",
+    "device",
+    "scope",
+    "step",
+    "step_label",
+    "is_partial",
+    "dur_ns",
+    "compute_ns",
+    "exposed_communication_ns",
+    "exposed_memory_ns",
+    "idle_ns",
+    "basis",
+    "ts_ns",
+];
+
+/// One device of one rank.
+#[derive(Debug, Clone, Default)]
+pub struct Lane {
+    /// Steps that count; 0: the span does.
+    pub full: u32,
+    partial: u32,
+    parts: Parts,
+    span: Parts,
+    /// Start and length of the capture, ns.
+    capture: Option<(i64, i64)>,
+}
+
+impl Lane {
+    /// Windows that its sums are over.
+    pub fn windows(&self) -> u32 {
+        self.full.max(1)
+    }
+
+    fn sums(&self) -> &Parts {
+        if self.full > 0 { &self.parts } else { &self.span }
+    }
+
+    /// Time without compute per window, ns.
+    fn without_compute(&self) -> i64 {
+        let p = self.sums();
+        (p[0] - p[1]) / i64::from(self.windows())
+    }
+}
+
+/// All lanes, and the steps that they have.
+#[derive(Default)]
+pub struct Lanes {
+    pub lanes: BTreeMap<LaneKey, Lane>,
+    pub ranks: BTreeSet<u32>,
+    steps: BTreeMap<Step, StepSums>,
+    is_cpu: bool,
+    is_gpu: bool,
+}
+
+impl Lanes {
+    /// Whether a row of a table with windows counts for its lane.
+    pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<i64>) -> bool {
+        let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
+        if full { scope == "step" && is_partial != Some(1) } else { scope == "span" }
+    }
+
+    /// The lanes that are listed, those that compute least first.
+    pub fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
+        let mut all: Vec<_> = self.lanes.iter().collect();
+        all.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
+        all.truncate(MOST_LANES);
+        all.sort_by_key(|(key, _)| **key);
+        all
+    }
+}
+
+/// A step over all lanes.
+struct StepSums {
+    windows: u32,
+    partial: u32,
+    parts: Parts,
+    shortest: i64,
+    longest: (i64, u32),
+}
+
+fn parts(rows: &Rows, r: usize) -> Parts {
+    [6, 7, 8, 9, 10].map(|c| rows.sum(c, r))
+}
+
+fn add(to: &mut Parts, parts: &Parts) {
+    to.iter_mut().zip(parts).for_each(|(a, b)| *a += b);
+}
+
+fn lane_of(rows: &Rows, r: usize) -> LaneKey {
+    (rows.rank(0, r), rows.int(1, r))
+}
+
+/// Reads what each lane and each step add up to.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
+    let mut all = Lanes::default();
+    let there = results.read("temporal_breakdown", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let key = lane_of(rows, r);
+            let lane = all.lanes.entry(key).or_default();
+            all.ranks.insert(key.0);
+            match rows.text(11, r) {
+                Some("cpu") => all.is_cpu = true,
+                _ => all.is_gpu = true,
+            }
+            let found = parts(rows, r);
+            match rows.text(2, r) {
+                Some("span") => lane.span = found,
+                Some("capture") => lane.capture = Some((rows.sum(12, r), found[0])),
+                // without marks of steps the capture is the one step: the span says more, here as in the text
+                Some("step") if lane.capture == Some((rows.sum(12, r), found[0])) => {}
+                Some("step") => {
+                    let is_partial = rows.int(5, r) == Some(1);
+                    let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
+                    let none =
+                        || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+                    let step = all.steps.entry(step).or_insert_with(none);
+                    if is_partial {
+                        lane.partial += 1;
+                        step.partial += 1;
+                        continue;
+                    }
+                    lane.full += 1;
+                    add(&mut lane.parts, &found);
+                    step.windows += 1;
+                    add(&mut step.parts, &found);
+                    step.shortest = step.shortest.min(found[0]);
+                    step.longest = step.longest.max((found[0], key.0));
+                }
+                _ => {}
+            }
+        }
+    })?;
+    Ok((there && !all.lanes.is_empty()).then_some(all))
+}
+
+const PARTS: [Heading; 5] = [
+    ("dur_ns", "length", Kind::Ns, "length of the window"),
+    ("compute_ns", "compute", Kind::Ns, "some compute runs"),
+    ("exposed_communication_ns", "exposed communication", Kind::Ns, "communication runs and no compute"),
+    ("exposed_memory_ns", "exposed memory", Kind::Ns, "only copies or sets run"),
+    ("idle_ns", "idle", Kind::Ns, "nothing runs"),
+];
+
+/// Headings that name a lane.
+pub const LANE: [Heading; 3] = [
+    ("rank", "rank", Kind::Id, "rank"),
+    ("device", "device", Kind::Id, "device index; none on a CPU-only rank"),
+    (
+        "windows",
+        "windows",
+        Kind::Count,
+        "full steps that the sums are over; 1: the span, where there are no full steps",
+    ),
+];
+
+/// Cells that name a lane.
+pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
+    [key.0.into(), key.1.into(), lane.windows().into()]
+}
+
+/// The section.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let listed = lanes.listed();
+    let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
+    let mut by_lane = Grid::new("temporal_breakdown", &headings);
+    for (key, lane) in &listed {
+        by_lane.push(lane_cells(key, lane).into_iter().chain(lane.sums().map(Cell::Int)));
+    }
+    let shown: BTreeSet<&LaneKey> = listed.iter().map(|(k, _)| *k).collect();
+    let (mut rest, mut windows) = ([0; 5], 0u32);
+    for (_, lane) in lanes.lanes.iter().filter(|(k, _)| !shown.contains(k)) {
+        add(&mut rest, lane.sums());
+        windows += lane.windows();
+    }
+    let sums = [Cell::Nothing, Cell::Nothing, windows.into()].into_iter().chain(rest.map(Cell::Int));
+    by_lane.leave_out(lanes.lanes.len() - listed.len(), sums.collect());
+    let mut section = Section::default().with("lanes", by_lane);
+    let without_steps = lanes.lanes.values().filter(|l| l.full == 0).count();
+    if lanes.is_cpu {
+        let of = if lanes.is_gpu { "Ranks without a device" } else { "CPU-only" };
+        section
+            .notes
+            .push(format!("{of}: compute is time in which any thread works in an operator or a runtime call."));
+    }
+    if without_steps > 0 {
+        let of = if without_steps == lanes.lanes.len() {
+            "No rank has".to_string()
+        } else {
+            match without_steps {
+                1 => "1 rank has no".to_string(),
+                n => format!("{n} ranks have no"),
+            }
+        };
+        section.notes.push(format!(
+            "{of} full step: there the span counts, from the first start to the last end on the device."
+        ));
+    }
+    let partial: u32 = lanes.lanes.values().map(|l| l.partial).sum();
+    if partial > 0 {
+        let steps = if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
+        let are = if partial == 1 { "is" } else { "are" };
+        section.notes.push(format!("{steps} cut, or did far less than the others, {are} left out of the means."));
+    }
+    if lanes.steps.is_empty() {
+        return Ok(section);
+    }
+    let axis = Axis::new(&lanes.steps.keys().copied().collect(), MOST_STEPS);
+    let section = section.with("steps", by_step(lanes, &axis, texts));
+    let (cells, lengths) = by_window(results, lanes, texts)?;
+    let section = section.with("cells", cells);
+    Ok(if lanes.ranks.len() > 1 { section.with("lengths", lengths) } else { section })
+}
+
+fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
+    let mut headings: Vec<Heading> = vec![
+        ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
+        ("windows", "ranks", Kind::Count, "full steps that the sums are over, one for each device of a rank"),
+        ("partial_count", "partial", Kind::Count, "steps left out: cut, or far less than the others"),
+    ];
+    headings.extend(PARTS);
+    headings.extend([
+        ("shortest_ns", "shortest", Kind::Ns, "the rank that is done first"),
+        ("longest_ns", "longest", Kind::Ns, "the rank that takes longest"),
+        ("longest_rank", "on rank", Kind::Id, "the rank that takes longest"),
+    ]);
+    let mut grid = Grid::new("temporal_breakdown", &headings);
+    let mut places: Vec<Option<StepSums>> = (0..axis.len()).map(|_| None).collect();
+    for (step, s) in &lanes.steps {
+        let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
+        let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+        let at = place.get_or_insert_with(none);
+        at.windows += s.windows;
+        at.partial += s.partial;
+        add(&mut at.parts, &s.parts);
+        at.shortest = at.shortest.min(s.shortest);
+        at.longest = at.longest.max(s.longest);
+    }
+    for (i, s) in places.iter().enumerate() {
+        let Some(s) = s else { continue };
+        let extremes = (s.windows > 0).then_some((s.shortest, s.longest));
+        let mut row = vec![texts.cell(&axis.label(i)), s.windows.into(), s.partial.into()];
+        row.extend(s.parts.map(Cell::Int));
+        let (shortest, longest, rank) = (extremes.map(|e| e.0), extremes.map(|e| e.1.0), extremes.map(|e| e.1.1));
+        row.extend([Cell::from(shortest), Cell::from(longest), Cell::from(rank)]);
+        grid.push(row);
+    }
+    if axis.joined > 1 {
+        grid.notes.push(format!(
+            "{} steps: {} consecutive ones are joined in each row.",
+            lanes.steps.len(),
+            axis.joined
+        ));
+    }
+    grid
+}
+
+/// Single steps of single lanes, and the lengths of steps by rank.
+fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
+    let longest = lanes.lanes.values().map(|l| (l.full + l.partial) as usize).max().unwrap_or(0).max(1);
+    let room = (MOST_CELLS / longest).max(1);
+    let mut worst: Vec<(&LaneKey, &Lane)> = lanes.lanes.iter().collect();
+    worst.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
+    let chosen: BTreeSet<LaneKey> = worst.iter().take(room).map(|(k, _)| **k).collect();
+
+    let mut headings: Vec<Heading> = vec![
+        ("rank", "rank", Kind::Id, "rank"),
+        ("device", "device", Kind::Id, "device index"),
+        ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
+        ("is_partial", "partial", Kind::Count, "1: the step was cut, or did far less than the others"),
+    ];
+    headings.extend(PARTS);
+    let mut cells = Grid::new("temporal_breakdown", &headings);
+    let (ranks, steps) = (Axis::new(&lanes.ranks, SIDE), Axis::new(&lanes.steps.keys().copied().collect(), SIDE));
+    let mut lengths = Heat::<1>::new(&ranks, &steps);
+    let (mut left, mut left_parts) = (0, [0; 5]);
+    results.read("temporal_breakdown", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            if rows.text(2, r) != Some("step") {
+                continue;
+            }
+            let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
+            let (key, found) = (lane_of(rows, r), parts(rows, r));
+            if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((rows.sum(12, r), found[0]))) {
+                continue;
+            }
+            if rows.int(5, r) != Some(1) {
+                lengths.add(&ranks, &steps, key.0, &step, [found[0]]);
+            }
+            // a lane may have more steps than any has room for
+            if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
+                left += 1;
+                add(&mut left_parts, &found);
+                continue;
+            }
+            let mut row = vec![key.0.into(), key.1.into(), texts.cell(&step.to_string()), rows.int(5, r).into()];
+            row.extend(found.map(Cell::Int));
+            cells.push(row);
+        }
+    })?;
+    let none = [Cell::Nothing; 4].into_iter();
+    cells.leave_out(left, none.chain(left_parts.map(Cell::Int)).collect());
+    if chosen.len() < lanes.lanes.len() {
+        let say = format!(
+            "Single steps are listed for the {} of {} ranks that compute least of their time.",
+            chosen.len(),
+            lanes.lanes.len()
+        );
+        cells.notes.push(say);
+    }
+    const LENGTH: &[Heading] =
+        &[("dur_ns", "length", Kind::Ns, "length of the step, summed over what shares the place")];
+    Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
+}
+
+/// Values by rank and step, joined where a place stands for several.
+pub struct Heat<const N: usize> {
+    width: usize,
+    cells: Vec<Option<Place<N>>>,
+}
+
+#[derive(Clone)]
+struct Place<const N: usize> {
+    count: u32,
+    sums: [i64; N],
+    most: (i64, u32),
+}
+
+impl<const N: usize> Heat<N> {
+    pub fn new(ranks: &Axis<u32>, steps: &Axis<Step>) -> Self {
+        Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
+    }
+
+    /// Adds what a rank has in a step. The first value decides which rank a place is named after.
+    pub fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
+        let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
+        let Some(place) = self.cells.get_mut(y * self.width + x) else { return };
+        let place = place.get_or_insert(Place { count: 0, sums: [0; N], most: (i64::MIN, rank) });
+        place.count += 1;
+        place.sums.iter_mut().zip(values).for_each(|(a, b)| *a += b);
+        place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
+    }
+
+    pub fn grid(
+        self,
+        table: &'static str,
+        values: &[Heading],
+        ranks: &Axis<u32>,
+        steps: &Axis<Step>,
+        texts: &mut Texts,
+    ) -> Grid {
+        let mut headings: Vec<Heading> = vec![
+            ("ranks", "rank", Kind::Text, "rank, or consecutive ranks that share a row of the map"),
+            ("steps", "step", Kind::Text, "step, or consecutive steps that share a column of the map"),
+            ("count", "values", Kind::Count, "ranks and steps that are joined here"),
+        ];
+        headings.extend(values);
+        headings.extend([
+            ("most_ns", "largest", Kind::Ns, "the largest of the first value"),
+            ("most_rank", "on rank", Kind::Id, "the rank that has it"),
+        ]);
+        let mut grid = Grid::new(table, &headings);
+        for (i, place) in self.cells.iter().enumerate() {
+            let Some(p) = place else { continue };
+            let (y, x) = (i / self.width, i % self.width);
+            let mut row = vec![texts.cell(&ranks.label(y)), texts.cell(&steps.label(x)), p.count.into()];
+            row.extend(p.sums.map(Cell::Int));
+            row.extend([Cell::from(p.most.0), Cell::from(p.most.1)]);
+            grid.push(row);
+        }
+        if ranks.joined > 1 || steps.joined > 1 {
+            grid.notes.push(format!(
+                "Each field of the map stands for up to {} consecutive ranks and {} consecutive steps, and is coloured by the largest value among them.",
+                ranks.joined, steps.joined
+            ));
+        }
+        grid
+    }
+}

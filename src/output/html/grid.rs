@@ -1,0 +1,206 @@
+//! What the page is given: grids, columns of cells with a name, a unit and a meaning. A chart and the table behind it
+//! are drawn from the same grid, so they cannot say different things.
+//!
+//! Times stay integer nanoseconds; the page makes them readable. No time of day is in them: points in time are counted
+//! from the first event of the set.
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+
+/// What a column's cells are, so that the page can set them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Ns,
+    Count,
+    Bytes,
+    /// A ratio, shown in percent.
+    Ratio,
+    GbPerS,
+    /// A number that names something: a rank, a device.
+    Id,
+    Text,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Ns => "ns",
+            Kind::Count => "count",
+            Kind::Bytes => "bytes",
+            Kind::Ratio => "ratio",
+            Kind::GbPerS => "gb_per_s",
+            Kind::Id => "id",
+            Kind::Text => "text",
+        }
+    }
+}
+
+/// A column: its name, heading, what it is, and what it means.
+pub type Heading = (&'static str, &'static str, Kind, &'static str);
+
+/// A cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell {
+    Nothing,
+    Int(i64),
+    Float(f64),
+    /// Place in [`Texts`](crate::output::html::texts::Texts) of the section, or of the page.
+    Text(u32),
+}
+
+impl From<i64> for Cell {
+    fn from(v: i64) -> Self {
+        Cell::Int(v)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(v: u32) -> Self {
+        Cell::Int(i64::from(v))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(v: usize) -> Self {
+        Cell::Int(i64::try_from(v).unwrap_or(i64::MAX))
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(v: Option<T>) -> Self {
+        v.map_or(Cell::Nothing, Into::into)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(v: f64) -> Self {
+        Cell::Float(v)
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Nothing => to.serialize_none(),
+            Cell::Int(v) => to.serialize_i64(*v),
+            Cell::Float(v) => to.serialize_f64(*v),
+            Cell::Text(id) => to.serialize_u32(*id),
+        }
+    }
+}
+
+/// Rows of one kind.
+pub struct Grid {
+    /// Table of the results that it is made from.
+    table: &'static str,
+    columns: Vec<(Heading, Vec<Cell>)>,
+    /// Rows that are left out one by one: how many, and their sums where sums make sense.
+    rest: Option<(usize, Vec<Cell>)>,
+    /// What was joined or left out, for the reader.
+    pub notes: Vec<String>,
+}
+
+impl Grid {
+    pub fn new(table: &'static str, headings: &[Heading]) -> Self {
+        let columns = headings.iter().map(|h| (*h, Vec::new())).collect();
+        Self { table, columns, rest: None, notes: Vec::new() }
+    }
+
+    /// Adds a row: a cell for each column.
+    pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells = cells.into_iter();
+        for (_, column) in &mut self.columns {
+            column.push(cells.next().unwrap_or(Cell::Nothing));
+        }
+    }
+
+    /// Says what the rows that are left out add up to.
+    pub fn leave_out(&mut self, rows: usize, sums: Vec<Cell>) {
+        if rows > 0 {
+            self.rest = Some((rows, sums));
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.columns.first().map_or(0, |c| c.1.len())
+    }
+}
+
+impl Serialize for Grid {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        struct Columns<'a>(&'a Heading, &'a [Cell]);
+        impl Serialize for Columns<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let (name, title, kind, doc) = self.0;
+                let mut map = to.serialize_map(Some(5))?;
+                map.serialize_entry("name", name)?;
+                map.serialize_entry("title", title)?;
+                map.serialize_entry("kind", kind.name())?;
+                map.serialize_entry("doc", doc)?;
+                map.serialize_entry("cells", self.1)?;
+                map.end()
+            }
+        }
+        let columns: Vec<Columns> = self.columns.iter().map(|(h, cells)| Columns(h, cells)).collect();
+        let mut grid = to.serialize_struct("Grid", 5)?;
+        grid.serialize_field("table", self.table)?;
+        grid.serialize_field("rows", &self.len())?;
+        grid.serialize_field("columns", &columns)?;
+        grid.serialize_field("rest", &self.rest)?;
+        grid.serialize_field("notes", &self.notes)?;
+        grid.end()
+    }
+}
+
+/// A part of the page.
+#[derive(Default)]
+pub struct Section {
+    grids: Vec<(&'static str, Grid)>,
+    pub notes: Vec<String>,
+    /// Why there is nothing to show.
+    pub empty: Option<String>,
+}
+
+impl Section {
+    /// A section that says why it is empty.
+    pub fn without(reason: impl Into<String>) -> Self {
+        Self { empty: Some(reason.into()), ..Self::default() }
+    }
+
+    pub fn with(mut self, name: &'static str, grid: Grid) -> Self {
+        self.grids.push((name, grid));
+        self
+    }
+
+    /// Puts the texts' places in the page for those in the section.
+    pub fn place_texts(&mut self, places: &[u32]) {
+        for (_, grid) in &mut self.grids {
+            let rest = grid.rest.iter_mut().flat_map(|(_, sums)| sums);
+            for cell in grid.columns.iter_mut().flat_map(|(_, cells)| cells).chain(rest) {
+                if let Cell::Text(text) = cell {
+                    *text = places.get(*text as usize).copied().unwrap_or(u32::MAX);
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Section {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        struct Grids<'a>(&'a [(&'static str, Grid)]);
+        impl Serialize for Grids<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_map(self.0.iter().map(|(name, grid)| (name, grid)))
+            }
+        }
+        let mut map = to.serialize_map(Some(3))?;
+        map.serialize_entry("grids", &Grids(&self.grids))?;
+        map.serialize_entry("notes", &self.notes)?;
+        map.serialize_entry("empty", &self.empty)?;
+        map.end()
+    }
+}
+
+/// Why a part of the page is empty whose table is not there.
+pub fn missing(table: &str) -> String {
+    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
+}

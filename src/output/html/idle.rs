@@ -1,0 +1,113 @@
+//! Why devices idle: by class, and what the host did while they waited for it.
+
+use crate::output::html::breakdown::{LANE, LaneKey, Lanes, lane_cells};
+use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::tally::Tally;
+use crate::output::html::texts::Texts;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Host activities that are listed.
+const MOST_ACTIVITIES: usize = 200;
+
+/// Kinds of host activity, as `hta explain idle` has them, and their headings.
+const ACTIVITIES: [(&str, &str); 10] = [
+    ("data_loader", "data loader"),
+    ("python", "Python"),
+    ("operator", "operator"),
+    ("annotation", "annotation"),
+    ("launch_call", "launch call"),
+    ("sync_call", "sync call"),
+    ("allocation_call", "allocation"),
+    ("runtime_call", "runtime call"),
+    ("communication_operator", "communication operator"),
+    ("untracked", "untracked"),
+];
+
+/// Idle, host wait, kernel wait, other; ns.
+type Causes = [i64; 4];
+
+/// The section.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+    const IDLE: &[&str] =
+        &["rank", "device", "stream", "scope", "is_partial", "idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"];
+    let mut causes: BTreeMap<LaneKey, Causes> = BTreeMap::new();
+    let there = results.read("idle", IDLE, |rows| {
+        for r in (0..rows.len()).filter(|&r| rows.int(2, r).is_none()) {
+            let lane = (rows.rank(0, r), rows.int(1, r));
+            if lanes.counts(&lane, rows.text(3, r).unwrap_or_default(), rows.int(4, r)) {
+                let sums = causes.entry(lane).or_default();
+                sums.iter_mut().zip(5..).for_each(|(sum, c)| *sum += rows.sum(c, r));
+            }
+        }
+    })?;
+    if !there {
+        return Ok(Section::without(missing("idle")));
+    }
+    const HOST: &[&str] = &["rank", "device", "scope", "is_partial", "activity", "name", "time_ns", "gap_count"];
+    let mut of_host: BTreeMap<LaneKey, [i64; ACTIVITIES.len()]> = BTreeMap::new();
+    let mut names: Tally<2, 2> = Tally::default();
+    results.read("idle_host", HOST, |rows| {
+        for r in 0..rows.len() {
+            let lane = (rows.rank(0, r), rows.int(1, r));
+            if !lanes.counts(&lane, rows.text(2, r).unwrap_or_default(), rows.int(3, r)) {
+                continue;
+            }
+            let activity = rows.text(4, r).unwrap_or_default();
+            // a kind that is not known here would make the parts too small: it is untracked
+            let at = ACTIVITIES.iter().position(|a| a.0 == activity).unwrap_or(ACTIVITIES.len() - 1);
+            if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
+                *sum += rows.sum(6, r);
+            }
+            names.add([activity, rows.text(5, r).unwrap_or_default()], lane.0, [rows.sum(6, r), rows.sum(7, r)]);
+        }
+    })?;
+    if causes.values().all(|c| c[0] == 0) {
+        return Ok(Section::without("Nothing idled."));
+    }
+    let listed: BTreeSet<&LaneKey> = lanes.listed().into_iter().map(|(key, _)| key).collect();
+    let mut headings: Vec<Heading> = LANE.to_vec();
+    headings.extend([
+        ("idle_ns", "idle", Kind::Ns, "nothing runs: the sum of what follows"),
+        ("kernel_wait_ns", "kernel wait", Kind::Ns, "submitted, and about to start"),
+        ("other_ns", "held", Kind::Ns, "submitted, but held by something else; or the launch is unknown"),
+    ]);
+    let about = "host wait in which the launching thread was in this";
+    headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, Kind::Ns, about)));
+    let unnamed: Heading = ("host_ns", "other host wait", Kind::Ns, "host wait of which nothing more is known");
+    headings.push(unnamed);
+    let mut grid = Grid::new("idle", &headings);
+    let (mut left, mut rest) = (0, vec![0i64; 4 + ACTIVITIES.len()]);
+    for (key, [idle, host, kernel, other]) in &causes {
+        let parts = of_host.get(key).copied().unwrap_or_default();
+        let unnamed = host - parts.iter().sum::<i64>();
+        let values: Vec<i64> = [*idle, *kernel, *other].into_iter().chain(parts).chain([unnamed]).collect();
+        match lanes.lanes.get(key).filter(|_| listed.contains(key)) {
+            Some(lane) => grid.push(lane_cells(key, lane).into_iter().chain(values.into_iter().map(Cell::Int))),
+            None => {
+                left += 1;
+                rest.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
+            }
+        }
+    }
+    let none = [Cell::Nothing; 3].into_iter();
+    grid.leave_out(left, none.chain(rest.into_iter().map(Cell::Int)).collect());
+
+    let mut host = Grid::new(
+        "idle_host",
+        &[
+            ("activity", "the host was in", Kind::Text, "kind of the innermost open event of the launching thread"),
+            ("name", "name", Kind::Text, "its name; a Python frame with file and line"),
+            ("time_ns", "host wait", Kind::Ns, "idle time spent so, over all ranks and windows"),
+            ("gap_count", "gaps", Kind::Count, "gaps in which it happened"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+        ],
+    );
+    names.fill(&mut host, texts, MOST_ACTIVITIES, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    Ok(Section::default().with("lanes", grid).with("host", host))
+}

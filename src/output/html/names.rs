@@ -1,0 +1,267 @@
+//! By name over all ranks: kernels, sequences that repeat, operators, modules, calls that wait, Python functions.
+
+use crate::output::html::grid::{Cell, Grid, Kind, Section, missing};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::tally::{Tallied, Tally};
+use crate::output::html::texts::Texts;
+use std::collections::HashMap;
+
+/// Names that are listed of each.
+const MOST_NAMES: usize = 400;
+/// Sequences that are listed.
+const MOST_SEQUENCES: usize = 80;
+/// Names of a sequence that are shown.
+const SEQUENCE: usize = 12;
+
+fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
+    vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
+}
+
+/// Kernels, copies and sets by name.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut names: Tally<2, 2> = Tally::default();
+    let mut extremes: HashMap<String, (i64, i64)> = HashMap::new();
+    const COLUMNS: &[&str] = &["rank", "scope", "class", "name", "sum_ns", "count", "min_ns", "max_ns"];
+    let there = results.read("kernels_by_name", COLUMNS, |rows| {
+        for r in (0..rows.len()).filter(|&r| rows.text(1, r) == Some("span")) {
+            let name = rows.text(3, r).unwrap_or_default();
+            names.add([rows.text(2, r).unwrap_or_default(), name], rows.rank(0, r), [rows.sum(4, r), rows.sum(5, r)]);
+            let found = (rows.sum(6, r), rows.sum(7, r));
+            match extremes.get_mut(name) {
+                Some(e) => *e = (e.0.min(found.0), e.1.max(found.1)),
+                None => _ = extremes.insert(name.to_string(), found),
+            }
+        }
+    })?;
+    if names.is_empty() {
+        let cpu = "No kernels were recorded: a CPU-only job, or a capture without device activity.";
+        return Ok(Section::without(if there { cpu.to_string() } else { missing("kernels_by_name") }));
+    }
+    let mut grid = Grid::new(
+        "kernels_by_name",
+        &[
+            ("class", "class", Kind::Text, "compute, communication or memory; `hta explain rules`"),
+            ("name", "kernel", Kind::Text, "full name"),
+            ("sum_ns", "time", Kind::Ns, "sum of durations over all ranks; concurrent ones count twice"),
+            ("count", "count", Kind::Count, "how often, over all ranks"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("most_ns", "largest", Kind::Ns, "sum on the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("min_ns", "shortest", Kind::Ns, "shortest of all"),
+            ("max_ns", "longest", Kind::Ns, "longest of all"),
+        ],
+    );
+    names.fill(&mut grid, texts, MOST_NAMES, |t| {
+        let e = extremes.get(names.key(t)[1]).copied();
+        of_ranks(t).into_iter().chain([e.map(|e| e.0).into(), e.map(|e| e.1).into()]).collect()
+    });
+    Ok(Section::default().with("kernels", grid))
+}
+
+/// A sequence in a line: its first and last names. It may have a hundred thousand.
+fn sequence(names: &str, length: i64) -> String {
+    if names.split('|').nth(SEQUENCE).is_none() {
+        return names.replace('|', " → ");
+    }
+    let head: Vec<&str> = names.split('|').take(SEQUENCE - 2).collect();
+    let mut tail: Vec<&str> = names.rsplit('|').take(2).collect();
+    tail.reverse();
+    format!("{} → … ({length} in all) … → {}", head.join(" → "), tail.join(" → "))
+}
+
+/// Kernel sequences that repeat.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut all: Tally<2, 5> = Tally::default();
+    const COLUMNS: &[&str] =
+        &["rank", "length", "names", "gpu_ns", "count", "gap_ns", "idle_ns", "extent_ns", "parent"];
+    let there = results.read("repeats", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let length = rows.sum(1, r);
+            let shown = sequence(rows.text(2, r).unwrap_or_default(), length);
+            let values = [3, 4, 5, 6, 7].map(|c| rows.sum(c, r));
+            all.add([&shown, &length.to_string()], rows.rank(0, r), values);
+        }
+    })?;
+    if all.is_empty() {
+        let none = "No sequence of kernels repeats on a stream: a CPU-only job, or too few kernels.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("repeats") }));
+    }
+    let mut grid = Grid::new(
+        "repeats",
+        &[
+            ("names", "sequence", Kind::Text, "names of its kernels, copies and sets; a loop is its body"),
+            ("length", "length", Kind::Text, "activities in one occurrence"),
+            ("gpu_ns", "GPU time", Kind::Ns, "sum of durations in all occurrences; sequences may contain one another"),
+            ("count", "count", Kind::Count, "occurrences over all ranks"),
+            ("gap_ns", "gaps", Kind::Ns, "time inside occurrences in which the stream ran nothing"),
+            ("idle_ns", "idle", Kind::Ns, "part of the gaps in which no stream of the device ran anything"),
+            ("extent_ns", "first to last", Kind::Ns, "sum of last end minus first start"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("most_ns", "largest", Kind::Ns, "GPU time on the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+        ],
+    );
+    all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
+    Ok(Section::default().with("sequences", grid))
+}
+
+/// Operators, modules, calls that wait and Python functions.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut operators: Tally<1, 5> = Tally::default();
+    const OPERATORS: &[&str] = &["rank", "scope", "name", "gpu_self_ns", "host_self_ns", "gpu_ns", "host_ns", "count"];
+    let there = results.read("operators", OPERATORS, |rows| {
+        for r in (0..rows.len()).filter(|&r| rows.text(1, r) != Some("step")) {
+            let values = [3, 4, 5, 6, 7].map(|c| rows.sum(c, r));
+            operators.add([rows.text(2, r).unwrap_or_default()], rows.rank(0, r), values);
+        }
+    })?;
+    if operators.is_empty() {
+        let none = "No operators were recorded.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("operators") }));
+    }
+    let mut grid = Grid::new(
+        "operators",
+        &[
+            ("name", "operator", Kind::Text, "operator; [no operator]: API calls outside any"),
+            ("gpu_self_ns", "own GPU time", Kind::Ns, "GPU work of its own API calls, over all ranks"),
+            ("host_self_ns", "own host time", Kind::Ns, "on the host, without operators and API calls inside"),
+            ("gpu_ns", "GPU time", Kind::Ns, "with everything inside"),
+            ("host_ns", "host time", Kind::Ns, "with everything inside"),
+            ("count", "count", Kind::Count, "calls"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+        ],
+    );
+    operators.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
+    let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
+    let section = section.with("modules", modules(results, texts)?);
+    Ok(section.with("python", python(results, texts)?))
+}
+
+fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Tally<3, 3> = Tally::default();
+    const COLUMNS: &[&str] = &["rank", "kind", "name", "host_ns", "gpu_ns", "count", "first_stack"];
+    results.read("stack_anomalies", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let text = |c| rows.text(c, r).unwrap_or_default();
+            all.add([text(1), text(2), text(6)], rows.rank(0, r), [3, 4, 5].map(|c| rows.sum(c, r)));
+        }
+    })?;
+    let mut grid = Grid::new(
+        "stack_anomalies",
+        &[
+            ("kind", "kind", Kind::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
+            ("name", "call", Kind::Text, "operator or API call"),
+            ("first_stack", "first from", Kind::Text, "operators around the first of a rank"),
+            ("host_ns", "on the host", Kind::Ns, "time on the host, over all ranks"),
+            ("gpu_ns", "GPU time", Kind::Ns, "GPU work launched in them"),
+            ("count", "count", Kind::Count, "calls"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("most_ns", "largest", Kind::Ns, "on the host of the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+        ],
+    );
+    all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
+    Ok(grid)
+}
+
+fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Tally<1, 5> = Tally::default();
+    const COLUMNS: &[&str] = &["rank", "path", "gpu_self_ns", "host_self_ns", "gpu_ns", "host_ns", "count"];
+    results.read("modules", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            all.add([rows.text(1, r).unwrap_or_default()], rows.rank(0, r), [2, 3, 4, 5, 6].map(|c| rows.sum(c, r)));
+        }
+    })?;
+    let mut grid = Grid::new(
+        "modules",
+        &[
+            ("path", "module", Kind::Text, "path of nn.Modules"),
+            ("gpu_self_ns", "own GPU time", Kind::Ns, "forward, without the modules inside, over all ranks"),
+            ("host_self_ns", "own host time", Kind::Ns, "forward, without the modules inside"),
+            ("gpu_ns", "GPU time", Kind::Ns, "forward, with everything inside"),
+            ("host_ns", "host time", Kind::Ns, "forward, with everything inside"),
+            ("count", "count", Kind::Count, "calls"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+        ],
+    );
+    all.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
+    Ok(grid)
+}
+
+fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Tally<2, 4> = Tally::default();
+    const COLUMNS: &[&str] = &["rank", "kind", "name", "self_ns", "dur_ns", "gpu_ns", "thread_launches"];
+    results.read("call_tree", COLUMNS, |rows| {
+        for r in (0..rows.len()).filter(|&r| rows.text(1, r) == Some("python")) {
+            let values = [rows.sum(3, r), rows.sum(4, r), rows.sum(5, r), 1];
+            let name = rows.text(2, r).unwrap_or_default();
+            let waits = rows.int(6, r) == Some(0) && is_waiting(name);
+            all.add([name, if waits { IDLE } else { "" }], rows.rank(0, r), values);
+        }
+    })?;
+    let mut grid = Grid::new(
+        "call_tree",
+        &[
+            ("name", "function", Kind::Text, "Python function, with file and line"),
+            ("thread", "thread", Kind::Text, "idle: it waits on a thread that launches no GPU work"),
+            ("self_ns", "own time", Kind::Ns, "without the functions that it calls, over all ranks"),
+            ("dur_ns", "time", Kind::Ns, "with everything inside; a function that calls itself counts again"),
+            ("gpu_ns", "GPU time", Kind::Ns, "GPU work launched inside"),
+            ("count", "count", Kind::Count, "calls"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+        ],
+    );
+    all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t| vec![t.ranks.into()]);
+    Ok(grid)
+}
+
+/// Marks frames that wait on threads that launch nothing: they come last.
+const IDLE: &str = "idle";
+
+/// Whether a Python frame only waits, by its name; the query `python_functions` has the same list.
+fn is_waiting(name: &str) -> bool {
+    let function = |file: &str| {
+        let (place, function) = name.rsplit_once("): ")?;
+        place.rsplit_once('(').filter(|(path, _)| path.ends_with(file)).map(|_| function)
+    };
+    let has = |file: &str, fits: &dyn Fn(&str) -> bool| function(file).is_some_and(fits);
+    has("threading.py", &|f| f.starts_with("wait") || f == "_wait_for_tstate_lock" || f == "join")
+        || has("queue.py", &|f| f == "get")
+        || has("queues.py", &|f| f == "get")
+        || has("selectors.py", &|f| f == "select")
+        || has("connection.py", &|f| f == "wait" || f.ends_with("poll") || f.contains("recv"))
+        || ["<built-in method acquire of ", "<built-in method poll of ", "<built-in method recv"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        || (name.starts_with("<built-in ") && (name.contains("select") || name.contains("sleep")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_wait_are_told_by_their_names() {
+        for name in [
+            "threading.py(312): wait",
+            "/usr/lib/python3.11/queue.py(154): get",
+            "multiprocessing/connection.py(250): recv",
+            "<built-in method acquire of _thread.lock object at 0x7f>",
+            "<built-in function sleep>",
+        ] {
+            assert!(is_waiting(name), "{name}");
+        }
+        for name in ["train.py(3): step", "data/queue.py(9): put", "<built-in method mm of type object>", ""] {
+            assert!(!is_waiting(name), "{name}");
+        }
+    }
+}

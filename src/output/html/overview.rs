@@ -1,0 +1,379 @@
+//! What was read, what matters most, and what was wrong with the input.
+
+use crate::analysis::api::{Certainty, Finding};
+use crate::analysis::population::{missing_ranks, rank_list};
+use crate::analysis::record_edges;
+use crate::analysis::record_edges::Noted;
+use crate::output::html::grid::{Cell, Grid, Kind, Section};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::tally::Tally;
+use crate::output::html::texts::Texts;
+use crate::units::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
+
+/// Ranks that have a row of their own in the page.
+pub const MOST_RANKS: usize = 2_048;
+
+/// Findings that are shown.
+const MOST_FINDINGS: usize = 200;
+
+/// Kinds of problems, and files refused, that are shown.
+const MOST_PROBLEMS: usize = 300;
+
+/// A finding as `summary.json` has it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Found {
+    analysis: String,
+    ranks: Vec<u32>,
+    steps: Vec<String>,
+    cost_ns_per_step: i64,
+    share_of_step: Option<f64>,
+    certainty: String,
+    sentence: String,
+    table: String,
+}
+
+impl From<&Finding> for Found {
+    fn from(f: &Finding) -> Self {
+        Self {
+            analysis: f.analysis.to_string(),
+            ranks: f.ranks.clone(),
+            steps: f.steps.clone(),
+            cost_ns_per_step: f.cost_ns_per_step,
+            share_of_step: f.share_of_step,
+            certainty: match f.certainty {
+                Certainty::Measured => "measured",
+                Certainty::Inferred => "inferred",
+            }
+            .to_string(),
+            sentence: f.sentence.clone(),
+            table: f.table.to_string(),
+        }
+    }
+}
+
+/// The findings of a results folder.
+///
+/// # Errors
+/// When there is no summary, or it is none of ours.
+pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
+    #[derive(Deserialize)]
+    struct Summary {
+        findings: Vec<Found>,
+    }
+    let path = results.folder().join("summary.json");
+    let shown = path.display().to_string();
+    let file = File::open(&path).map_err(|source| ResultsError::Io { path: shown.clone(), source })?;
+    // the answers of the analyses are skipped: with many ranks they are most of the file
+    let summary: Result<Summary, _> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file));
+    let damaged = |e: serde_json::Error| ResultsError::Damaged {
+        path: shown,
+        expected: "a summary with `findings`".to_string(),
+        found: e.to_string(),
+    };
+    Ok(summary.map_err(damaged)?.findings)
+}
+
+/// Findings, in their order.
+pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts) -> Section {
+    if found.is_empty() {
+        let mut section = Section::without("Nothing stands out: no analysis had a finding.");
+        section.notes.extend(note);
+        return section;
+    }
+    let mut grid = Grid::new(
+        "summary.json",
+        &[
+            ("sentence", "what", Kind::Text, "what was found"),
+            (
+                "cost_ns_per_step",
+                "cost per step",
+                Kind::Ns,
+                "what it costs per step (per window where there are no steps)",
+            ),
+            ("share_of_step", "of the step", Kind::Ratio, "the same as a share of the step"),
+            ("ranks", "ranks", Kind::Text, "ranks that it is about; none: all"),
+            ("steps", "steps", Kind::Text, "steps that it is about; none: all"),
+            (
+                "certainty",
+                "certainty",
+                Kind::Text,
+                "measured: follows from recorded times; inferred: rests on an interpretation",
+            ),
+            ("analysis", "analysis", Kind::Text, "`hta explain NAME` defines it"),
+            ("table", "table", Kind::Text, "table with the rows that it stands on"),
+        ],
+    );
+    let text = |list: String, texts: &mut Texts| if list.is_empty() { Cell::Nothing } else { texts.cell(&list) };
+    for f in found.iter().take(MOST_FINDINGS) {
+        grid.push([
+            texts.whole(&f.sentence),
+            f.cost_ns_per_step.into(),
+            // a share that was read from JSON may differ in its last digit
+            f.share_of_step.map(|s| (s * 1e6).round() / 1e6).into(),
+            text(rank_list(&f.ranks), texts),
+            text(f.steps.join(", "), texts),
+            texts.cell(&f.certainty),
+            texts.cell(&f.analysis),
+            texts.cell(&f.table),
+        ]);
+    }
+    let left: Vec<&Found> = found.iter().skip(MOST_FINDINGS).collect();
+    grid.leave_out(left.len(), Vec::new());
+    let mut section = Section::default().with("findings", grid);
+    section.notes.extend(note);
+    section
+}
+
+/// The note on recordings that begin or end in the middle of work.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
+    const COLUMNS: &[&str] = &["rank", "device", "scope", "from_ns", "to_ns", "launches", "excerpt"];
+    let mut noted = Vec::new();
+    results.read("record_edges", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let Some(scope @ ("lead" | "lost_tail")) = rows.text(2, r) else { continue };
+            let rank = rows.rank(0, r);
+            noted.push(Noted {
+                rank,
+                device: rows.int(1, r),
+                is_lead: scope == "lead",
+                span: Span::new(rows.sum(3, r), rows.sum(4, r)),
+                launches: rows.sum(5, r),
+                excerpt: rows.int(6, r) == Some(1),
+                recorded: ranks.captures.get(&rank).map_or(0, |c| c.last - c.first),
+            });
+        }
+    })?;
+    Ok(record_edges::sentences(&noted, ranks.set.ranks))
+}
+
+/// What the set is, in a few numbers.
+#[derive(Default, Serialize)]
+pub struct Set {
+    pub ranks: usize,
+    pub rank_list: String,
+    pub world_size: Option<i64>,
+    pub missing: String,
+    pub hosts: usize,
+    pub events: i64,
+    pub activities: i64,
+    pub json_bytes: i64,
+    pub min_steps: i64,
+    pub max_steps: i64,
+    pub step_rules: Vec<String>,
+    pub devices: Vec<String>,
+    pub length_ns: i64,
+}
+
+/// Points in time of a rank, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Capture {
+    pub first: i64,
+    pub last: i64,
+}
+
+/// The ranks, one by one.
+#[derive(Default)]
+pub struct Ranks {
+    pub set: Set,
+    /// On the common clock.
+    pub captures: BTreeMap<u32, Capture>,
+    pub offsets: BTreeMap<u32, i64>,
+}
+
+impl Ranks {
+    /// Whether all ranks were recorded at one time, so that one axis can show them.
+    pub fn are_together(&self) -> bool {
+        let first = self.captures.values().map(|c| c.first).max();
+        first < self.captures.values().map(|c| c.last).min() || self.captures.len() < 2
+    }
+}
+
+/// Reads the inventory of the ranks.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), ResultsError> {
+    let mut all = Ranks::default();
+    let mut grid = Grid::new(
+        "ranks",
+        &[
+            ("rank", "rank", Kind::Id, "rank"),
+            ("host_name", "host", Kind::Text, "host"),
+            ("devices", "device", Kind::Text, "device indices that were used"),
+            ("device_name", "device name", Kind::Text, "name of the device"),
+            ("step_count", "steps", Kind::Count, "steps"),
+            ("length_ns", "recorded", Kind::Ns, "first to last recorded event"),
+            ("event_count", "events", Kind::Count, "complete events"),
+            ("activity_count", "GPU activities", Kind::Count, "kernels, copies and sets"),
+            ("unlinked_count", "without launch", Kind::Count, "GPU activities whose launch was not recorded"),
+            ("clock_state", "clock", Kind::Text, "what became of its offset from the others; `hta explain clocks`"),
+            ("clock_offset_ns", "offset", Kind::Ns, "what was subtracted from its times to compare ranks"),
+            ("unpacked_bytes", "JSON", Kind::Bytes, "size of the trace, unpacked"),
+            ("file", "file", Kind::Text, "trace file"),
+        ],
+    );
+    const COLUMNS: &[&str] = &[
+        "rank",
+        "host_name",
+        "devices",
+        "device_name",
+        "step_count",
+        "first_ts_ns",
+        "last_ts_ns",
+        "event_count",
+        "activity_count",
+        "unlinked_count",
+        "clock_state",
+        "clock_offset_ns",
+        "unpacked_bytes",
+        "file",
+        "world_size",
+        "step_rule",
+    ];
+    let mut names: [BTreeSet<String>; 3] = Default::default();
+    let mut left = [0i64; 4];
+    let there = results.read("ranks", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let rank = rows.rank(0, r);
+            let offset = rows.sum(11, r);
+            let capture = Capture { first: rows.sum(5, r) - offset, last: rows.sum(6, r) - offset };
+            all.captures.insert(rank, capture);
+            all.offsets.insert(rank, offset);
+            let set = &mut all.set;
+            for (names, column) in names.iter_mut().zip([1, 3, 15]) {
+                names.extend(rows.text(column, r).map(str::to_string));
+            }
+            let steps = rows.sum(4, r);
+            set.min_steps = if set.ranks == 0 { steps } else { set.min_steps.min(steps) };
+            set.max_steps = set.max_steps.max(steps);
+            set.ranks += 1;
+            set.events += rows.sum(7, r);
+            set.activities += rows.sum(8, r);
+            set.json_bytes += rows.sum(12, r);
+            set.world_size = set.world_size.max(rows.int(14, r));
+            if grid.len() == MOST_RANKS {
+                for (sum, column) in left.iter_mut().zip([7, 8, 9, 12]) {
+                    *sum += rows.sum(column, r);
+                }
+                continue;
+            }
+            grid.push([
+                rank.into(),
+                texts.of(rows.text(1, r)),
+                texts.of(rows.text(2, r)),
+                texts.of(rows.text(3, r)),
+                steps.into(),
+                (capture.last - capture.first).into(),
+                rows.int(7, r).into(),
+                rows.int(8, r).into(),
+                rows.int(9, r).into(),
+                texts.of(rows.text(10, r)),
+                rows.int(11, r).into(),
+                rows.int(12, r).into(),
+                texts.of(rows.text(13, r)),
+            ]);
+        }
+    })?;
+    if !there || all.captures.is_empty() {
+        return Ok((all, Section::without("The table `ranks` is missing or empty.")));
+    }
+    let [events, activities, unlinked, bytes] = left.map(Cell::Int);
+    let none = Cell::Nothing;
+    let sums = vec![none, none, none, none, none, none, events, activities, unlinked, none, none, bytes, none];
+    grid.leave_out(all.captures.len() - grid.len(), sums);
+    let known: Vec<u32> = all.captures.keys().copied().collect();
+    all.set.rank_list = rank_list(&known);
+    let world = all.set.world_size.and_then(|w| u32::try_from(w).ok()).unwrap_or(0);
+    (all.set.missing, _) = missing_ranks(world, &known);
+    let [hosts, devices, rules] = names;
+    all.set.hosts = hosts.len();
+    all.set.devices = devices.into_iter().collect();
+    all.set.step_rules = rules.into_iter().collect();
+    let length = |c: &Capture| c.last - c.first;
+    all.set.length_ns = all.captures.values().map(length).max().unwrap_or(0);
+    Ok((all, Section::default().with("ranks", grid)))
+}
+
+/// What was repaired, dropped or odd, by kind; and the files that were refused.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    const COLUMNS: &[&str] = &["counter", "severity", "count", "file", "example", "description", "rank"];
+    let mut kinds: BTreeMap<(u8, String), [Option<String>; 4]> = BTreeMap::new();
+    let mut counts: Tally<2, 1> = Tally::default();
+    let mut refused: Vec<(String, String, String)> = Vec::new();
+    let there = results.read("health", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let (counter, severity) = (rows.text(0, r).unwrap_or_default(), rows.text(1, r).unwrap_or_default());
+            let text = |column: usize| rows.text(column, r).map(str::to_string);
+            if counter == "file_refused" {
+                let text = |column| text(column).unwrap_or_default();
+                refused.push((severity.to_string(), text(3), text(5)));
+                continue;
+            }
+            let order = match severity {
+                "fatal" => 0,
+                "loss" => 1,
+                "repair" => 2,
+                _ => 3,
+            };
+            counts.add([severity, counter], rows.int(6, r).map_or(u32::MAX, |_| rows.rank(6, r)), [rows.sum(2, r)]);
+            let kind = kinds.entry((order, counter.to_string())).or_default();
+            for (kept, found) in kind.iter_mut().zip([text(1), text(5), text(3), text(4)]) {
+                *kept = kept.take().or(found);
+            }
+        }
+    })?;
+    if !there {
+        return Ok(Section::without("The table `health` is missing."));
+    }
+    let mut grid = Grid::new(
+        "health",
+        &[
+            ("severity", "severity", Kind::Text, "fatal, loss, repair or info"),
+            ("counter", "what", Kind::Text, "`hta explain health` lists every counter"),
+            ("count", "cases", Kind::Count, "over all ranks"),
+            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("description", "meaning", Kind::Text, "what it is, and what was done"),
+            ("file", "first in", Kind::Text, "first file that has it"),
+            ("example", "example", Kind::Text, "the first that was found"),
+        ],
+    );
+    for ((_, counter), [severity, description, file, example]) in kinds.iter().take(MOST_PROBLEMS) {
+        let severity = severity.as_deref().unwrap_or_default();
+        let (count, ranks) = counts.of([severity, counter]).map_or((0, 0), |t| (t.sums[0], t.ranks));
+        grid.push([
+            texts.cell(severity),
+            texts.cell(counter),
+            count.into(),
+            ranks.into(),
+            texts.of(description.as_deref()),
+            texts.of(file.as_deref()),
+            texts.of(example.as_deref()),
+        ]);
+    }
+    let mut files = Grid::new(
+        "health",
+        &[
+            ("severity", "severity", Kind::Text, "fatal: named or broken; info: it only lay in the folder"),
+            ("file", "file", Kind::Text, "file that was not analysed"),
+            ("reason", "why", Kind::Text, "why not"),
+        ],
+    );
+    for (severity, file, reason) in refused.iter().take(MOST_PROBLEMS) {
+        files.push([texts.cell(severity), texts.cell(file), texts.cell(reason)]);
+    }
+    files.leave_out(refused.len().saturating_sub(MOST_PROBLEMS), Vec::new());
+    if kinds.is_empty() && refused.is_empty() {
+        return Ok(Section::without("Nothing was dropped, repaired or odd."));
+    }
+    Ok(Section::default().with("problems", grid).with("refused", files))
+}

@@ -1,0 +1,218 @@
+//! The page: data as JSON that no name can break out of, between our own HTML, style and scripts.
+
+use crate::output::html::breakdown::Lanes;
+use crate::output::html::grid::Section;
+use crate::output::html::overview::{Found, Set};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::texts::{Shown, Texts};
+use crate::output::html::{across, breakdown, idle, names, overview, time};
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use std::io::{self, Write};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
+/// In the order in which they run.
+const SCRIPTS: [&str; 7] = [
+    include_str!("script/format.js"),
+    include_str!("script/source.js"),
+    include_str!("script/table.js"),
+    include_str!("script/chart.js"),
+    include_str!("script/section.js"),
+    include_str!("script/sections.js"),
+    include_str!("script/start.js"),
+];
+
+/// An editor that opens a file at a line when its link is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Editor {
+    #[default]
+    Vscode,
+    Cursor,
+    /// File and line stay plain text.
+    None,
+}
+
+/// What a reader finds set when the page opens; there it can be changed.
+#[derive(Debug, Clone, Default)]
+pub struct PageOptions {
+    pub editor: Editor,
+    /// Folder that relative source files are below.
+    pub source_root: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    hta_version: &'static str,
+    editor: Editor,
+    source_root: &'a str,
+    set: Set,
+    sections: Sections,
+    texts: &'a [String],
+    cut_texts: usize,
+}
+
+/// Writes the page of a results folder. Without findings given, they are those of its `summary.json`.
+///
+/// # Errors
+/// When the folder is none of ours, or the page cannot be written.
+pub fn write(
+    results: &Results,
+    found: Option<Vec<Found>>,
+    options: &PageOptions,
+    out: &mut (impl Write + Send),
+) -> Result<(), ResultsError> {
+    let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
+    let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
+    // most of the page's bytes stand before its data
+    let (gathered, begun) = rayon::join(|| gather(results, found), || fill(before, out));
+    let Gathered { set, sections, texts } = gathered?;
+    begun.map_err(failed)?;
+    let data = Data {
+        hta_version: env!("CARGO_PKG_VERSION"),
+        editor: options.editor,
+        source_root: options.source_root.as_deref().unwrap_or_default(),
+        set,
+        sections,
+        texts: texts.texts(),
+        cut_texts: texts.cut(),
+    };
+    write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
+}
+
+type Sections = Vec<(&'static str, Section)>;
+
+/// What the page says.
+struct Gathered {
+    set: Set,
+    /// In order.
+    sections: Sections,
+    texts: Shown,
+}
+
+fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, ResultsError> {
+    let found = found.map_or_else(|| overview::findings(results), Ok)?;
+    let mut of_ranks = Texts::default();
+    let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
+    let ((ranks, mut inventory), lanes) = (ranks?, lanes?);
+    let in_lanes = |section: fn(&Results, &Lanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
+        Some(lanes) => section(results, lanes, texts),
+        None => Ok(Section::without(NO_WINDOWS)),
+    };
+    let count = ranks.set.ranks;
+    let note = overview::record_note(results, &ranks)?;
+    let parts: [(&str, Part); 12] = [
+        ("findings", &|texts| Ok(overview::findings_section(&found, note.clone(), texts))),
+        ("health", &|texts| overview::health(results, texts)),
+        ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
+        ("stragglers", &|texts| across::stragglers(results, count, texts)),
+        ("collectives", &|texts| across::collectives(results, count, texts)),
+        ("idle", &|texts| in_lanes(idle::section, texts)),
+        ("kernels", &|texts| names::kernels(results, texts)),
+        ("patterns", &|texts| names::patterns(results, texts)),
+        ("utilization", &|texts| time::utilization(results, &ranks, texts)),
+        ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
+        ("stacks", &|texts| names::stacks(results, texts)),
+        ("what-if", &|texts| across::what_if(results, texts)),
+    ];
+    let one = |(name, make): (&'static str, Part)| {
+        let mut texts = Texts::default();
+        make(&mut texts).map(|section| (name, section, texts))
+    };
+    let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
+        parts.into_par_iter().with_max_len(1).map(one).collect();
+    let mut shown = Shown::default();
+    inventory.place_texts(&shown.add(of_ranks));
+    let mut sections = Vec::with_capacity(parts.len() + 1);
+    for made in made {
+        let (name, mut section, texts) = made?;
+        section.place_texts(&shown.add(texts));
+        sections.push((name, section));
+    }
+    sections.push(("ranks", inventory));
+    Ok(Gathered { set: ranks.set, sections, texts: shown })
+}
+
+/// Makes a section, with its texts.
+type Part<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
+
+type Made = Result<Section, ResultsError>;
+
+/// Why sections of lanes are empty.
+const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.";
+
+/// Stands in the page for its data.
+const DATA: &str = "{{data}}";
+
+fn write_data(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    Ok(data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?)
+}
+
+/// Writes a part of the page, with its other places filled; they are lines `{{name}}` too.
+fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
+    for line in part.split_inclusive('\n') {
+        match line.trim() {
+            "{{style}}" => out.write_all(STYLE.as_bytes())?,
+            "{{plotly}}" => out.write_all(PLOTLY.as_bytes())?,
+            "{{scripts}}" => SCRIPTS.iter().try_for_each(|s| out.write_all(s.as_bytes()))?,
+            _ => out.write_all(line.as_bytes())?,
+        }
+    }
+    Ok(())
+}
+
+/// JSON without a character that means something to HTML, or ends a line in JavaScript: no name can end the element
+/// that it stands in.
+struct InPage;
+
+impl Formatter for InPage {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, text: &str) -> io::Result<()> {
+        let mut rest = text;
+        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+            let (plain, from) = rest.split_at(at);
+            out.write_all(plain.as_bytes())?;
+            let mut letters = from.chars();
+            if let Some(c) = letters.next() {
+                write!(out, "\\u{:04x}", u32::from(c))?;
+            }
+            rest = letters.as_str();
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_end_the_element_that_the_data_stands_in() {
+        let name = "a</script><b>&amp;\u{2028}\\\"";
+        let mut out = Vec::new();
+        name.serialize(&mut serde_json::Serializer::with_formatter(&mut out, InPage)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(!text.contains(['<', '>', '&', '\u{2028}']), "{text}");
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), name);
+    }
+
+    #[test]
+    fn every_place_of_the_page_is_filled() {
+        let mut out = Vec::new();
+        let (before, after) = PAGE.split_once(DATA).unwrap();
+        fill(before, &mut out).unwrap();
+        write_data(&["data"], &mut out).unwrap();
+        fill(after, &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        assert!(page.contains("\n[\"data\"]\n") && page.contains("Plotly") && !page.contains("{{"));
+    }
+
+    #[test]
+    fn no_script_of_ours_can_end_its_own_element() {
+        for script in SCRIPTS.iter().chain([&PLOTLY]) {
+            assert!(!script.to_lowercase().contains("</script"));
+        }
+    }
+}

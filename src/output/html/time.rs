@@ -1,0 +1,228 @@
+//! Over time: how busy the devices are, and what the length of a step is made of.
+
+use crate::output::html::axis::Axis;
+use crate::output::html::breakdown::{LaneKey, Lanes};
+use crate::output::html::grid::{Grid, Heading, Kind, Section, missing};
+use crate::output::html::overview::Ranks;
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::tally::Tally;
+use crate::output::html::texts::Texts;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Stretches that the time of the set is divided into.
+const STRETCHES: i64 = 120;
+/// Rows of the map; of more devices, consecutive ranks share one.
+const MOST_ROWS: usize = 256;
+/// Windows of critical paths that are listed.
+const MOST_PATHS: usize = 400;
+
+/// A mean over time that is being made.
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    /// Value times length.
+    sum: f64,
+    length: i64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64, length: i64) {
+        self.sum += value * length as f64;
+        self.length += length;
+    }
+
+    /// To a ten-thousandth: the page shows no more.
+    fn value(self) -> Option<f64> {
+        (self.length > 0).then(|| (self.sum / self.length as f64 * 1e4).round() / 1e4)
+    }
+}
+
+/// How busy the devices are.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let together = ranks.are_together();
+    let captures = ranks.captures.values();
+    let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
+    let length = if together {
+        captures.map(|c| c.last).max().unwrap_or(0) - origin
+    } else {
+        captures.map(|c| c.last - c.first).max().unwrap_or(0)
+    };
+    let width = (length.max(1) as u64).div_ceil(STRETCHES as u64) as i64;
+    let start_of = |rank: u32| {
+        let offset = ranks.offsets.get(&rank).copied().unwrap_or(0);
+        let first = ranks.captures.get(&rank).map_or(0, |c| c.first);
+        offset + if together { origin } else { first }
+    };
+    let all: BTreeSet<u32> = ranks.captures.keys().copied().collect();
+    let axis = Axis::new(&all, MOST_ROWS);
+    let mut busy: BTreeMap<usize, Vec<Mean>> = BTreeMap::new();
+    let (mut of_all, mut occupancy) = (
+        [vec![Mean::default(); STRETCHES as usize], vec![Mean::default(); STRETCHES as usize]],
+        vec![Mean::default(); STRETCHES as usize],
+    );
+    let mut extremes: Vec<Option<(f64, f64)>> = vec![None; STRETCHES as usize];
+    let mut lane: (Option<LaneKey>, Vec<Mean>) = (None, Vec::new());
+    let finish = |lane: &mut (Option<LaneKey>, Vec<Mean>), extremes: &mut Vec<Option<(f64, f64)>>| {
+        for (e, mean) in extremes.iter_mut().zip(std::mem::take(&mut lane.1)) {
+            if let Some(v) = mean.value() {
+                *e = Some(e.map_or((v, v), |(a, b)| (a.min(v), b.max(v))));
+            }
+        }
+    };
+    const COLUMNS: &[&str] = &["rank", "counter", "device", "ts_ns", "dur_ns", "value"];
+    let there = results.read("counters", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let Some(counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct")) =
+                rows.text(1, r)
+            else {
+                continue;
+            };
+            let (Some(value), Some(dur)) = (rows.float(5, r), rows.int(4, r)) else { continue };
+            let rank = rows.rank(0, r);
+            let start = rows.sum(3, r) - start_of(rank);
+            if counter == "gpu_utilization_ratio" && lane.0 != Some((rank, rows.int(2, r))) {
+                finish(&mut lane, &mut extremes);
+                lane = (Some((rank, rows.int(2, r))), vec![Mean::default(); STRETCHES as usize]);
+            }
+            for at in (start / width).max(0)..=((start + dur - 1) / width).min(STRETCHES - 1) {
+                let part = (start + dur).min((at + 1) * width) - start.max(at * width);
+                let Ok(i) = usize::try_from(at) else { continue };
+                if part <= 0 {
+                    continue;
+                }
+                let add = |means: &mut Vec<Mean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
+                match counter {
+                    "gpu_utilization_ratio" => {
+                        add(&mut of_all[0]);
+                        add(&mut lane.1);
+                        if let Some(place) = axis.place(&rank) {
+                            add(busy.entry(place).or_insert_with(|| vec![Mean::default(); STRETCHES as usize]));
+                        }
+                    }
+                    "sm_efficiency_ratio" => add(&mut of_all[1]),
+                    _ => occupancy.get_mut(i).into_iter().for_each(|m| m.add(value / 100.0, part)),
+                }
+            }
+        }
+    })?;
+    finish(&mut lane, &mut extremes);
+    if busy.is_empty() {
+        let none = "No GPU activity was recorded, so there is no utilization: a CPU-only job.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("counters") }));
+    }
+    const HEADINGS: &[Heading] = &[
+        ("start_ns", "from", Kind::Ns, "start of the stretch"),
+        ("mean", "utilization", Kind::Ratio, "share of the time in which a kernel runs; mean over the devices"),
+        ("lowest", "lowest", Kind::Ratio, "of the least busy device"),
+        ("highest", "highest", Kind::Ratio, "of the busiest device"),
+        (
+            "sm_efficiency",
+            "SM efficiency",
+            Kind::Ratio,
+            "estimated share of the SMs that have a block; mean over the devices",
+        ),
+        ("occupancy", "occupancy", Kind::Ratio, "recorded occupancy of the kernels, weighted by their durations"),
+    ];
+    let mut grid = Grid::new("counters", HEADINGS);
+    let used = (length / width + 1).min(STRETCHES);
+    for (i, ((mean, sm), (e, occupancy))) in
+        of_all[0].iter().zip(&of_all[1]).zip(extremes.iter().zip(&occupancy)).enumerate().take(used as usize)
+    {
+        grid.push([
+            (i as i64 * width).into(),
+            mean.value().into(),
+            e.map(|e| e.0).into(),
+            e.map(|e| e.1).into(),
+            sm.value().into(),
+            occupancy.value().into(),
+        ]);
+    }
+    let mut map = Grid::new(
+        "counters",
+        &[
+            ("ranks", "rank", Kind::Text, "rank, or consecutive ranks that share a row"),
+            ("start_ns", "from", Kind::Ns, "start of the stretch"),
+            ("utilization", "utilization", Kind::Ratio, "share of the time in which a kernel runs"),
+        ],
+    );
+    for (place, means) in &busy {
+        let name = texts.cell(&axis.label(*place));
+        for (i, m) in means.iter().enumerate().filter(|(_, m)| m.length > 0) {
+            map.push([name, (i as i64 * width).into(), m.value().into()]);
+        }
+    }
+    let mut section = Section::default();
+    section.notes.push(format!(
+        "Each value is the mean over {} of {}.",
+        crate::units::fmt_ns(width),
+        if together {
+            "the time since the first event of the set"
+        } else {
+            "the time since each rank's own first event: the ranks were not recorded at one time"
+        }
+    ));
+    if axis.joined > 1 {
+        section.notes.push(format!("{} consecutive ranks share a row of the map: their mean.", axis.joined));
+    }
+    let section = section.with("stretches", grid);
+    Ok(if axis.len() > 1 { section.with("map", map) } else { section })
+}
+
+/// What the length of a step is made of.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts) -> Result<Section, ResultsError> {
+    const COLUMNS: &[&str] = &["rank", "window", "class", "work_ns", "overhead_ns", "count", "top_name", "top_name_ns"];
+    let mut classes: Tally<2, 4> = Tally::default();
+    let mut tops: Tally<3, 1> = Tally::default();
+    let there = results.read("critical_path_summary", COLUMNS, |rows| {
+        for r in 0..rows.len() {
+            let text = |c| rows.text(c, r).unwrap_or_default();
+            let (rank, work, overhead) = (rows.rank(0, r), rows.sum(3, r), rows.sum(4, r));
+            classes.add([text(2), text(1)], rank, [work + overhead, work, overhead, rows.sum(5, r)]);
+            if let Some(name) = rows.text(6, r) {
+                tops.add([text(2), text(1), name], rank, [rows.sum(7, r)]);
+            }
+        }
+    })?;
+    if classes.is_empty() {
+        let none = "No critical path: the window is empty.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("critical_path_summary") }));
+    }
+    let mut grid = Grid::new(
+        "critical_path_summary",
+        &[
+            ("class", "class", Kind::Text, "what the path goes through; `hta explain critical-path`"),
+            ("window", "window", Kind::Text, "the full step of median length, or what was asked for"),
+            ("time_ns", "on the path", Kind::Ns, "time on the path, over all ranks"),
+            ("work_ns", "work", Kind::Ns, "of that, work"),
+            ("overhead_ns", "waiting", Kind::Ns, "of that, waiting and overhead"),
+            ("count", "segments", Kind::Count, "segments"),
+            ("ranks", "ranks", Kind::Count, "ranks whose path goes through it"),
+            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+        ],
+    );
+    classes.fill(&mut grid, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    let mut names = Grid::new(
+        "critical_path_summary",
+        &[
+            ("class", "class", Kind::Text, "what the path goes through"),
+            ("window", "window", Kind::Text, "the window"),
+            ("name", "name", Kind::Text, "the name with most time of the class, on one rank or several"),
+            ("time_ns", "on the path", Kind::Ns, "its time on these ranks"),
+            ("ranks", "ranks", Kind::Count, "ranks where it has most"),
+            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", Kind::Id, "that rank"),
+        ],
+    );
+    tops.fill(&mut names, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    let mut section = Section::default();
+    if lanes.is_some_and(|l| l.ranks.len() > 1) {
+        section.notes.push("Each rank has a path of its own; the times are summed over the ranks.".to_string());
+    }
+    Ok(section.with("classes", grid).with("names", names))
+}

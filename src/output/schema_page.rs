@@ -1,0 +1,99 @@
+//! The schema page: every table and column with type, unit and meaning, as Markdown, from the declarations that the
+//! tables are written by. `queries/SCHEMA.md` is this page, and a test holds it to that.
+
+use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
+use crate::analysis::inventory;
+use crate::analysis::registry::ANALYSES;
+use crate::diff::DIFF;
+use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER, REST_COLUMN};
+use crate::table::schema::TableSpec;
+use crate::trace::args::ARGS;
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# Tables and columns
+
+`hta explain schema` prints this page; it is made from the declarations that the tables are written by. The same units
+and meanings stand in the metadata of every Parquet file: `unit` and `description` of a column, `table`, `description`
+and `sorted_by` of a table.
+
+- Times are integer nanoseconds on the rank's own clock; `ranks.clock_offset_ns` is what to subtract to compare ranks.
+  Tables across ranks are aligned already.
+- Spans are half open: `ts_ns` is in, `ts_ns + dur_ns` is not.
+- Missing is null, never -1. A `?` after a type says that a column may be null.
+- `i64`, `u64`, `u32` and `f64` are Parquet's INT64, unsigned INT64, unsigned INT32 and DOUBLE; `text` is UTF-8, dictionary
+  encoded (a categorical in pandas and Polars); `json` is text that holds JSON.
+
+`tables/NAME.parquet` of a results folder is the table NAME of this page, `events/*.parquet` the table `events`.
+";
+
+/// The whole page.
+pub fn page() -> String {
+    let mut out = HEAD.to_string();
+    section(&mut out, "Every run", "hta analyze");
+    for spec in inventory::TABLES {
+        table(&mut out, spec);
+    }
+    events(&mut out);
+    for analysis in ANALYSES {
+        section(&mut out, analysis.title(), &format!("hta {}", analysis.stem()));
+        analysis.tables().iter().for_each(|spec| table(&mut out, spec));
+    }
+    section(&mut out, "Two runs compared", "hta diff");
+    DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
+    let shortest = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
+    section(&mut out, "By the method of the TensorBoard plugin", "hta sync --method shortest");
+    for analysis in ANALYSES {
+        analysis.method_tables(&shortest).unwrap_or_default().iter().for_each(|spec| table(&mut out, spec));
+    }
+    for compat in [Compat::Hta, Compat::TraceLens] {
+        section(&mut out, "In the definitions of another tool", &format!("--compat {}", compat.name()));
+        let all = ANALYSES.iter().map(|a| *a as &dyn Analysis).chain([&DIFF as &dyn Analysis]);
+        all.flat_map(|a| a.compat_tables(compat)).for_each(|spec| table(&mut out, spec));
+    }
+    out
+}
+
+fn section(out: &mut String, title: &str, command: &str) {
+    let _ = writeln!(out, "\n## {} (`{command}`)", upper_first(title));
+}
+
+fn upper_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
+
+fn head(out: &mut String, name: &str, doc: &str, order: &str) {
+    let _ = writeln!(out, "\n### {name}\n\n{} Sorted by {order}.\n", sentence(doc.trim()));
+    out.push_str("| column | type | unit | meaning |\n|---|---|---|---|\n");
+}
+
+/// With a full stop at its end.
+fn sentence(text: &str) -> String {
+    let text = upper_first(text);
+    if text.ends_with(['.', ':', '!']) { text } else { format!("{text}.") }
+}
+
+fn table(out: &mut String, spec: &TableSpec) {
+    head(out, spec.name, spec.doc, spec.order);
+    for c in spec.columns {
+        column(out, c.name, c.kind, c.nullable, c.unit, c.doc);
+    }
+}
+
+fn events(out: &mut String) {
+    head(out, "events", EVENTS_DOC, EVENTS_ORDER);
+    for (name, kind, unit, doc) in BASE_COLUMNS {
+        column(out, name, kind, *name != "rank", unit, doc);
+    }
+    for a in ARGS {
+        column(out, a.column, a.ty.name(), true, a.unit, a.doc);
+    }
+    column(out, REST_COLUMN.0, "json", true, "", REST_COLUMN.1);
+}
+
+fn column(out: &mut String, name: &str, kind: &str, nullable: bool, unit: &str, doc: &str) {
+    let mark = if nullable { "?" } else { "" };
+    let doc = doc.trim().replace('|', "\\|");
+    let _ = writeln!(out, "| `{name}` | {kind}{mark} | {unit} | {doc} |");
+}

@@ -1,0 +1,567 @@
+//! Files and folders that are being written: beside their place under another name, and moved there when complete.
+//!
+//! What becomes of them: moved ([`UnfinishedFolder::place`]), removed when dropped, removed all at once when the user
+//! interrupts ([`abandon_all`]), or, after a `kill -9`, left; then the next run to the same place removes them. So that
+//! it never removes what another run is writing, every run holds a lock (`flock`) on its folder or file as long as it
+//! lives: only what nobody holds is removed, and of that only files of our names. The process id in the name tells
+//! nothing: in containers, most processes have one of the same few ids.
+
+use crate::output::place::{FolderError, Layout, Place, holds_only_ours, move_into, remove_ours};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::NamedTempFile;
+
+/// What this process writes.
+struct Writing {
+    /// Folders and files that are not complete.
+    open: BTreeSet<PathBuf>,
+    /// The last one that stands complete at its place.
+    placed: Option<PathBuf>,
+}
+
+static WRITING: Mutex<Writing> = Mutex::new(Writing { open: BTreeSet::new(), placed: None });
+
+fn writing() -> MutexGuard<'static, Writing> {
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all that this process is writing, and lets no thread of it begin or end another one: for a process that is
+/// about to exit. Returns what it has completed before.
+pub fn abandon_all() -> Option<PathBuf> {
+    let writing = writing();
+    for path in &writing.open {
+        remove_while_written(path);
+    }
+    let placed = writing.placed.clone();
+    std::mem::forget(writing);
+    placed
+}
+
+/// Other threads may still make files in a folder that is removed.
+fn remove_while_written(path: &Path) {
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        match removed {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {}
+            _ if !path.exists() => return,
+            _ => {}
+        }
+    }
+}
+
+/// An entry of the open files and folders.
+struct Entry(PathBuf);
+
+impl Entry {
+    /// Makes something and notes where: nobody who interrupts comes in between, to whom it would not be known yet.
+    fn make<T>(make: impl FnOnce() -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
+        let mut writing = writing();
+        let (path, made) = make()?;
+        writing.open.insert(path.clone());
+        Ok((Self(path), made))
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        writing().open.remove(&self.0);
+    }
+}
+
+/// A folder that is being written.
+pub struct UnfinishedFolder {
+    path: PathBuf,
+    layout: &'static Layout,
+    entry: Option<Entry>,
+    /// Held as long as it lives.
+    lock: Option<File>,
+}
+
+const WORK: &str = ".tmp-";
+const OLD: &str = ".old-";
+
+impl UnfinishedFolder {
+    /// Starts a folder that will stand at a place, and removes what killed runs have left there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(place: &Place) -> io::Result<Self> {
+        let (target, layout) = (place.target.as_path(), place.layout);
+        sweep_folders(parent(target), &name(target), target, layout);
+        sweep_folders(target, OsStr::new(""), target, layout);
+        // beside its place, or in it where it cannot be exchanged as a whole
+        let (folder, prefix) = if place.is_apart { (target, OsString::new()) } else { (parent(target), name(target)) };
+        fs::create_dir_all(folder)?;
+        let mut more = 0;
+        loop {
+            let ending = if more == 0 { String::new() } else { format!(".{more}") };
+            let mut name = prefix.clone();
+            name.push(format!("{WORK}{}{ending}", std::process::id()));
+            let path = folder.join(name);
+            let made = Entry::make(|| fs::create_dir(&path).map(|()| (path.clone(), ())));
+            match made {
+                Ok((entry, ())) => {
+                    let lock = match locked(&path) {
+                        Locked::Yes(file) => Some(file),
+                        Locked::Impossible => None,
+                        // another run took it for one that was left, before it could be locked
+                        Locked::ByOther if more < MOST_TRIES => {
+                            more += 1;
+                            continue;
+                        }
+                        Locked::ByOther => return Err(io::Error::other("every name for a temporary folder is taken")),
+                    };
+                    return Ok(Self { path, layout, entry: Some(entry), lock });
+                }
+                // of another run in this process, or of one with the same id
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && more < MOST_TRIES => more += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves it to its place, instead of the earlier output that stands there.
+    ///
+    /// # Errors
+    /// When it cannot be moved, or something else has come to stand there.
+    pub fn place(mut self, place: &Place) -> Result<(), FolderError> {
+        let target = place.target.as_path();
+        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
+        let mut replaced = None;
+        {
+            // an interrupted run does not remove it half way
+            let mut writing = writing();
+            let is_there = target.is_dir();
+            // what is there may have changed since the run began
+            let others_stay = if is_there { place.replaceable()? } else { None };
+            if is_there && (others_stay.is_some() || place.in_place.is_some()) {
+                move_into(self.layout, &self.path, target).map_err(io)?;
+            } else if is_there {
+                if !exchange(&self.path, target) {
+                    // moved away first, so that there is no moment with half of each
+                    let mut old = name(target);
+                    old.push(format!("{OLD}{}", std::process::id()));
+                    let old = parent(target).join(old);
+                    fs::rename(target, &old).map_err(io)?;
+                    fs::rename(&self.path, target).map_err(io)?;
+                    replaced = Some(old);
+                }
+            } else {
+                fs::rename(&self.path, target).map_err(io)?;
+                self.path = PathBuf::new();
+            }
+            writing.placed = Some(PathBuf::from(place.shown()));
+        }
+        // the earlier result now stands where this one was written
+        let old = replaced.as_deref().unwrap_or(&self.path).to_path_buf();
+        self.path = PathBuf::new();
+        if old.as_os_str().is_empty() {
+            return Ok(());
+        }
+        remove_ours(self.layout, &old).map_err(io)?;
+        // not where something has come to stand in it that is not ours
+        let _ = fs::remove_dir(&old);
+        Ok(())
+    }
+}
+
+/// How often another name is tried.
+const MOST_TRIES: usize = 1000;
+
+impl Drop for UnfinishedFolder {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() && fs::remove_dir_all(&self.path).is_err() {
+            // listing a folder takes a file handle, and there may be no more than those that are held here
+            self.lock = None;
+            let _ = fs::remove_dir_all(&self.path);
+        }
+        self.entry = None;
+    }
+}
+
+/// A file that is being written.
+pub struct UnfinishedFile {
+    file: NamedTempFile,
+    _entry: Entry,
+}
+
+impl UnfinishedFile {
+    /// Starts a file in a folder; `kind` tells files of one kind from others that are left by killed runs. It can be read
+    /// by all whom the user lets read new files.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create_in(folder: &Path, kind: &str) -> io::Result<Self> {
+        Self::create_with_mode(folder, kind, 0o666)
+    }
+
+    /// The same for a file that only the user may read.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create_private_in(folder: &Path, kind: &str) -> io::Result<Self> {
+        Self::create_with_mode(folder, kind, 0o600)
+    }
+
+    fn create_with_mode(folder: &Path, kind: &str, _mode: u32) -> io::Result<Self> {
+        let prefix = format!(".hta-{kind}-");
+        sweep_files(folder, &prefix);
+        let name = format!("{prefix}{}-", std::process::id());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&name);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(fs::Permissions::from_mode(_mode));
+        }
+        for _ in 0..MOST_TRIES {
+            let make = || builder.tempfile_in(folder).map(|file| (file.path().to_path_buf(), file));
+            let (entry, file) = Entry::make(make)?;
+            // another run may take it for one that was left, before it is locked
+            let is_taken = matches!(lock(file.as_file()), Lock::ByOther) || !is_at(file.as_file(), file.path());
+            if !is_taken {
+                return Ok(Self { file, _entry: entry });
+            }
+        }
+        Err(io::Error::other("every name for a temporary file is taken"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The file once more, to write to.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn reopen(&self) -> io::Result<File> {
+        self.file.reopen()
+    }
+
+    /// Moves it to its place; `force`: instead of what stands there.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub fn place(self, target: &Path, force: bool) -> io::Result<()> {
+        let Self { file, _entry } = self;
+        let mut writing = writing();
+        let moved = if force { file.persist(target) } else { file.persist_noclobber(target) };
+        if moved.is_ok() {
+            writing.placed = Some(target.to_path_buf());
+        }
+        // the entry is taken from the list that is held here
+        drop(writing);
+        moved.map(drop).map_err(|e| e.error)
+    }
+}
+
+/// Writes a file that is there whole or not at all. What is no file (a pipe, a terminal) is written to as it is.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let target = destination(path);
+    if target.exists() && !target.is_file() {
+        return fs::OpenOptions::new().write(true).open(&target)?.write_all(bytes);
+    }
+    let file = UnfinishedFile::create_in(parent(&target), "table")?;
+    file.reopen()?.write_all(bytes)?;
+    file.place(&target, true)
+}
+
+/// Where a path leads: to the end of its links, even where nothing stands there.
+pub fn destination(path: &Path) -> PathBuf {
+    /// As many as the system follows.
+    const MOST_LINKS: usize = 40;
+    // a slash at the end would follow a link that is to be looked at
+    let mut path: PathBuf = path.components().collect();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = parent(&path).join(next),
+            Err(_) => break,
+        }
+    }
+    path
+}
+
+pub(super) fn parent(target: &Path) -> &Path {
+    target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn name(target: &Path) -> OsString {
+    target.file_name().map_or_else(|| "hta-out".into(), OsStr::to_os_string)
+}
+
+/// Removes folders that killed runs to `target` have left in `folder` under names that begin with `prefix`, and puts
+/// back an earlier result that was on its way out.
+fn sweep_folders(folder: &Path, prefix: &OsStr, target: &Path, layout: &Layout) {
+    let Some(prefix) = prefix.to_str() else { return };
+    for (path, name) in entries(folder) {
+        let Some(rest) = name.strip_prefix(prefix) else { continue };
+        let is_old = !prefix.is_empty() && rest.strip_prefix(OLD).is_some_and(is_id);
+        if !is_old && !is_work_name(rest) {
+            continue;
+        }
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
+        if !is_folder || !holds_only_ours(layout, &path) {
+            continue;
+        }
+        // held until it is gone
+        let Locked::Yes(_lock) = locked(&path) else { continue };
+        if is_old && !target.exists() {
+            let _ = fs::rename(&path, target);
+        } else if remove_ours(layout, &path).is_ok() {
+            let _ = fs::remove_dir(&path);
+        }
+    }
+}
+
+fn sweep_files(folder: &Path, prefix: &str) {
+    for (path, name) in entries(folder) {
+        let Some((id, _)) = name.strip_prefix(prefix).and_then(|r| r.split_once('-')) else { continue };
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
+        if is_file
+            && is_id(id)
+            && let Locked::Yes(_lock) = locked(&path)
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// What is in a folder, where it can be listed.
+pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, String)> {
+    let Ok(found) = fs::read_dir(folder) else { return Vec::new() };
+    found.flatten().map(|e| (e.path(), e.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// Whether a name is that of a folder in which a run writes, without what it begins with.
+pub(super) fn is_work_name(name: &str) -> bool {
+    name.strip_prefix(WORK).is_some_and(is_id)
+}
+
+/// Whether a name's ending is one of ours: the id of a process, and a number where it has made several.
+fn is_id(ending: &str) -> bool {
+    let (process, more) = ending.split_once('.').unwrap_or((ending, "0"));
+    [process, more].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether the lock of a file or folder was taken; it is held until the file is closed.
+enum Lock {
+    Taken,
+    ByOther,
+    /// The file system has none.
+    Impossible,
+}
+
+#[cfg(unix)]
+fn lock(file: &File) -> Lock {
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Lock::Taken,
+        Err(rustix::io::Errno::WOULDBLOCK) => Lock::ByOther,
+        Err(_) => Lock::Impossible,
+    }
+}
+
+#[cfg(not(unix))]
+fn lock(_: &File) -> Lock {
+    Lock::Impossible
+}
+
+/// What stands at a path, opened and locked.
+enum Locked {
+    Yes(File),
+    /// Somebody else has the lock, or has removed what stood there.
+    ByOther,
+    Impossible,
+}
+
+fn locked(path: &Path) -> Locked {
+    let Ok(file) = File::open(path) else { return if path.exists() { Locked::Impossible } else { Locked::ByOther } };
+    match lock(&file) {
+        Lock::Taken if is_at(&file, path) => Locked::Yes(file),
+        Lock::Taken | Lock::ByOther => Locked::ByOther,
+        Lock::Impossible => Locked::Impossible,
+    }
+}
+
+/// Whether an open file is still the one at a path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(held), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (held.dev(), held.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Swaps two folders in one step, where the system can.
+#[cfg(target_os = "linux")]
+fn exchange(a: &Path, b: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::output::inputs::Inputs;
+    use crate::output::place::RESULTS;
+
+    /// An id that no process has.
+    const GONE: u32 = 4_194_304 + 7;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = entries(folder).into_iter().map(|e| e.1).collect();
+        names.sort();
+        names
+    }
+
+    fn place(target: &Path) -> Place {
+        Place::find(&RESULTS, target, &Inputs::default(), false).unwrap()
+    }
+
+    fn create(target: &Path) -> UnfinishedFolder {
+        UnfinishedFolder::create(&place(target)).unwrap()
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let left = |ending: &str, entry: &str| {
+            let path = dir.path().join(format!("out{ending}"));
+            fs::create_dir_all(path.join(entry)).unwrap();
+        };
+        left(&format!(".tmp-{GONE}"), "tables");
+        left(&format!(".tmp-{GONE}.1"), "tables");
+        // in a container the process of this id lives always, and is another one
+        left(".tmp-1", "tables");
+        left(&format!(".tmp-{}", std::process::id()), "events");
+        // somebody else's: another content, also below, a name that is no id, another place
+        left(&format!(".tmp-{GONE}.2"), "thesis");
+        left(&format!(".tmp-{GONE}.4"), "tables");
+        fs::write(dir.path().join(format!("out.tmp-{GONE}.4/tables/thesis.txt")), "years of work").unwrap();
+        left(".tmp-keep", "tables");
+        left(&format!("2.tmp-{GONE}"), "tables");
+        fs::write(dir.path().join(format!("out.tmp-{GONE}.3")), "a file").unwrap();
+        let kept = [&format!(".tmp-{GONE}.2"), &format!(".tmp-{GONE}.3"), &format!(".tmp-{GONE}.4"), ".tmp-keep"];
+        let mut expected = kept.map(|e| format!("out{e}")).to_vec();
+        drop(create(&target));
+        expected.push(format!("out2.tmp-{GONE}"));
+        expected.sort();
+        assert_eq!(names(dir.path()), expected);
+    }
+
+    #[test]
+    fn a_folder_that_somebody_holds_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(format!("out.tmp-{GONE}"));
+        fs::create_dir(&path).unwrap();
+        let Locked::Yes(held) = locked(&path) else { panic!("nobody holds it") };
+        drop(create(&dir.path().join("out")));
+        assert!(path.exists());
+        drop(held);
+        drop(create(&dir.path().join("out")));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn runs_of_one_process_to_one_place_do_not_take_each_others_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let (first, second) = (create(&target), create(&target));
+        assert!(first.path() != second.path() && first.path().is_dir() && second.path().is_dir());
+        fs::write(first.path().join("report.txt"), "first").unwrap();
+        first.place(&place(&target)).unwrap();
+        drop(second);
+        assert_eq!(names(dir.path()), ["out"]);
+    }
+
+    #[test]
+    fn an_earlier_result_on_its_way_out_is_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(format!("out.old-{GONE}/tables"))).unwrap();
+        drop(create(&dir.path().join("out")));
+        assert_eq!(names(dir.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_result_takes_the_place_of_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        for text in ["first", "second"] {
+            let folder = create(&target);
+            fs::write(folder.path().join("report.txt"), text).unwrap();
+            fs::write(folder.path().join("summary.json"), r#"{"hta_version": "0"}"#).unwrap();
+            folder.place(&place(&target)).unwrap();
+            assert_eq!(names(dir.path()), ["out"]);
+            assert_eq!(fs::read_to_string(target.join("report.txt")).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn what_has_come_into_the_place_during_the_run_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let (place, folder) = (place(&target), create(&target));
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("rank_0.json"), "recorded meanwhile").unwrap();
+        assert!(folder.place(&place).unwrap_err().to_string().contains("found `rank_0.json`"));
+        assert_eq!((names(dir.path()), names(&target)), (vec!["out".to_string()], vec!["rank_0.json".to_string()]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_leads_to_its_destination_whether_that_is_there_or_not() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        symlink("b", dir.path().join("a")).unwrap();
+        symlink("below/c", dir.path().join("b")).unwrap();
+        for path in ["a", "a/", "b", "below/c"] {
+            assert_eq!(destination(&dir.path().join(path)), dir.path().join("below/c"), "{path}");
+        }
+        fs::create_dir(dir.path().join("below")).unwrap();
+        write(&dir.path().join("a"), b"text").unwrap();
+        assert_eq!(fs::read(dir.path().join("below/c")).unwrap(), b"text");
+        assert!(fs::symlink_metadata(dir.path().join("a")).unwrap().is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_private_file_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = UnfinishedFile::create_private_in(dir.path(), "stdin").unwrap();
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("t.csv");
+        fs::write(dir.path().join(format!(".hta-table-{GONE}-abc")), "half").unwrap();
+        write(&target, b"whole").unwrap();
+        assert_eq!(names(dir.path()), ["t.csv"]);
+        assert!(write(&dir.path().join("no/such/t.csv"), b"x").is_err());
+        assert!(write(Path::new("/dev/full"), b"x").is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! A file through a [`Copier`]: once to look at it, once to copy it.
+
+use crate::error::ReadError;
+use crate::overlay::copy::copier::{Copier, Rewrite, Survey};
+use crate::read::kineto::document::Document;
+use crate::read::kineto::event::LoadOptions;
+use crate::read::kineto::number::FractionVerdict;
+use crate::read::load::{Chunks, drained, refused, refused_by};
+use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
+use crate::read::source::{ByteCount, Input, open, packing};
+use crate::trace::health::{Counter, Health};
+use crate::trace::meta::Meta;
+use std::io;
+
+/// What a file is, without its events.
+#[derive(Debug, Clone)]
+pub struct Surveyed {
+    pub survey: Survey,
+    pub meta: Meta,
+    pub root_is_array: bool,
+    /// Its fractions lack their leading zeros.
+    pub is_unpadded: bool,
+    pub health: Health,
+    pub unpacked_bytes: u64,
+}
+
+/// A copy that has been made.
+pub struct Copied {
+    pub survey: Survey,
+    /// Members that stand behind the events, each after a comma, where members were kept.
+    pub behind: Vec<u8>,
+    pub wrote_event: bool,
+}
+
+/// Why a file could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("cannot write the copy: {0}")]
+    Write(io::Error),
+}
+
+/// Looks at a file.
+///
+/// # Errors
+/// As [`load`](crate::read::load::load): what an analysis would refuse is refused here.
+pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> Result<Surveyed, ReadError> {
+    let mut nothing = |_: &[u8]| Ok(());
+    let document = run(input, Copier::survey(), memory, count, &mut nothing).map_err(|e| match e {
+        CopyError::Read(e) => e,
+        CopyError::Write(source) => ReadError::Io { file: input.shown.clone(), source },
+    })?;
+    let (unpacked_bytes, root_is_array) = (document.offset(), document.root_is_array());
+    let survey = document.reader.copier.as_ref().map(|c| c.survey.clone()).unwrap_or_default();
+    let health = document.reader.columns.health;
+    if survey.complete == 0 {
+        return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
+    }
+    let is_unpadded = document.reader.shapes.verdict() == FractionVerdict::Unpadded;
+    Ok(Surveyed { survey, meta: document.meta, root_is_array, is_unpadded, health, unpacked_bytes })
+}
+
+/// Copies a file: its events, and with [`Rewrite::keeps_members`] what stands before them. `wrote_event`: events
+/// stand before those of this file.
+///
+/// # Errors
+/// When the file can no longer be read, or the copy not be written.
+pub fn copy(
+    input: &Input,
+    rewrite: Rewrite,
+    wrote_event: bool,
+    count: &ByteCount,
+    out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<Copied, CopyError> {
+    let mut document = run(input, Copier::copy(rewrite, wrote_event), None, count, out)?;
+    let mut copier = document.reader.copier.take().unwrap_or_default();
+    Ok(Copied { behind: copier.behind(), survey: copier.survey, wrote_event: copier.wrote_event })
+}
+
+fn run(
+    input: &Input,
+    copier: Copier,
+    memory: Option<MemoryLimit>,
+    count: &ByteCount,
+    out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<Document, CopyError> {
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let packed = packing(&input.path).map_err(io_error)?;
+    let mut source = open(&input.path, packed, count, true).map_err(io_error)?;
+    let mut document = Document::new(LoadOptions::default());
+    document.reader.copier = Some(Box::new(copier));
+    let mut failed = None;
+    let mut drain = |d: &mut Document| {
+        let Some(copier) = &mut d.reader.copier else { return Ok(()) };
+        let wrote = out(&copier.out);
+        copier.out.clear();
+        wrote.map_err(|e| {
+            failed = Some(e);
+            io::Error::other("the copy cannot be written")
+        })
+    };
+    let alone = memory.map(Alone);
+    let room: &dyn Room = match &alone {
+        Some(alone) => alone,
+        None => &Unbounded,
+    };
+    let outcome = drained(&mut document, source.as_mut(), Chunks::default().block, room, &mut drain);
+    if let Some(e) = failed {
+        return Err(CopyError::Write(e));
+    }
+    outcome.map_err(io_error)?.map_err(|r| refused_by(input, r, &document.reader.columns.health))?;
+    if source.trailing().garbage {
+        document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
+    }
+    document.finish().map_err(|r| refused(input, r))?;
+    Ok(document)
+}

@@ -1,0 +1,121 @@
+//! Where an overlay is written: beside its place, packed by its name, and moved there when it is complete.
+
+use crate::output::inputs::Inputs;
+use crate::output::unfinished::{UnfinishedFile, destination};
+use crate::overlay::OverlayError;
+use crate::read::source::Input;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A place for an overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A file; whether it may replace what is there.
+    File { path: PathBuf, force: bool },
+    /// Standard output, plain.
+    Stdout,
+}
+
+enum Packed {
+    Plain(Box<dyn Write + Send>),
+    Gzip(GzEncoder<Box<dyn Write + Send>>),
+    Zstd(zstd::stream::write::Encoder<'static, Box<dyn Write + Send>>),
+}
+
+/// An overlay that is being written.
+pub struct Output {
+    packed: Packed,
+    /// The file to move, and where to.
+    file: Option<(UnfinishedFile, PathBuf, bool)>,
+    shown: String,
+}
+
+/// Packing that keeps up with the copy.
+const GZIP_LEVEL: u32 = 4;
+const ZSTD_LEVEL: i32 = 3;
+
+impl Output {
+    /// Starts an overlay.
+    ///
+    /// # Errors
+    /// When the place is taken, is one of the traces, or cannot be written to.
+    pub fn create(target: &Target, inputs: &[Input]) -> Result<Self, OverlayError> {
+        let (path, force) = match target {
+            Target::Stdout => {
+                let out: Box<dyn Write + Send> = Box::new(BufWriter::new(io::stdout()));
+                return Ok(Self { packed: Packed::Plain(out), file: None, shown: "standard output".to_string() });
+            }
+            Target::File { path, force } => (path, *force),
+        };
+        let shown = path.display().to_string();
+        let error = |source| OverlayError::Write { path: shown.clone(), source };
+        if Inputs::of_traces(inputs).allow_file(path).is_err() {
+            return Err(OverlayError::IsInput { path: shown });
+        }
+        // a link stays, and the file that it leads to is written
+        let path = &destination(path);
+        if path.exists() {
+            if path.is_dir() {
+                return Err(error(io::Error::other("it is a folder")));
+            }
+            if !force {
+                return Err(OverlayError::Exists { path: shown });
+            }
+        }
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = UnfinishedFile::create_in(parent, "overlay").map_err(error)?;
+        let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(1 << 18, file.reopen().map_err(error)?));
+        let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let packed = if name.ends_with(".gz") {
+            Packed::Gzip(GzEncoder::new(to, Compression::new(GZIP_LEVEL)))
+        } else if name.ends_with(".zst") {
+            Packed::Zstd(zstd::stream::write::Encoder::new(to, ZSTD_LEVEL).map_err(error)?)
+        } else {
+            Packed::Plain(to)
+        };
+        Ok(Self { packed, file: Some((file, path.clone(), force)), shown })
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.packed {
+            Packed::Plain(w) => w.write_all(bytes),
+            Packed::Gzip(w) => w.write_all(bytes),
+            Packed::Zstd(w) => w.write_all(bytes),
+        }
+    }
+
+    /// Names the place in an error.
+    pub fn error(&self, source: io::Error) -> OverlayError {
+        OverlayError::Write { path: self.shown.clone(), source }
+    }
+
+    /// Writes the last bytes and moves the file to its place.
+    ///
+    /// # Errors
+    /// When that fails, or something has come to stand there since.
+    pub fn finish(self) -> Result<(), OverlayError> {
+        let Self { packed, file, shown } = self;
+        let error = |source| OverlayError::Write { path: shown.clone(), source };
+        let mut inner = match packed {
+            Packed::Plain(w) => w,
+            Packed::Gzip(w) => w.finish().map_err(error)?,
+            Packed::Zstd(w) => w.finish().map_err(error)?,
+        };
+        inner.flush().map_err(error)?;
+        drop(inner);
+        match file {
+            None => Ok(()),
+            Some((file, path, true)) => file.place(&path, true).map_err(error),
+            Some((file, path, false)) => file.place(&path, false).map_err(|e| match e.kind() {
+                io::ErrorKind::AlreadyExists => OverlayError::Exists { path: shown.clone() },
+                _ => error(e),
+            }),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which file is which rank, and what is in it: every file is looked at once before anything is written, since its
+//! rank, its base time and its process names may stand behind the events.
+
+use crate::analysis::population::ranks_named;
+use crate::overlay::copy::stream::{Surveyed, survey};
+use crate::overlay::{OverlayError, OverlayRequest};
+use crate::read::room::MemoryLimit;
+use crate::read::source::{ByteCount, Input};
+use crate::run::{Claims, Progress, Refused, RunError, Task, again, duplicate};
+use crate::trace::health::{Health, Severity};
+use crate::units::fmt_count;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// A file of a rank.
+pub struct Source {
+    pub task: Task,
+    pub input: Input,
+    pub surveyed: Surveyed,
+}
+
+impl Source {
+    /// What of the file cannot be copied, a line each.
+    pub fn losses(&self) -> Vec<String> {
+        let health: &Health = &self.surveyed.health;
+        let of = health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss);
+        of.map(|(counter, tally)| {
+            let spec = counter.spec();
+            let (rank, file) = (self.task.rank, &self.input.shown);
+            format!("hta: rank {rank} ({file}): {} x {}: {}", fmt_count(tally.count), spec.name, spec.doc)
+        })
+        .collect()
+    }
+}
+
+/// The files of a set.
+pub struct Sources {
+    /// In order of rank.
+    pub all: Vec<Source>,
+    pub refused: Vec<Refused>,
+}
+
+impl Sources {
+    /// Finds and surveys the files of the ranks asked for.
+    ///
+    /// # Errors
+    /// Two files of one rank, no file of a rank asked for, nothing readable.
+    pub fn find(request: &OverlayRequest, progress: &dyn Progress) -> Result<Self, RunError> {
+        let inputs = request.inputs;
+        let mut claims = Claims::peek(inputs);
+        let mut known: BTreeMap<usize, Surveyed> = BTreeMap::new();
+        let count = ByteCount::default();
+        // several are looked at at once; of each no more than its longest value is in memory
+        let memory = request.load.memory.map(|m| MemoryLimit { bytes: m.bytes / 4, ..m });
+        let mut is_started = false;
+        loop {
+            let tasks = claims.tasks(inputs, request.ranks)?;
+            let new: Vec<Task> = tasks.iter().filter(|t| !known.contains_key(&t.input)).copied().collect();
+            if !is_started {
+                let size = |t: &Task| std::fs::metadata(&inputs[t.input].path).map_or(0, |m| m.len());
+                progress.start(new.len(), new.iter().map(size).sum(), &count);
+                is_started = true;
+            }
+            let surveys: Vec<_> = new
+                .par_iter()
+                .with_max_len(1)
+                .map(|t| {
+                    let surveyed = survey(&inputs[t.input], memory, &count);
+                    progress.rank_done();
+                    (t.input, surveyed)
+                })
+                .collect();
+            let mut settled = true;
+            for (input, surveyed) in surveys {
+                match surveyed {
+                    Ok(s) => drop(known.insert(input, s)),
+                    Err(e) => {
+                        claims.refused[input] = Some(e);
+                        settled = false;
+                    }
+                }
+            }
+            for t in &tasks {
+                let own = known.get(&t.input).and_then(|s| s.meta.rank);
+                if own.is_some() && claims.ranks[t.input] != own {
+                    // the rank stood behind the events: number the set again
+                    claims.ranks[t.input] = own;
+                    settled &= own == Some(t.rank);
+                }
+            }
+            let refused = |claims: &Claims| -> Vec<Refused> {
+                let of = inputs.iter().zip(&claims.refused);
+                of.filter_map(|(i, e)| Some(Refused { input: i.clone(), error: again(e.as_ref()?) })).collect()
+            };
+            if known.is_empty() && (settled || claims.refused.iter().all(Option::is_some)) {
+                progress.finish();
+                return Err(RunError::NothingReadable(refused(&claims)));
+            }
+            if !settled {
+                continue;
+            }
+            progress.finish();
+            if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
+                return Err(duplicate(inputs, &pair[0], &pair[1]));
+            }
+            let source = |t: &Task| {
+                let surveyed = known.remove(&t.input)?;
+                Some(Source { task: *t, input: inputs[t.input].clone(), surveyed })
+            };
+            let all = tasks.iter().filter_map({
+                let mut source = source;
+                move |t| source(t)
+            });
+            return Ok(Self { all: all.collect(), refused: refused(&claims) });
+        }
+    }
+}
+
+/// The sources that are drawn.
+///
+/// # Errors
+/// When none is left.
+pub fn drawn<'s>(all: &'s [Source], ranks: &[(u32, u32)]) -> Result<Vec<&'s Source>, OverlayError> {
+    let wanted = |s: &&Source| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
+    let drawn: Vec<&Source> = all.iter().filter(wanted).collect();
+    if drawn.is_empty() {
+        let known: Vec<u32> = all.iter().map(|s| s.task.rank).collect();
+        return Err(OverlayError::NothingToDraw(ranks_named(&known)));
+    }
+    Ok(drawn)
+}

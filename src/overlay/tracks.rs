@@ -1,0 +1,272 @@
+//! What is drawn of a rank beside its events, and how it is made: counters, the critical path with arrows between its
+//! real events, and spans in which the rank was late. Small against the trace: a point where a value changes, a slice a segment.
+
+use crate::analysis::api::Options;
+use crate::analysis::counters::series::{Counter, CounterSeries, series};
+use crate::analysis::critical_path::{Segment, choose, path};
+use crate::analysis::stragglers::LateMarks;
+use crate::overlay::OverlayRequest;
+use crate::overlay::plan::Source;
+use crate::run::{Outcome, RowSink};
+use crate::table::schema::Batch;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{Ns, fmt_ns};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
+/// A value over time; it holds until the next point. Times as the rank's own trace has them, ns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CounterTrack {
+    pub name: String,
+    pub points: Vec<(Ns, f64)>,
+}
+
+/// A span on a track of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slice {
+    pub ts: Ns,
+    pub dur: Ns,
+    pub name: String,
+    pub args: Map<String, Value>,
+}
+
+/// A track of slices that do not overlap.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    pub name: &'static str,
+    /// Category of its slices.
+    pub category: &'static str,
+    pub slices: Vec<Slice>,
+}
+
+/// One end of an arrow: a moment inside an event of the source, by the event's `pid` and `tid` as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    pub pid: String,
+    pub tid: String,
+    pub ts: Ns,
+}
+
+/// An arrow between two events of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flow {
+    pub from: End,
+    pub to: End,
+    /// The edge of the path.
+    pub name: &'static str,
+}
+
+/// All that is drawn of one rank.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RankTracks {
+    pub counters: Vec<CounterTrack>,
+    pub threads: Vec<Thread>,
+    pub flows: Vec<Flow>,
+    /// What could not be drawn, and why.
+    pub notes: Vec<String>,
+}
+
+/// Takes each rank's trace while it is loaded, and keeps only what is drawn of it.
+pub struct Collector<'a> {
+    options: &'a Options,
+    counters: &'a [Counter],
+    critical_path: bool,
+    /// By name of the file, since a rank may turn out to be another one.
+    tracks: Mutex<BTreeMap<String, RankTracks>>,
+    /// Ranks to draw, by name of the file.
+    drawn: BTreeMap<String, u32>,
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(request: &'a OverlayRequest, drawn: &[&Source]) -> Self {
+        Self {
+            options: request.options,
+            counters: request.counters,
+            critical_path: request.critical_path,
+            tracks: Mutex::new(BTreeMap::new()),
+            drawn: drawn.iter().map(|s| (s.input.shown.clone(), s.task.rank)).collect(),
+        }
+    }
+
+    /// Whether a rank's trace has to be loaded to draw it.
+    pub fn wants_any(&self) -> bool {
+        self.critical_path || !self.counters.is_empty()
+    }
+
+    /// Adds the spans in which ranks were late.
+    pub fn add_marks(&mut self, outcome: &Outcome) {
+        let Ok(tracks) = self.tracks.get_mut() else { return };
+        let tables = outcome.outputs.iter().flat_map(|(_, o)| &o.tables);
+        for table in tables.filter(|t| t.spec.name == LateMarks::SPEC.name) {
+            for (file, rank) in &self.drawn {
+                let slices = late_slices(table, *rank);
+                if !slices.is_empty() {
+                    let thread = Thread { name: "straggler", category: "hta_straggler", slices };
+                    tracks.entry(file.clone()).or_default().threads.push(thread);
+                }
+            }
+        }
+    }
+
+    /// What is drawn, by rank.
+    pub fn finish(self) -> BTreeMap<u32, RankTracks> {
+        let mut tracks = self.tracks.into_inner().unwrap_or_default();
+        self.drawn.iter().filter_map(|(file, rank)| Some((*rank, tracks.remove(file)?))).collect()
+    }
+}
+
+impl RowSink for Collector<'_> {
+    fn rows(&self, _: Batch) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn trace(&self, trace: &RankTrace) -> io::Result<()> {
+        if !self.drawn.contains_key(&trace.file) {
+            return Ok(());
+        }
+        let mut tracks = RankTracks::default();
+        if !self.counters.is_empty() {
+            counters(trace, self.counters, &mut tracks);
+        }
+        if self.critical_path {
+            critical_path(trace, self.options, &mut tracks);
+        }
+        let mut all = self.tracks.lock().map_err(|_| io::Error::other("another thread failed"))?;
+        all.insert(trace.file.clone(), tracks);
+        Ok(())
+    }
+
+    fn void(&self) -> io::Result<()> {
+        self.tracks.lock().map_err(|_| io::Error::other("another thread failed"))?.clear();
+        Ok(())
+    }
+}
+
+fn counters(trace: &RankTrace, asked: &[Counter], out: &mut RankTracks) {
+    let found = series(trace, asked, None);
+    for (counter, reason) in found.missing {
+        out.notes.push(format!("rank {}: no {}: {reason}", trace.rank, counter.name()));
+    }
+    let devices = found.series.iter().filter_map(|s| s.device).collect::<std::collections::BTreeSet<_>>();
+    out.counters = found.series.into_iter().map(|s| counter_track(s, devices.len() > 1)).collect();
+}
+
+fn counter_track(s: CounterSeries, names_device: bool) -> CounterTrack {
+    let mut name = match s.counter {
+        Counter::QueueLength => "queue length".to_string(),
+        Counter::MemoryBandwidth => "memory bandwidth".to_string(),
+        Counter::GpuUtilization => "GPU utilization".to_string(),
+        Counter::SmEfficiency => "SM efficiency".to_string(),
+        Counter::EstOccupancy => "est. occupancy".to_string(),
+    };
+    if let Some(direction) = s.direction {
+        name.push_str(&format!(" {direction}"));
+    }
+    if let Some(device) = s.device.filter(|_| names_device) {
+        name.push_str(&format!(" GPU {device}"));
+    }
+    if let Some(stream) = s.stream {
+        name.push_str(&format!(" stream {stream}"));
+    }
+    name.push_str(&format!(" ({})", s.counter.unit()));
+    let mut points: Vec<(Ns, f64)> =
+        s.points.iter().filter_map(|(t, v)| Some((*t, v.filter(|v| v.is_finite())?))).collect();
+    // a bucket that ends must not be drawn on: it ends at 0
+    if let Some(end) = s.end.filter(|_| !points.is_empty()) {
+        points.push((end, 0.0));
+    }
+    CounterTrack { name, points }
+}
+
+fn critical_path(trace: &RankTrace, options: &Options, out: &mut RankTracks) {
+    let window = match choose(trace, options) {
+        Ok(w) => w,
+        Err(reason) => {
+            out.notes.push(format!("rank {}: no critical path: {reason}", trace.rank));
+            return;
+        }
+    };
+    let segments = path(trace, window.span);
+    let slice = |s: &Segment| {
+        let mut args = Map::new();
+        args.insert("class".to_string(), json!(s.class.name()));
+        args.insert("edge".to_string(), json!(s.edge.name()));
+        if s.is_inferred() {
+            args.insert("inferred".to_string(), json!(true));
+        }
+        if let Some(event) = s.event {
+            args.insert("event".to_string(), json!(trace.name(event)));
+        }
+        args.insert("window".to_string(), json!(window.name));
+        let shown = if s.edge.is_work() { s.name(trace) } else { "" };
+        let name = if shown.is_empty() { s.class.name().to_string() } else { format!("{}: {shown}", s.class.name()) };
+        Slice { ts: s.span.start, dur: s.span.len(), name, args }
+    };
+    let slices = segments.iter().map(slice).collect();
+    out.threads.push(Thread { name: "critical path", category: "hta_critical_path", slices });
+    out.flows = arrows(trace, &segments);
+}
+
+/// Arrows from each event of the path to the next one on another thread or stream.
+///
+/// ```text
+///   path      |--work A--|--delay--|--work B--|
+///   lane 1    |=== A ===|
+///                       \_________
+///                                 v
+///   lane 2                         |=== B ===|
+/// ```
+fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
+    let c = &trace.columns;
+    let end = |row: u32, ts: Ns| {
+        let lane = c.lanes.get(*c.lane.get(row as usize)? as usize)?;
+        let text = |id| c.strings.get(id).to_string();
+        Some(End { pid: text(lane.pid), tid: text(lane.tid), ts })
+    };
+    let works = segments.iter().filter_map(|s| Some((s, s.event.filter(|_| s.edge.is_work())?)));
+    let mut out = Vec::new();
+    let mut before: Option<(&Segment, u32)> = None;
+    let mut edge = None;
+    let mut works = works.peekable();
+    for s in segments {
+        if works.peek().is_none_or(|(w, _)| !std::ptr::eq(*w, s)) {
+            edge = edge.or(Some(s.edge));
+            continue;
+        }
+        let Some((segment, row)) = works.next() else { break };
+        if let Some((previous, from)) = before
+            && c.lane[from as usize] != c.lane[row as usize]
+        {
+            // an arrow starts inside its event: at its last nanosecond
+            let (span, last) = (trace.span(from), previous.span.end);
+            let leave = last.min(span.end - 1).max(span.start);
+            let arrive = segment.span.start.max(trace.span(row).start);
+            if let (Some(from), Some(to)) = (end(from, leave), end(row, arrive.max(leave))) {
+                out.push(Flow { from, to, name: edge.unwrap_or(segment.edge).name() });
+            }
+        }
+        (before, edge) = (Some((segment, row)), None);
+    }
+    out
+}
+
+/// A rank's late spans, cut where they would overlap.
+fn late_slices(table: &Batch, rank: u32) -> Vec<Slice> {
+    let mut out: Vec<Slice> = Vec::new();
+    let int = |column: &str, row: usize| table.int(column, row).unwrap_or(0);
+    for row in (0..table.len()).filter(|r| int("rank", *r) == i64::from(rank)) {
+        let (start, end) = (int("ts_ns", row), int("ts_ns", row).saturating_add(int("dur_ns", row)));
+        let ts = out.last().map_or(start, |s| start.max(s.ts.saturating_add(s.dur)));
+        let text = |column: &str| table.text(column, row).unwrap_or_default().to_string();
+        let mut args = Map::new();
+        args.insert("finding".to_string(), json!(text("sentence")));
+        args.insert("step".to_string(), json!(text("step")));
+        args.insert("excess_ns".to_string(), json!(int("excess_ns", row)));
+        args.insert("gain_ns".to_string(), json!(int("gain_ns", row)));
+        let name = format!("late by {} (step {})", fmt_ns(int("excess_ns", row)), text("step"));
+        out.push(Slice { ts, dur: end.saturating_sub(ts).max(0), name, args });
+    }
+    out
+}

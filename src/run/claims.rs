@@ -1,0 +1,107 @@
+//! Which file holds which rank, as far as it is known before the files are read.
+
+use crate::analysis::population::ranks_named;
+use crate::error::{ReadError, SetError};
+use crate::read::discover::assign_ranks;
+use crate::read::peek::peek;
+use crate::read::source::Input;
+use crate::run::RunError;
+use crate::trace::meta::RankSource;
+use rayon::prelude::*;
+use std::io;
+
+/// One rank to load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Index of its file.
+    pub input: usize,
+    pub rank: u32,
+    pub source: RankSource,
+}
+
+/// What is known of the files before they are read.
+pub struct Claims {
+    /// `distributedInfo.rank`, where it stands before the events or has been found since.
+    pub ranks: Vec<Option<u32>>,
+    /// Files that are no traces.
+    pub refused: Vec<Option<ReadError>>,
+}
+
+impl Claims {
+    /// Looks at the heads of all files.
+    pub fn peek(inputs: &[Input]) -> Self {
+        let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
+        let (mut ranks, mut refused) = (Vec::new(), Vec::new());
+        for p in peeked {
+            match p {
+                Ok(rank) => {
+                    ranks.push(rank);
+                    refused.push(None);
+                }
+                Err(e) => {
+                    ranks.push(None);
+                    refused.push(Some(e));
+                }
+            }
+        }
+        Self { ranks, refused }
+    }
+
+    /// The files of the ranks asked for (all, when none is), in order of rank.
+    ///
+    /// # Errors
+    /// Two files that claim one rank; no file of a rank asked for.
+    pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
+        let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
+        let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
+        let assigned = assign_ranks(&inputs, &claims);
+        let mut tasks: Vec<Task> =
+            usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
+        tasks.sort_by_key(|j| (j.rank, j.input));
+        for pair in tasks.windows(2) {
+            // a name may lie: what the file says behind its events would decide, so only two claims of
+            // the files themselves are final here
+            if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
+                return Err(duplicate(all, &pair[0], &pair[1]));
+            }
+        }
+        let known: Vec<u32> = tasks.iter().map(|j| j.rank).collect();
+        if !ranks.is_empty() {
+            tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+            if tasks.is_empty() && !known.is_empty() {
+                return Err(RunError::NoSuchRank(ranks_named(&known)));
+            }
+        }
+        Ok(tasks)
+    }
+}
+
+/// Two files of one rank.
+pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
+    let shown = |j: &Task| inputs[j.input].shown.clone();
+    SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
+}
+
+/// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
+pub fn again(error: &ReadError) -> ReadError {
+    match error {
+        ReadError::Io { file, source } => {
+            ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
+        }
+        ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
+        ReadError::NotATrace { file, what, hint, is_known } => {
+            ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
+        }
+        ReadError::UnknownContent { file, what } => {
+            ReadError::UnknownContent { file: file.clone(), what: what.clone() }
+        }
+        ReadError::Damaged { file, reason } => ReadError::Damaged { file: file.clone(), reason: reason.clone() },
+        ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
+        ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
+        ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
+        ReadError::TooLarge { file, needs, limit } => {
+            ReadError::TooLarge { file: file.clone(), needs: *needs, limit: *limit }
+        }
+    }
+}

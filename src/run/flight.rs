@@ -1,0 +1,279 @@
+//! Which ranks are in memory at once: each thread takes ranks in order, as far as they fit the limit together.
+//!
+//! ```text
+//!   waiting      a rank starts when its estimate fits beside those that fly; the lowest is always next
+//!   flying       it holds what it was estimated at, or more once it has grown
+//!   landed       done, but its rows wait for the ranks before it, and take memory
+//!   done         nothing but its partials is left
+//! ```
+//!
+//! A rank that has grown and no longer fits beside the others gives way and starts anew later, knowing its need. Only
+//! the lowest of those that fly may wait for the others, so there is always one that goes on; and when rows that wait
+//! for it stand in its way, they are dropped and made again. Which ranks are refused follows from each rank alone, so
+//! the limit and the number of threads change no result.
+
+use crate::read::room::{Held, MemoryLimit, NoRoom, Room, need};
+use crate::run::Progress;
+use crate::run::order::InOrder;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Ranks on their way through a run. Where they are bounded, it has its pool of threads to itself.
+pub(super) struct Flight<'a, T> {
+    limit: Option<MemoryLimit>,
+    order: &'a InOrder<'a>,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    kept: fn(&T) -> u64,
+}
+
+struct State<T> {
+    waiting: BTreeSet<usize>,
+    /// What each rank needs, as far as is known.
+    needs: Vec<u64>,
+    /// What the ranks that fly hold.
+    flying: BTreeMap<usize, u64>,
+    /// Those that were told to give way.
+    gave_way: BTreeSet<usize>,
+    /// Threads that have nothing to do: the first of them goes on, since what it has freed is still its own.
+    idle: BTreeSet<usize>,
+    results: BTreeMap<usize, T>,
+    /// Memory of the results, bytes.
+    kept: u64,
+}
+
+/// How long a thread that waits does so before it looks whether it can help another one.
+const NAP: Duration = Duration::from_millis(2);
+
+impl<'a, T: Send> Flight<'a, T> {
+    /// `estimates`: what each rank is likely to need, bytes; `kept`: what a result takes.
+    pub(super) fn new(
+        estimates: Vec<u64>,
+        limit: Option<MemoryLimit>,
+        order: &'a InOrder<'a>,
+        kept: fn(&T) -> u64,
+    ) -> Self {
+        let most = limit.map_or(u64::MAX, |l| l.bytes);
+        let needs: Vec<u64> = estimates.into_iter().map(|n| n.min(most)).collect();
+        let state = State {
+            waiting: (0..needs.len()).collect(),
+            needs,
+            flying: BTreeMap::new(),
+            gave_way: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            results: BTreeMap::new(),
+            kept: 0,
+        };
+        Self { limit, order, state: Mutex::new(state), changed: Condvar::new(), kept }
+    }
+
+    /// Takes every rank through `fly` on all threads of the pool; results in order.
+    pub(super) fn run(self, progress: &dyn Progress, fly: impl Fn(usize, &dyn Room) -> T + Sync) -> Vec<T> {
+        // not `par_iter`: a thread that waits inside one rank for its parts would take up another rank
+        rayon::broadcast(|thread| {
+            while let Some(rank) = self.next(thread.index()) {
+                let seat = Seat { flight: &self, rank };
+                let result = fly(rank, &seat);
+                if self.land(rank, result) {
+                    progress.rank_done();
+                }
+            }
+        });
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).results.into_values().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next rank for a thread, once it fits. `None`: all have started; one that gives way is taken up again by its
+    /// own thread.
+    fn next(&self, thread: usize) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            let rank = state.waiting.first().copied()?;
+            state.idle.insert(thread);
+            if state.idle.first() == Some(&thread) && self.fits(&mut state, rank) {
+                state.waiting.remove(&rank);
+                let needs = state.needs.get(rank).copied().unwrap_or(0);
+                state.flying.insert(rank, needs);
+                state.idle.remove(&thread);
+                self.changed.notify_all();
+                return Some(rank);
+            }
+            state = self.changed.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
+            state.idle.remove(&thread);
+            drop(state);
+            // a part of a rank that flies
+            while rayon::yield_now() == Some(rayon::Yield::Executed) {}
+            state = self.lock();
+        }
+    }
+
+    fn fits(&self, state: &mut State<T>, rank: usize) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let needs = state.needs.get(rank).copied().unwrap_or(0);
+        loop {
+            let flying: u64 = state.flying.values().sum();
+            let taken = flying.saturating_add(self.order.waiting_bytes()).saturating_add(state.kept);
+            if taken.saturating_add(needs) <= limit.bytes {
+                return true;
+            }
+            if !state.flying.is_empty() || !self.drop_rows(state) {
+                return state.flying.is_empty();
+            }
+        }
+    }
+
+    /// Drops the rows of the last rank that waits with them for its turn, to be made again.
+    fn drop_rows(&self, state: &mut State<T>) -> bool {
+        let Some(last) = self.order.forget_last() else { return false };
+        if let Some(result) = state.results.remove(&last) {
+            state.kept = state.kept.saturating_sub((self.kept)(&result));
+        }
+        state.waiting.insert(last);
+        true
+    }
+
+    /// `false`: it gave way.
+    fn land(&self, rank: usize, result: T) -> bool {
+        // rows are written before the next rank takes their memory
+        let again = self.lock().gave_way.remove(&rank);
+        if !again {
+            self.order.end(rank);
+        }
+        let mut state = self.lock();
+        if again {
+            state.waiting.insert(rank);
+        } else {
+            state.kept = state.kept.saturating_add((self.kept)(&result));
+            state.results.insert(rank, result);
+        }
+        state.flying.remove(&rank);
+        self.changed.notify_all();
+        !again
+    }
+
+    fn grow(&self, rank: usize, held: Held) -> Result<(), NoRoom> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let needs = need(held);
+        if needs > limit.bytes {
+            return Err(NoRoom { limit });
+        }
+        let mut state = self.lock();
+        loop {
+            let Some(before) = state.flying.get(&rank).copied() else { return Ok(()) };
+            // at the end of the file the estimate has served
+            let mine = if held.is_whole { needs } else { before.max(needs) };
+            let others: u64 = state.flying.iter().filter(|(r, _)| **r != rank).map(|(_, n)| n).sum();
+            if mine <= before || others.saturating_add(self.order.waiting_bytes()).saturating_add(mine) <= limit.bytes {
+                state.flying.insert(rank, mine);
+                self.changed.notify_all();
+                return Ok(());
+            }
+            if state.flying.keys().next() != Some(&rank) {
+                state.gave_way.insert(rank);
+                if let Some(known) = state.needs.get_mut(rank) {
+                    *known = mine;
+                }
+                return Err(NoRoom { limit });
+            }
+            if others == 0 && self.drop_rows(&mut state) {
+                continue;
+            }
+            state = self.changed.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// One rank's place.
+struct Seat<'a, 'b, T: Send> {
+    flight: &'a Flight<'b, T>,
+    rank: usize,
+}
+
+impl<T: Send> Room for Seat<'_, '_, T> {
+    fn hold(&self, held: Held) -> Result<(), NoRoom> {
+        self.flight.grow(self.rank, held)
+    }
+}
+
+impl<T: Send> Drop for Seat<'_, '_, T> {
+    fn drop(&mut self) {
+        // a thread that panicked must not keep the others waiting
+        if std::thread::panicking() {
+            self.flight.lock().flying.remove(&self.rank);
+            self.flight.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::source::ByteCount;
+    use crate::run::RowSink;
+    use crate::table::schema::Batch;
+    use crate::trace::rank_trace::RankTrace;
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Nowhere;
+
+    impl RowSink for Nowhere {
+        fn rows(&self, _: Batch) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn trace(&self, _: &RankTrace) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn void(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Progress for Nowhere {
+        fn start(&self, _: usize, _: u64, _: &ByteCount) {}
+        fn rank_done(&self) {}
+        fn finish(&self) {}
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    /// Ranks that grow to other sizes than they were estimated at; some cannot fit.
+    fn sizes(seed: u64) -> Vec<(u64, u64)> {
+        let random = |i: u64| i.wrapping_mul(2_654_435_761).wrapping_add(seed * 97) % 1000;
+        (0..40).map(|i| ((9 + random(i) % 20) * MIB, (9 + random(i + 7) % 120) * MIB)).collect()
+    }
+
+    #[test]
+    fn ranks_that_fit_alone_are_done_and_never_hold_more_than_the_limit_together() {
+        let limit = MemoryLimit { bytes: 100 * MIB, given: true };
+        for (seed, threads) in (0..30).zip([1, 2, 3, 8].into_iter().cycle()) {
+            let order = InOrder::new(&Nowhere);
+            let sizes = sizes(seed);
+            let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
+            let fly = |rank: usize, room: &dyn Room| {
+                let (_, size) = sizes[rank];
+                let mut read = 0;
+                while read < size {
+                    read = (read + 5 * MIB).min(size);
+                    // unpacked text counts as it is, sixteenfold
+                    room.hold(Held { unpacked: read * 16, ..Held::default() }).ok()?;
+                }
+                most.fetch_max(now.fetch_add(size, Ordering::SeqCst) + size, Ordering::SeqCst);
+                now.fetch_sub(size, Ordering::SeqCst);
+                Some(size)
+            };
+            let estimates = sizes.iter().map(|s| s.0).collect();
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let done = pool.install(|| Flight::new(estimates, Some(limit), &order, |_| 0).run(&Nowhere, fly));
+            let expected: Vec<_> = sizes.iter().map(|s| (s.1 <= limit.bytes).then_some(s.1)).collect();
+            assert_eq!(done, expected, "seed {seed}, {threads} threads");
+            assert!(most.into_inner() <= limit.bytes, "seed {seed}, {threads} threads");
+        }
+    }
+}

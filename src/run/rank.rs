@@ -1,0 +1,114 @@
+//! One rank: read, linked, mapped by every analysis, and dropped.
+
+use crate::analysis::api::{Analysis, ReplayMethod};
+use crate::analysis::filters;
+use crate::analysis::inventory;
+use crate::analysis::kept::{Keeper, Kept};
+use crate::error::ReadError;
+use crate::job::Part;
+use crate::read::load::{Loaded, Spread, load_within};
+use crate::read::room::Room;
+use crate::read::source::ByteCount;
+use crate::run::{Done, Extent, Request, RowSink, Task};
+use crate::table::schema::Batch;
+use crate::trace::content::unknown_content;
+use crate::trace::meta::RankSource;
+use crate::trace::rank_trace::RankTrace;
+use rayon::prelude::*;
+use std::io;
+
+/// Why a rank leaves nothing.
+pub(super) enum Failure {
+    Read(ReadError),
+    Write(io::Error),
+    /// The file's own rank, found behind its events, is another one.
+    Claims(u32),
+    /// Neither the file nor its name tells the rank, and its position is that in a part of the job.
+    NoRank,
+}
+
+/// How one rank is read and mapped.
+pub(super) struct How<'a> {
+    pub extent: Extent,
+    pub ranks: usize,
+    /// Of reading.
+    pub spread: Spread,
+    /// Of the analyses.
+    pub mapping: Spread,
+    pub count: &'a ByteCount,
+    pub room: &'a dyn Room,
+    pub keeper: &'a Keeper,
+}
+
+/// Reads a rank and maps it; `give` takes rows of tables.
+pub(super) fn one(
+    request: &Request,
+    task: &Task,
+    how: &How,
+    sink: &dyn RowSink,
+    give: &(dyn Fn(Batch) + Sync),
+) -> Result<Done, Failure> {
+    let input = &request.inputs[task.input];
+    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
+    let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
+    let mut source = task.source;
+    if let Some(rank) = meta.rank {
+        if rank != task.rank {
+            return Err(Failure::Claims(rank));
+        }
+        source = RankSource::File;
+    }
+    if how.extent == Extent::Part && source == RankSource::Position {
+        return Err(Failure::NoRank);
+    }
+    let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
+    let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    // events alone can be asked for, and the published what-if has a format of its own
+    let needs_known_rows = !request.analyses.is_empty() && options.across.replay != ReplayMethod::Published;
+    if needs_known_rows && let Some(what) = unknown_content(&trace) {
+        return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
+    let inventory = || {
+        let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
+        partial.tables.extend(filters::map(&trace, options));
+        how.keeper.inventory(partial)
+    };
+    // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
+    let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
+    order.reverse();
+    order.extend(short);
+    let map = |(i, a): (usize, &&'static dyn Analysis)| {
+        (i, how.keeper.analysis(i, a.map(&trace, options, &mut |rows| give(rows))))
+    };
+    let write = || sink.trace(&trace).map_err(Failure::Write);
+    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.mapping {
+        Spread::Inline => {
+            write()?;
+            (inventory(), order.into_iter().map(map).collect())
+        }
+        // the events on one core; the others one after the other, as cores get free
+        Spread::AllCores => {
+            let mapped = || rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect());
+            let (written, mapped) = rayon::join(write, mapped);
+            written?;
+            mapped
+        }
+    };
+    made.sort_by_key(|(i, _)| *i);
+    let partials = made.into_iter().map(|(_, kept)| kept).collect();
+    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
+    let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));
+    Ok(Done {
+        rank: trace.rank,
+        source,
+        part,
+        file: trace.file,
+        partials,
+        inventory,
+        health: trace.health,
+        era: trace.meta.era,
+        base: trace.meta.base_ns,
+        world: trace.meta.world_size,
+        unpacked: unpacked_bytes,
+    })
+}

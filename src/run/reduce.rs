@@ -1,0 +1,112 @@
+//! From what ranks left to tables and findings.
+
+use crate::analysis::api::{Analysis, Options, Output};
+use crate::analysis::filters;
+use crate::analysis::inventory;
+use crate::analysis::kept::{Kept, KeptPart};
+use crate::job::{Clock, Job};
+use crate::run::{MappedSet, Outcome, RowSink, RunError};
+use crate::trace::health::{Counter, Health};
+use crate::trace::meta::{RankSource, TimeEra};
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+
+/// Ranks below which analyses are reduced side by side; of more ranks, the partials of one analysis are enough at once.
+const FEW: usize = 64;
+
+/// Reduces what was mapped, in one process or in several, to tables and findings.
+///
+/// # Errors
+/// When a filter selects nothing, or the sink cannot write them.
+pub fn reduce(
+    set: MappedSet,
+    analyses: &[&'static dyn Analysis],
+    options: &Options,
+    sink: &dyn RowSink,
+) -> Result<Outcome, RunError> {
+    let MappedSet { tasks, ranks: done, refused, .. } = set;
+    if filters::has_any(options) {
+        filters::check(done.iter().map(|d| d.inventory.open()))?;
+    }
+    let mut health = Health::default();
+    for d in done.iter().filter(|d| d.source == RankSource::Position) {
+        health.note(Counter::RankByPosition, &d.file);
+    }
+    let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
+    if eras.windows(2).any(|w| w[0] != w[1]) {
+        let names: BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
+        health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    let bases: Vec<i64> = done.iter().filter_map(|d| d.base).collect();
+    if bases.windows(2).any(|w| w[0] != w[1]) {
+        health.note(Counter::BaseDiffers, "");
+    }
+    let worlds: BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
+    let beyond = done.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
+    if worlds.len() > 1 || beyond > 0 {
+        let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
+        health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
+    }
+    let mut per_analysis: Vec<Vec<Kept>> = Vec::new();
+    per_analysis.resize_with(analyses.len(), Vec::new);
+    let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unpacked_bytes = 0;
+    for d in done {
+        for (list, partial) in per_analysis.iter_mut().zip(d.partials) {
+            list.push(partial);
+        }
+        inventory.push(d.inventory);
+        parts.extend(d.part);
+        rank_health.push((d.rank, d.file, d.health));
+        unpacked_bytes += d.unpacked;
+    }
+    let has_peers = tasks.len() > 1;
+    // a part of a job is mapped with peers in mind; a job of one rank has none
+    let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
+    let join = || -> Result<Job, RunError> {
+        let job = Job::join(parts.into_iter().map(open), options.across.clock);
+        filters::check_groups(&job, options)?;
+        Ok(job)
+    };
+    type Left = (&'static dyn Analysis, Vec<Kept>);
+    let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
+        // what an analysis left of all ranks is opened for it alone
+        let partials = Kept::open_all(kept);
+        let mut output = analysis.reduce(&partials, job, options);
+        drop(partials);
+        let reduced = sink.reduced(analysis, &mut output);
+        reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
+        Ok((analysis, output))
+    };
+    let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
+    let (job, outputs) = if inventory.len() < FEW {
+        let job = join()?;
+        let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
+        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
+        (job, outputs)
+    } else {
+        // partials of those that do not read the job are opened, and gone, before its parts are
+        let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
+        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let nobody = Job::join(std::iter::empty(), options.across.clock);
+        let mut outputs = Vec::new();
+        for (i, left) in alone {
+            outputs.push((i, answer(&nobody, left)?));
+        }
+        let job = join()?;
+        for (i, left) in joining {
+            outputs.push((i, answer(&job, left)?));
+        }
+        outputs.sort_by_key(|(i, _)| *i);
+        (job, outputs.into_iter().map(|(_, output)| output).collect())
+    };
+    let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    drop(job);
+    let mut inventory = Kept::open_all(inventory);
+    inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
+        if i.rank == *rank {
+            inventory::set_clock(i, clock);
+        }
+    });
+    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
+}

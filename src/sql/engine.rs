@@ -1,0 +1,102 @@
+//! Runs a statement by the SQL of Polars.
+//!
+//! Where DuckDB and Polars differ, a statement must say what it means: see `hta explain query`. One thing is done here so
+//! that the same input gives the same bytes: rows of a statement that groups or joins and names no order are sorted.
+
+use crate::sql::QueryError;
+use crate::sql::answer::Answer;
+use crate::sql::nearest::nearest;
+use crate::sql::statement::{Statement, plain};
+use polars::prelude::{DataFrame, IntoLazy, PolarsError, SortMultipleOptions};
+use polars::sql::SQLContext;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Stack of the thread on which statements are read and run, bytes. Only what is used of it takes memory.
+const STACK: usize = 512 << 20;
+
+/// Runs `work`, which reads statements or runs them, on a thread with a stack for deeply nested ones.
+///
+/// # Errors
+/// When the system has no room for such a thread.
+pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?;
+        thread.join().map_err(|_| std::io::Error::other("it uses something that this engine lacks"))
+    })
+}
+
+/// Runs a statement over the tables that it names. `columns` tells all columns of a table, for messages.
+///
+/// # Errors
+/// What the statement asks for and the tables or the engine do not have.
+pub fn run(
+    statement: &Statement,
+    tables: Vec<(String, DataFrame)>,
+    columns: impl Fn(&str) -> Vec<String>,
+) -> Result<Answer, QueryError> {
+    let names: Vec<String> = tables.iter().map(|t| t.0.clone()).collect();
+    let mut context = SQLContext::new();
+    for (name, frame) in tables {
+        context.register(&name, frame.lazy());
+    }
+    // what the engine has no code for makes it panic
+    let ran = catch_unwind(AssertUnwindSafe(|| context.execute(&statement.text)?.collect()));
+    let frame = match ran {
+        Ok(Ok(frame)) => frame,
+        Ok(Err(e)) => return Err(explained(&e, statement, &names, columns)),
+        Err(_) => return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() }),
+    };
+    Answer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
+}
+
+fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, PolarsError> {
+    if statement.is_ordered || !statement.makes_rows {
+        return Ok(frame);
+    }
+    let by: Vec<_> = frame.get_column_names_owned();
+    frame.sort(by, SortMultipleOptions::default().with_nulls_last(true).with_maintain_order(true))
+}
+
+/// The engine's error in our words where a column is missing, or a table that a part of the statement hides.
+fn explained(
+    error: &PolarsError,
+    statement: &Statement,
+    tables: &[String],
+    columns: impl Fn(&str) -> Vec<String>,
+) -> QueryError {
+    let reason = plain(error);
+    if let Some(name) = missing(&reason).filter(|n| reason.starts_with("relation '") && statement.defines(n)) {
+        return QueryError::Shadows { name };
+    }
+    let is_column = matches!(error, PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_))
+        || reason.contains("unable to find column")
+        || reason.contains("no column named");
+    let Some(name) = missing(&reason).filter(|_| is_column) else { return QueryError::Sql { reason } };
+    let mut known: Vec<String> = tables.iter().flat_map(|t| columns(t)).collect();
+    if known.contains(&name) {
+        let without: Vec<String> = tables.iter().filter(|t| !columns(t).contains(&name)).cloned().collect();
+        let known = without.iter().flat_map(|t| columns(t)).collect();
+        return QueryError::OutOfReach { name, without: (!without.is_empty()).then(|| shown(&without)), known };
+    }
+    known.sort();
+    known.dedup();
+    let nearest = nearest(&name, known.iter().map(String::as_str)).map(str::to_string);
+    QueryError::NoColumn { name, tables: shown(tables), known, nearest }
+}
+
+/// The name that the engine's message is about: the first in quotes, else the last word of "field not found: name".
+fn missing(reason: &str) -> Option<String> {
+    let quoted = reason.find(['"', '\'']).and_then(|at| {
+        let mark = reason[at..].chars().next()?;
+        let rest = &reason[at + 1..];
+        Some(rest[..rest.find(mark)?].to_string())
+    });
+    quoted.or_else(|| reason.split_whitespace().last().map(str::to_string))
+}
+
+fn shown(tables: &[String]) -> String {
+    if tables.is_empty() {
+        return "a table named after FROM".to_string();
+    }
+    tables.iter().map(|t| format!("`{t}`")).collect::<Vec<_>>().join(" or ")
+}

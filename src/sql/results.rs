@@ -1,0 +1,248 @@
+//! The tables of a results folder, as `hta analyze` leaves it: `tables/<name>.parquet`, `events/rank=N.parquet`.
+
+use crate::sql::QueryError;
+use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
+use crate::sql::nearest::nearest;
+use crate::sql::pages::largest;
+use crate::sql::statement::Statement;
+use crate::units::MemoryLimit;
+use arrow::datatypes::{DataType, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::RowGroupMetaData;
+use polars::prelude::DataFrame;
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// The table that is several files.
+pub const EVENTS: &str = "events";
+
+/// Rows that are decoded at a time.
+const AT_ONCE: usize = 1 << 15;
+
+/// Of a limit, what hta takes itself, bytes.
+const OWN_BYTES: u64 = 64 << 20;
+
+/// How many times over tables are in memory while a statement runs on them.
+const TIMES_TABLES: u64 = 2;
+
+/// A folder of results.
+#[derive(Debug)]
+pub struct Results {
+    folder: PathBuf,
+    /// Names of the tables, sorted, and the files of each.
+    tables: Vec<(String, Vec<PathBuf>)>,
+}
+
+impl Results {
+    /// Whether a folder is one of results.
+    pub fn is_one(folder: &Path) -> bool {
+        folder.join("tables").is_dir()
+    }
+
+    /// # Errors
+    /// A folder that holds no tables, or that cannot be listed.
+    pub fn open(folder: &Path) -> Result<Self, QueryError> {
+        if !Self::is_one(folder) {
+            let found = if folder.is_dir() { "a folder without" } else { "no folder" };
+            return Err(QueryError::NoResults { found: format!("{found} at {}", folder.display()) });
+        }
+        let mut tables: Vec<(String, Vec<PathBuf>)> = Vec::new();
+        for path in listed(&folder.join("tables"))? {
+            if let Some(name) = path.file_stem().and_then(|n| n.to_str()) {
+                tables.push((name.to_string(), vec![path.clone()]));
+            }
+        }
+        let events = folder.join(EVENTS);
+        let files = if events.is_dir() { listed(&events)? } else { Vec::new() };
+        if !files.is_empty() {
+            tables.push((EVENTS.to_string(), files));
+        }
+        tables.sort();
+        if tables.is_empty() {
+            return Err(QueryError::NoResults { found: format!("no table in {}", folder.display()) });
+        }
+        Ok(Self { folder: folder.to_path_buf(), tables })
+    }
+
+    /// Names of the tables that it holds, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.tables.iter().map(|t| t.0.clone()).collect()
+    }
+
+    /// The columns of a table.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn columns(&self, table: &str) -> Result<Vec<String>, QueryError> {
+        let schema = self.files(table)?.first().map(|f| metadata(f)).transpose()?.map(|m| SchemaRef::clone(m.schema()));
+        Ok(schema.iter().flat_map(|s| s.fields().iter().map(|f| f.name().clone())).collect())
+    }
+
+    /// The tables that a statement names, each with the columns that it needs.
+    ///
+    /// # Errors
+    /// A table that is not there, or that cannot be read.
+    pub fn load(&self, statement: &Statement) -> Result<Vec<(String, DataFrame)>, QueryError> {
+        self.load_within(statement, None)
+    }
+
+    /// The same where no more memory may be used.
+    ///
+    /// # Errors
+    /// Tables that would take more.
+    pub fn load_within(
+        &self,
+        statement: &Statement,
+        limit: Option<MemoryLimit>,
+    ) -> Result<Vec<(String, DataFrame)>, QueryError> {
+        let mut room = limit.map(|l| MemoryLimit { bytes: l.bytes.saturating_sub(OWN_BYTES) / TIMES_TABLES, ..l });
+        let mut tables = Vec::new();
+        for name in &statement.tables {
+            let (bytes, table) = self.table(name, statement, room).map_err(|e| with_whole(e, limit))?;
+            room = room.map(|r| MemoryLimit { bytes: r.bytes.saturating_sub(bytes), ..r });
+            tables.push((name.clone(), table));
+        }
+        Ok(tables)
+    }
+
+    fn files(&self, table: &str) -> Result<&[PathBuf], QueryError> {
+        let place = self.folder.display().to_string();
+        match self.tables.iter().find(|t| t.0 == table) {
+            Some((_, files)) => Ok(files),
+            None if table == EVENTS => Err(QueryError::NoEvents { place }),
+            None => Err(no_table(table, place, self.names())),
+        }
+    }
+
+    /// A table, and how many bytes it takes.
+    fn table(
+        &self,
+        name: &str,
+        statement: &Statement,
+        room: Option<MemoryLimit>,
+    ) -> Result<(u64, DataFrame), QueryError> {
+        let mut table: Option<Growing> = None;
+        let files = self.files(name)?;
+        for file in files {
+            let known = metadata(file)?;
+            let schema = SchemaRef::clone(known.schema());
+            let all: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            let needed = statement.columns(&all);
+            let growing = match &mut table {
+                Some(t) => t,
+                none => {
+                    let kinds = schema.fields().iter().filter(|f| needed.contains(&f.name().as_str()));
+                    let kinds = kinds.map(|f| (f.name().as_str(), f.data_type()));
+                    none.insert(Growing::new(&file.display().to_string(), kinds)?.within(room))
+                }
+            };
+            let at_once = match room {
+                Some(room) => {
+                    let left = MemoryLimit { bytes: room.bytes.saturating_sub(growing.bytes()), ..room };
+                    rows_at_once(file, &known, &needed, left)?
+                }
+                None => AT_ONCE,
+            };
+            read(file, known, &needed, at_once, growing)?;
+        }
+        // every table that is known has a file
+        let table = table.ok_or_else(|| unreadable(&self.folder, "no file"))?;
+        Ok((table.bytes(), table.finish()?))
+    }
+}
+
+/// Names the limit that the user knows, not what is left of it.
+fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
+    match (error, limit) {
+        (QueryError::TooLarge { path, .. }, Some(limit)) => QueryError::TooLarge { path, limit },
+        (error, _) => error,
+    }
+}
+
+/// How many rows of a file can be decoded at a time. What the file says of itself is believed only where it says too
+/// much: a few bytes can stand for a billion rows, and unpack to gigabytes.
+fn rows_at_once(
+    path: &Path,
+    known: &ArrowReaderMetadata,
+    needed: &[&str],
+    room: MemoryLimit,
+) -> Result<usize, QueryError> {
+    let too_large = || QueryError::TooLarge { path: path.display().to_string(), limit: room };
+    let fields = known.schema().fields().iter().filter(|f| needed.contains(&f.name().as_str()));
+    let width: u64 = fields.clone().map(|f| if is_text(f.data_type()) { TEXT_BYTES } else { NUMBER_BYTES }).sum();
+    let groups = known.metadata().row_groups();
+    let rows = groups.iter().fold(0u64, |sum, g| sum.saturating_add(g.num_rows().unsigned_abs()));
+    if rows.saturating_mul(width) > room.bytes {
+        return Err(too_large());
+    }
+    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    let of_group = |group: &RowGroupMetaData| {
+        let columns = group.columns().iter().filter(|c| needed.contains(&c.column_descr().name()));
+        columns
+            .map(|c| {
+                let (start, length) = c.byte_range();
+                largest(&file, start, start.saturating_add(length)).map_err(|e| unreadable(path, e))
+            })
+            .try_fold(0u64, |sum, page| Ok(sum.saturating_add(page?)))
+    };
+    // all columns of a group are unpacked side by side
+    let pages = contained(path, || groups.iter().map(of_group).try_fold(0, |most, page| Ok(u64::max(most, page?))))?;
+    if pages.saturating_mul(TIMES_TABLES) > room.bytes {
+        return Err(too_large());
+    }
+    // a text that each row repeats is as long as a page at most
+    let is_plain = fields.clone().any(|f| *f.data_type() == DataType::Utf8);
+    let rows = if is_plain { room.bytes / pages.max(1) } else { AT_ONCE as u64 };
+    Ok(usize::try_from(rows).unwrap_or(AT_ONCE).clamp(1, AT_ONCE))
+}
+
+/// That a table is not there, with what is.
+pub fn no_table(name: &str, place: String, known: Vec<String>) -> QueryError {
+    let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
+    QueryError::NoTable { name: name.to_string(), place, known, nearest }
+}
+
+fn unreadable(path: &Path, reason: impl ToString) -> QueryError {
+    QueryError::Unreadable { path: path.display().to_string(), reason: reason.to_string() }
+}
+
+/// The Parquet files of a folder, sorted by name.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, QueryError> {
+    let entries = fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
+    let paths = entries.map(|e| e.map(|e| e.path()).map_err(|e| unreadable(folder, e)));
+    let mut files = paths.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|p| p.extension().is_some_and(|e| e == "parquet"));
+    files.sort();
+    Ok(files)
+}
+
+fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
+    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
+}
+
+fn read(
+    path: &Path,
+    known: ArrowReaderMetadata,
+    needed: &[&str],
+    at_once: usize,
+    into: &mut Growing,
+) -> Result<(), QueryError> {
+    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    contained(path, || {
+        let mask = ProjectionMask::columns(known.parquet_schema(), needed.iter().copied());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, known).with_projection(mask);
+        let reader = builder.with_batch_size(at_once).build().map_err(|e| unreadable(path, e))?;
+        for rows in reader {
+            into.push(&rows.map_err(|e| unreadable(path, e))?)?;
+        }
+        Ok(())
+    })
+}
+
+/// Parquet decoders are written for files that their writer meant; what they stumble over is damage too.
+fn contained<T>(path: &Path, read: impl FnOnce() -> Result<T, QueryError>) -> Result<T, QueryError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(unreadable(path, "the file is damaged")))
+}

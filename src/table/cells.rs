@@ -1,0 +1,256 @@
+//! Columns that grow value by value: numbers, flags and texts, with or without nulls.
+//!
+//! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
+//! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
+
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::Int32Type;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// Which rows have a value.
+#[derive(Debug, Default)]
+pub struct Valid {
+    /// A bit for each row, from the first null on.
+    bits: Vec<u8>,
+    len: usize,
+    nulls: usize,
+}
+
+impl Valid {
+    #[inline]
+    fn push(&mut self, is_valid: bool) {
+        if self.nulls == 0 {
+            if is_valid {
+                self.len += 1;
+                return;
+            }
+            self.start();
+        }
+        if self.len.is_multiple_of(8) {
+            self.bits.push(0);
+        }
+        if let Some(last) = self.bits.last_mut() {
+            *last |= u8::from(is_valid) << (self.len % 8);
+        }
+        self.len += 1;
+        self.nulls += usize::from(!is_valid);
+    }
+
+    /// Bits for the rows before the first null.
+    #[cold]
+    fn start(&mut self) {
+        self.bits = vec![u8::MAX; self.len / 8];
+        if !self.len.is_multiple_of(8) {
+            self.bits.push((1 << (self.len % 8)) - 1);
+        }
+    }
+
+    fn extend(&mut self, rows: usize, nulls: Option<&NullBuffer>) {
+        match nulls {
+            None if self.nulls == 0 => self.len += rows,
+            None => (0..rows).for_each(|_| self.push(true)),
+            Some(nulls) => nulls.iter().for_each(|v| self.push(v)),
+        }
+    }
+
+    /// `None`: every row has one.
+    pub fn finish(mut self) -> Option<NullBuffer> {
+        self.bits.shrink_to_fit();
+        (self.nulls > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.bits), 0, self.len)))
+    }
+}
+
+/// Numbers or flags, some of them null.
+#[derive(Debug, Default)]
+pub struct Nullable<T> {
+    pub values: Vec<T>,
+    pub valid: Valid,
+}
+
+impl<T: Default> Nullable<T> {
+    #[inline]
+    pub fn push(&mut self, value: Option<T>) {
+        self.valid.push(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+
+    /// Makes room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.values.reserve_exact(rows);
+    }
+
+    /// Adds values of which some are null, whatever stands for those.
+    pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T>, nulls: Option<&NullBuffer>) {
+        self.valid.extend(values.len(), nulls);
+        self.values.extend(values);
+    }
+}
+
+/// Distinct texts from which the places of texts are remembered, how many of them (as a power of two), and what spreads
+/// addresses over them (Fibonacci hashing: 2^64 / golden ratio).
+const FEW: usize = 4;
+const PLACE_BITS: u32 = 8;
+const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
+
+/// Texts, some of them null, each distinct one kept once.
+#[derive(Debug, Default)]
+pub struct Texts {
+    keys: Vec<i32>,
+    valid: Valid,
+    bytes: String,
+    /// End of each distinct text.
+    ends: Vec<i32>,
+    /// Keys by where their text last stood in memory; looked at before the table.
+    recent: Vec<i32>,
+    table: HashTable<i32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Texts {
+    #[inline]
+    pub fn push(&mut self, value: Option<&str>) {
+        self.valid.push(value.is_some());
+        let key = match (value, self.keys.last()) {
+            (None, _) => 0,
+            // rows of a table mostly repeat what is above
+            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => above,
+            (Some(text), _) => self.key(text),
+        };
+        self.keys.push(key);
+    }
+
+    fn at(&self, key: i32) -> &str {
+        slot(&self.bytes, &self.ends, key)
+    }
+
+    /// The key of a text. Most come from one place, an interner, again and again: found by that place, a text need only
+    /// be compared, not hashed.
+    fn key(&mut self, text: &str) -> i32 {
+        let place = (text.as_ptr() as usize).wrapping_mul(PLACE_MIX) >> (usize::BITS - PLACE_BITS);
+        if let Some(&key) = self.recent.get(place)
+            && (key as usize) < self.ends.len()
+            && self.at(key) == text
+        {
+            return key;
+        }
+        let key = self.find_or_add(text);
+        if self.recent.is_empty() && self.ends.len() > FEW {
+            self.recent = vec![0; 1 << PLACE_BITS];
+        }
+        if let Some(slot) = self.recent.get_mut(place) {
+            *slot = key;
+        }
+        key
+    }
+
+    fn find_or_add(&mut self, text: &str) -> i32 {
+        let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
+        let hash = hasher.hash_one(text.as_bytes());
+        if let Some(&key) = self.table.find(hash, |&k| slot(bytes, ends, k) == text) {
+            return key;
+        }
+        // an array addresses 2 GiB of distinct text; what comes after that is left empty, as in the interner
+        let Ok(end) = i32::try_from(self.bytes.len() + text.len()) else {
+            return if text.is_empty() { 0 } else { self.find_or_add("") };
+        };
+        let key = self.ends.len() as i32;
+        // as it grows it doubles, but not for one long text
+        if text.len() > self.bytes.len() {
+            self.bytes.reserve_exact(text.len());
+        }
+        self.bytes.push_str(text);
+        self.ends.push(end);
+        let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
+        self.table.insert_unique(hash, key, |&k| hasher.hash_one(slot(bytes, ends, k).as_bytes()));
+        key
+    }
+
+    /// Adds texts that are given by their positions among `words`; what stands for a null is not looked at.
+    pub fn extend(&mut self, words: &[&str], keys: impl ExactSizeIterator<Item = i32>, nulls: Option<&NullBuffer>) {
+        let mut known: Vec<Option<i32>> = vec![None; words.len()];
+        self.valid.extend(keys.len(), nulls);
+        for (row, key) in keys.enumerate() {
+            let own = match known.get_mut(key as usize) {
+                Some(own) if nulls.is_none_or(|n| n.is_valid(row)) => {
+                    *own.get_or_insert_with(|| self.key(words[key as usize]))
+                }
+                _ => 0,
+            };
+            self.keys.push(own);
+        }
+    }
+
+    /// Makes room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.keys.reserve_exact(rows);
+    }
+
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Length of all texts that occur, each counted once, bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The column, in no more memory than it takes: most tables of a rank have a few rows.
+    pub fn finish(mut self) -> ArrayRef {
+        self.keys.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+        let offsets: Vec<i32> = std::iter::once(0).chain(self.ends).collect();
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let values = StringArray::new(offsets, Buffer::from_vec(self.bytes.into_bytes()), None);
+        let keys = Int32Array::new(ScalarBuffer::from(self.keys), self.valid.finish());
+        // keys were given by this dictionary, so they are within its values
+        Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
+    }
+}
+
+fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
+    let key = key as usize;
+    let start = if key == 0 { 0 } else { ends[key - 1] as usize };
+    &bytes[start..ends[key] as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::appended::Appended;
+    use arrow::array::{Array, AsArray};
+
+    #[test]
+    fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
+        let rows = [None, Some("a"), Some("a"), None, Some(""), Some("b"), Some("a"), Some(""), None, Some("b")];
+        let mut texts = Texts::default();
+        rows.iter().for_each(|r| texts.push(*r));
+        let array = texts.finish();
+        let array = array.as_dictionary::<Int32Type>();
+        let words = array.values().as_string::<i32>();
+        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "", "b"]);
+        let got: Vec<_> = array.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
+        assert_eq!(got, rows);
+        assert_eq!(array.null_count(), 3);
+    }
+
+    #[test]
+    fn columns_put_together_hold_the_same_texts_each_once() {
+        let column = |rows: &[Option<&str>]| {
+            let mut texts = Texts::default();
+            rows.iter().for_each(|r| texts.push(*r));
+            texts.finish()
+        };
+        let parts = [&[Some("a"), None, Some("b")][..], &[], &[None, Some("b"), Some("c"), Some("a")]];
+        let mut all = Appended::Texts(Texts::default());
+        parts.iter().for_each(|p| all.append(&column(p)));
+        let all = all.finish();
+        let all = all.as_dictionary::<Int32Type>();
+        let words = all.values().as_string::<i32>();
+        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);
+        let got: Vec<_> = all.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
+        assert_eq!(got, parts.concat());
+    }
+}

@@ -1,0 +1,337 @@
+//! Tables: declared once, with the type, unit and meaning of every column, and built row by row.
+//!
+//! [`table!`](crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
+//! what `hta explain` prints and what tests hold the output against.
+
+use crate::table::cells::{Nullable, Texts};
+use crate::table::column::Column;
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnSpec {
+    pub name: &'static str,
+    /// `i64`, `u32`, `u64`, `f64`, `bool` or `text`.
+    pub kind: &'static str,
+    pub nullable: bool,
+    /// Unit, or `""`.
+    pub unit: &'static str,
+    pub doc: &'static str,
+}
+
+impl ColumnSpec {
+    fn arrow_type(&self) -> DataType {
+        match self.kind {
+            "u32" => DataType::UInt32,
+            "u64" => DataType::UInt64,
+            "f64" => DataType::Float64,
+            "bool" => DataType::Boolean,
+            "text" => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            _ => DataType::Int64,
+        }
+    }
+}
+
+/// One table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSpec {
+    pub name: &'static str,
+    /// What a row is.
+    pub doc: &'static str,
+    /// Key that rows are sorted by.
+    pub order: &'static str,
+    pub columns: &'static [ColumnSpec],
+}
+
+impl TableSpec {
+    /// The Arrow schema. Made once: a job has many batches of each table.
+    pub fn schema(&self) -> SchemaRef {
+        type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;
+        static MADE: OnceLock<Made> = OnceLock::new();
+        // a name can stand for two tables (of two tools), never with the same columns
+        let key = (self.name, self.columns.as_ptr() as usize);
+        let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        SchemaRef::clone(made.entry(key).or_insert_with(|| {
+            let field = |c: &ColumnSpec| Field::new(c.name, c.arrow_type(), c.nullable);
+            Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+        }))
+    }
+
+    /// The same with units and meanings as metadata, which weigh more than the rows of most tables: for files.
+    pub fn noted_schema(&self) -> SchemaRef {
+        let field = |c: &ColumnSpec| {
+            let notes = [("unit", c.unit), ("description", c.doc)];
+            let notes = notes.into_iter().filter(|(_, v)| !v.is_empty());
+            Field::new(c.name, c.arrow_type(), c.nullable)
+                .with_metadata(notes.map(|(k, v)| (k.to_string(), v.to_string())).collect::<HashMap<_, _>>())
+        };
+        let notes = HashMap::from([
+            ("table".to_string(), self.name.to_string()),
+            ("description".to_string(), self.doc.to_string()),
+            ("sorted_by".to_string(), self.order.to_string()),
+        ]);
+        Arc::new(Schema::new_with_metadata(self.columns.iter().map(field).collect::<Vec<_>>(), notes))
+    }
+}
+
+/// A type that a column can have.
+pub trait Cell {
+    /// What a row gives.
+    type In<'a>;
+    type Builder: Default;
+    const KIND: &'static str;
+    const NULLABLE: bool = false;
+    fn push(builder: &mut Self::Builder, value: Self::In<'_>);
+    /// Rows so far.
+    fn rows(builder: &Self::Builder) -> usize;
+    /// Memory of the texts that occur so far, bytes.
+    fn text_bytes(_: &Self::Builder) -> usize {
+        0
+    }
+    fn finish(builder: Self::Builder) -> ArrayRef;
+}
+
+/// Marks a text column; rows give `&str`.
+pub struct Text;
+
+macro_rules! number_cell {
+    ($($ty:ty, $arrow:ty, $kind:literal;)+) => {$(
+        impl Cell for $ty {
+            type In<'a> = $ty;
+            type Builder = Vec<$ty>;
+            const KIND: &'static str = $kind;
+            fn push(builder: &mut Vec<$ty>, value: $ty) { builder.push(value); }
+            fn rows(builder: &Vec<$ty>) -> usize { builder.len() }
+            fn finish(mut builder: Vec<$ty>) -> ArrayRef {
+                builder.shrink_to_fit();
+                Arc::new(<$arrow>::from(builder))
+            }
+        }
+        impl Cell for Option<$ty> {
+            type In<'a> = Option<$ty>;
+            type Builder = Nullable<$ty>;
+            const KIND: &'static str = $kind;
+            const NULLABLE: bool = true;
+            fn push(builder: &mut Nullable<$ty>, value: Option<$ty>) { builder.push(value); }
+            fn rows(builder: &Nullable<$ty>) -> usize { builder.values.len() }
+            fn finish(mut builder: Nullable<$ty>) -> ArrayRef {
+                builder.values.shrink_to_fit();
+                Arc::new(<$arrow>::new(builder.values.into(), builder.valid.finish()))
+            }
+        }
+    )+};
+}
+
+number_cell! {
+    i64, Int64Array, "i64";
+    u32, UInt32Array, "u32";
+    u64, UInt64Array, "u64";
+    f64, Float64Array, "f64";
+    bool, BooleanArray, "bool";
+}
+
+impl Cell for Text {
+    type In<'a> = &'a str;
+    type Builder = Texts;
+    const KIND: &'static str = "text";
+    fn push(builder: &mut Texts, value: &str) {
+        builder.push(Some(value));
+    }
+    fn rows(builder: &Texts) -> usize {
+        builder.rows()
+    }
+    fn text_bytes(builder: &Texts) -> usize {
+        builder.text_bytes()
+    }
+    fn finish(builder: Texts) -> ArrayRef {
+        builder.finish()
+    }
+}
+
+impl Cell for Option<Text> {
+    type In<'a> = Option<&'a str>;
+    type Builder = Texts;
+    const KIND: &'static str = "text";
+    const NULLABLE: bool = true;
+    fn push(builder: &mut Texts, value: Option<&str>) {
+        builder.push(value);
+    }
+    fn rows(builder: &Texts) -> usize {
+        builder.rows()
+    }
+    fn text_bytes(builder: &Texts) -> usize {
+        builder.text_bytes()
+    }
+    fn finish(builder: Texts) -> ArrayRef {
+        builder.finish()
+    }
+}
+
+/// Cells (rows times columns) that make a piece of a long table, and the texts that do, bytes: a megabyte or less.
+const PIECE_CELLS: usize = 1 << 17;
+const PIECE_TEXT: usize = 256 << 10;
+
+/// A builder of a declared table that may get long.
+pub trait Table: Default {
+    /// Cells so far.
+    fn cells(&self) -> usize;
+    /// Memory of the texts that occur so far, bytes.
+    fn text_bytes(&self) -> usize;
+    /// The rows so far as one batch.
+    fn batch(self) -> Batch;
+
+    /// Hands the rows so far on if they make a piece, so that no more of a long table is ever in memory.
+    fn give_piece(&mut self, give: &mut dyn FnMut(Batch)) {
+        if self.cells() >= PIECE_CELLS || self.text_bytes() >= PIECE_TEXT {
+            give(std::mem::take(self).batch());
+        }
+    }
+}
+
+/// A batch of rows of a declared table.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub spec: &'static TableSpec,
+    pub rows: RecordBatch,
+}
+
+impl Batch {
+    /// Memory that its columns take, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.rows.get_array_memory_size() as u64
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts other values into columns, which must be as long and of the declared types.
+    pub fn replace(&mut self, columns: &[(&str, ArrayRef)]) {
+        let fields = self.rows.schema();
+        let old = fields.fields().iter().zip(self.rows.columns());
+        let pick = |(f, own): (&Arc<Field>, &ArrayRef)| {
+            columns.iter().find(|(name, _)| name == f.name()).map_or_else(|| own.clone(), |(_, new)| new.clone())
+        };
+        *self = assemble(self.spec, old.map(pick).collect());
+    }
+
+    /// A column, to read many of its cells.
+    pub fn column(&self, name: &str) -> Option<Column<'_>> {
+        Column::new(self.rows.column_by_name(name)?)
+    }
+
+    /// An integer cell; `None` for null, or when there is no such integer column.
+    pub fn int(&self, column: &str, row: usize) -> Option<i64> {
+        self.column(column)?.int(row)
+    }
+
+    /// An unsigned cell of 64 bits.
+    pub fn uint(&self, column: &str, row: usize) -> Option<u64> {
+        self.column(column)?.uint(row)
+    }
+
+    /// A float cell; integers are converted.
+    pub fn float(&self, column: &str, row: usize) -> Option<f64> {
+        self.column(column)?.float(row)
+    }
+
+    /// A text cell.
+    pub fn text(&self, column: &str, row: usize) -> Option<&str> {
+        self.column(column)?.text(row)
+    }
+}
+
+/// Puts finished columns under a table's schema.
+pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
+    // the columns come from the same declaration as the schema: a mismatch is a bug, not bad input
+    let rows = RecordBatch::try_new(spec.schema(), columns).expect("columns follow the table's declaration");
+    Batch { spec, rows }
+}
+
+/// The name of a column: its identifier, or the text given for it.
+#[macro_export]
+macro_rules! column_name {
+    ($col:ident) => {
+        stringify!($col)
+    };
+    ($col:ident $shown:literal) => {
+        $shown
+    };
+}
+
+/// Declares a table: a builder, its row type and its [`TableSpec`].
+///
+/// ```ignore
+/// table! {
+///     /// One row per step.
+///     pub struct StepsTable, StepsRow = "steps" by "rank, step" {
+///         rank: u32, "", "rank";
+///         dur_ns: i64, "ns", "length";
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! table {
+    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
+        $($col:ident $(as $shown:literal)? : $ty:ty, $unit:literal, $cdoc:literal;)+
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Default)]
+        $vis struct $name { $($col: <$ty as $crate::table::schema::Cell>::Builder,)+ }
+
+        /// One row.
+        $vis struct $row<'a> {
+            $(#[doc = $cdoc] pub $col: <$ty as $crate::table::schema::Cell>::In<'a>,)+
+        }
+
+        impl $name {
+            /// The declaration.
+            pub const SPEC: &'static $crate::table::schema::TableSpec = &$crate::table::schema::TableSpec {
+                name: $table,
+                doc: concat!($($doc),+),
+                order: $order,
+                columns: &[$($crate::table::schema::ColumnSpec {
+                    name: $crate::column_name!($col $($shown)?),
+                    kind: <$ty as $crate::table::schema::Cell>::KIND,
+                    nullable: <$ty as $crate::table::schema::Cell>::NULLABLE,
+                    unit: $unit,
+                    doc: $cdoc,
+                },)+],
+            };
+
+            /// Adds a row.
+            pub fn push(&mut self, row: $row<'_>) {
+                $(<$ty as $crate::table::schema::Cell>::push(&mut self.$col, row.$col);)+
+            }
+
+            /// The rows so far as one batch.
+            pub fn finish(self) -> $crate::table::schema::Batch {
+                $crate::table::schema::assemble(Self::SPEC, vec![
+                    $(<$ty as $crate::table::schema::Cell>::finish(self.$col),)+
+                ])
+            }
+        }
+
+        impl $crate::table::schema::Table for $name {
+            fn cells(&self) -> usize {
+                let rows = [$(<$ty as $crate::table::schema::Cell>::rows(&self.$col),)+];
+                rows[0] * rows.len()
+            }
+
+            fn text_bytes(&self) -> usize {
+                0 $(+ <$ty as $crate::table::schema::Cell>::text_bytes(&self.$col))+
+            }
+
+            fn batch(self) -> $crate::table::schema::Batch {
+                self.finish()
+            }
+        }
+    };
+}

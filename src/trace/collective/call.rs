@@ -1,0 +1,158 @@
+//! One rank's calls of collectives.
+
+use crate::trace::collective::group::LocalGroup;
+use crate::trace::collective::kind::Kind;
+use crate::trace::collective::{gpu, host};
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{Ns, Span};
+use hashbrown::HashMap;
+
+/// One rank's part in one collective.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Row of the kernel, or of the range on the host.
+    pub event: u32,
+    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range where neither
+    /// is recorded.
+    pub submit: Ns,
+    /// Lane of the submitting thread, where recorded.
+    pub thread: Option<u32>,
+    /// The kernel, or the range on the host.
+    pub span: Span,
+    /// When whoever waits for it goes on, ns: the end of a kernel; on the host the first sign of life of the
+    /// submitting thread after both the range and the operator have ended.
+    pub released: Ns,
+    pub kind: Kind,
+    /// Index into [`RankCalls::groups`].
+    pub group: u32,
+    /// Number within the group.
+    pub seq: Option<u64>,
+    /// Size by the definition for its kind (all-gather: the whole output; reduce-scatter: the whole input).
+    pub bytes: Option<i64>,
+    /// Index into [`RankCalls::dtypes`]; 0 is unknown.
+    pub dtype: u16,
+    /// Root of a broadcast, scatter, reduce or gather by its rank, where recorded.
+    pub root: Option<u32>,
+    /// What stands as `Rank`: the root's position in the group in recent traces, the recording rank in others.
+    pub rank_arg: Option<u32>,
+    pub step: Option<u32>,
+    pub device: Option<i64>,
+    pub stream: Option<i64>,
+    /// A range on the host: it arrives when it is submitted. A kernel arrives when it starts.
+    pub on_host: bool,
+}
+
+impl Call {
+    /// When the rank was there, ns.
+    pub fn arrival(&self) -> Ns {
+        if self.on_host { self.submit } else { self.span.start }
+    }
+}
+
+/// One message between two ranks inside a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Index into [`RankCalls::calls`].
+    pub call: u32,
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: Option<i64>,
+}
+
+/// All calls of one rank, in order of submission.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankCalls {
+    pub calls: Vec<Call>,
+    pub groups: Vec<LocalGroup>,
+    /// By call.
+    pub edges: Vec<Edge>,
+    /// Element types; the first is the empty text.
+    pub dtypes: Vec<String>,
+    /// The calls in order of their events.
+    by_event: Box<[u32]>,
+}
+
+impl RankCalls {
+    pub fn new(trace: &RankTrace) -> Self {
+        let mut found = Found::default();
+        // index 0 is the unknown type
+        found.dtype("");
+        gpu::find(trace, &mut found);
+        host::find(trace, &mut found);
+        found.finish()
+    }
+
+    /// Calls in order of submission, and what they refer to.
+    pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
+        let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
+        by_event.sort_by_key(|i| calls[*i as usize].event);
+        let by_event = by_event.into_boxed_slice();
+        Self { calls, groups, edges, dtypes, by_event }
+    }
+
+    /// The call that an event is.
+    pub fn of_event(&self, row: u32) -> Option<&Call> {
+        self.index_of(row).and_then(|i| self.calls.get(i as usize))
+    }
+
+    /// Index of the call that an event is.
+    pub fn index_of(&self, row: u32) -> Option<u32> {
+        let event = |i: &u32| self.calls.get(*i as usize).map(|c| c.event);
+        // of one event that is several calls, the last
+        let behind = self.by_event.partition_point(|i| event(i) <= Some(row));
+        self.by_event.get(behind.checked_sub(1)?).copied().filter(|i| event(i) == Some(row))
+    }
+
+    /// The kind of collective that an event is; unknown for what is none.
+    pub fn kind_of(&self, row: u32) -> Kind {
+        self.of_event(row).map_or(Kind::Unknown, |c| c.kind)
+    }
+
+    /// The element type of a call, where known.
+    pub fn dtype(&self, call: &Call) -> Option<&str> {
+        self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
+    }
+}
+
+/// Calls while they are collected.
+#[derive(Default)]
+pub(super) struct Found {
+    pub calls: Vec<(Call, Vec<Edge>)>,
+    groups: Vec<LocalGroup>,
+    group_ids: HashMap<LocalGroup, u32>,
+    dtypes: Vec<String>,
+    dtype_ids: HashMap<String, u16>,
+}
+
+impl Found {
+    pub fn group(&mut self, group: LocalGroup) -> u32 {
+        if let Some(i) = self.group_ids.get(&group) {
+            return *i;
+        }
+        let i = self.groups.len() as u32;
+        self.groups.push(group.clone());
+        self.group_ids.insert(group, i);
+        i
+    }
+
+    /// Index of an element type, adding it when it is new. What a `u16` cannot count is unknown.
+    pub fn dtype(&mut self, name: &str) -> u16 {
+        if let Some(i) = self.dtype_ids.get(name) {
+            return *i;
+        }
+        let Ok(i) = u16::try_from(self.dtypes.len()) else { return 0 };
+        self.dtypes.push(name.to_string());
+        self.dtype_ids.insert(name.to_string(), i);
+        i
+    }
+
+    fn finish(mut self) -> RankCalls {
+        self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
+        let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
+            edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
+            calls.push(call);
+        }
+        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
+    }
+}

@@ -1,0 +1,210 @@
+//! Calls on a device: communication kernels, with what the operator that launched them says.
+
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::collective::call::{Call, Edge, Found};
+use crate::trace::collective::dtype::{dtype_in_kernel, dtype_name};
+use crate::trace::collective::evidence::{Evidence, kind_in};
+use crate::trace::collective::group::{HeaderGroups, Members};
+use crate::trace::collective::kind::Kind;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::timeline::Work;
+use crate::units::Ns;
+use std::collections::BTreeMap;
+
+pub fn find(trace: &RankTrace, found: &mut Found) {
+    let header = HeaderGroups::new(&trace.meta);
+    let marks = Marks::new(trace);
+    let mut messages = Messages::new(trace);
+    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == Work::Communication).collect();
+    // in order of launch, so that each takes the messages recorded since the one before
+    kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
+    for a in kernels {
+        let mut e = Evidence::default();
+        e.add(trace, a.row);
+        let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
+        let chain = operators(trace, a);
+        for &op in &chain {
+            e.add(trace, op);
+        }
+        if let Some((at, lane, _)) = launch
+            && (e.dtype.is_none() || e.kind.is_none())
+            && let Some(mark) = marks.around(lane, at, trace)
+        {
+            e.add(trace, mark);
+            e.kind = e.kind.or_else(|| kind_in(trace.name(mark)));
+        }
+        let mut kind = e
+            .kind
+            .or_else(|| kind_in(trace.text(a.name)))
+            .or_else(|| chain.iter().find_map(|o| kind_in(trace.name(*o))))
+            .unwrap_or(Kind::Unknown);
+        if e.dtype.is_none() {
+            e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
+        }
+        e.group.complete(&header);
+        let mut edges = Vec::new();
+        let me = trace.rank;
+        let edge = |src, dst, bytes| Edge { call: 0, src, dst, bytes };
+        let named = match (kind, e.src, e.dst) {
+            (Kind::Send, _, Some(to)) => Some((me, to)),
+            (Kind::Recv, Some(from), _) => Some((from, me)),
+            (Kind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
+            _ => None,
+        };
+        let mut bytes = e.bytes(kind);
+        match named {
+            Some((src, dst)) => edges.push(edge(src, dst, bytes)),
+            None if kind.is_point_to_point() || kind == Kind::Unknown => {
+                let pending = launch.map(|(at, lane, _)| messages.before(lane, at)).unwrap_or_default();
+                edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
+                if !edges.is_empty() {
+                    bytes = edges.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
+                    kind = joined_kind(&edges, me, e.group.members.as_ref());
+                }
+            }
+            None => {}
+        }
+        if let Some((at, lane, _)) = launch {
+            messages.launched(lane, at);
+        }
+        let (root, rank_arg) = (e.root(kind), e.rank_arg);
+        let group = found.group(e.group);
+        let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
+        let call = Call {
+            event: a.row,
+            submit: launch.map_or(a.span.start, |(at, _, _)| at),
+            thread: launch.map(|(_, lane, _)| lane),
+            span: a.span,
+            released: a.span.end,
+            kind,
+            group,
+            seq: e.seq,
+            bytes,
+            dtype,
+            root,
+            rank_arg,
+            step: a.step(),
+            device: a.device(),
+            stream: a.stream(),
+            on_host: false,
+        };
+        found.calls.push((call, edges));
+    }
+}
+
+/// What a kernel of several messages is: an all-to-all when every member is a peer.
+fn joined_kind(edges: &[Edge], me: u32, members: Option<&Members>) -> Kind {
+    let to = |r: u32| edges.iter().any(|e| e.src == me && e.dst == r);
+    let from = |r: u32| edges.iter().any(|e| e.dst == me && e.src == r);
+    // a group with more members than there are messages cannot have exchanged with all of them
+    let small = |m: &&Members| m.len() > 2 && m.len() <= edges.len() + 1;
+    if members.filter(small).is_some_and(|m| m.iter().all(|r| r == me || (to(r) && from(r)))) {
+        return Kind::AllToAll;
+    }
+    match (edges.iter().any(|e| e.src == me), edges.iter().any(|e| e.dst == me)) {
+        (true, false) => Kind::Send,
+        (false, true) => Kind::Recv,
+        _ => Kind::SendRecv,
+    }
+}
+
+/// `record_param_comms` and `c10d::*` operators around the launch, innermost first.
+fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
+    let mut chain = Vec::new();
+    let mut at = a.op();
+    let depth = at.and_then(|r| trace.stacks.depth(r)).unwrap_or(0);
+    for _ in 0..=depth {
+        let Some(row) = at else { break };
+        let name = trace.name(row);
+        if name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:") {
+            chain.push(row);
+        }
+        at = trace.stacks.parent(row);
+    }
+    chain
+}
+
+/// Annotations of the back end (`nccl:all_reduce`), which carry shape and type of the message.
+struct Marks {
+    by_lane: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Marks {
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let is_mark: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("nccl:")).collect();
+        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for row in 0..c.len() {
+            if trace.classes[row] == Class::Annotation && is_mark.get(c.name[row].0 as usize) == Some(&true) {
+                by_lane.entry(c.lane[row]).or_default().push(row as u32);
+            }
+        }
+        by_lane.values_mut().for_each(|rows| rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r)));
+        Self { by_lane }
+    }
+
+    fn around(&self, lane: u32, at: Ns, trace: &RankTrace) -> Option<u32> {
+        let rows = self.by_lane.get(&lane)?;
+        let i = rows.partition_point(|&r| trace.columns.ts[r as usize] <= at).checked_sub(1)?;
+        let row = rows[i];
+        (trace.span(row).end >= at).then_some(row)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    at: Ns,
+    src: u32,
+    dst: u32,
+    bytes: Option<i64>,
+}
+
+/// Sends and receives that were recorded by name, per thread in order of time. A coalesced kernel is launched
+/// behind them and carries those that no other kernel took.
+struct Messages {
+    by_lane: BTreeMap<u32, Vec<Message>>,
+    taken: BTreeMap<u32, Ns>,
+}
+
+impl Messages {
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let mut by_lane: BTreeMap<u32, Vec<Message>> = BTreeMap::new();
+        let Some(name) = c.strings.lookup(b"record_param_comms") else {
+            return Self { by_lane, taken: BTreeMap::new() };
+        };
+        // only operators that name a peer are of interest: few
+        let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows.retain(|&r| c.name[r as usize] == name && trace.classes[r as usize] == Class::HostOp);
+        for row in rows {
+            let mut e = Evidence::default();
+            e.add(trace, row);
+            let (src, dst) = match (e.kind, e.src, e.dst) {
+                (Some(Kind::Send), _, Some(to)) => (trace.rank, to),
+                (Some(Kind::Recv), Some(from), _) => (from, trace.rank),
+                _ => continue,
+            };
+            let bytes = e.kind.and_then(|k| e.bytes(k));
+            let at = c.ts[row as usize];
+            by_lane.entry(c.lane[row as usize]).or_default().push(Message { at, src, dst, bytes });
+        }
+        by_lane.values_mut().for_each(|m| m.sort_by_key(|m| m.at));
+        Self { by_lane, taken: BTreeMap::new() }
+    }
+
+    /// Messages of the thread since its last launch of a communication kernel.
+    fn before(&mut self, lane: u32, at: Ns) -> Vec<Message> {
+        let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
+        let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
+        let (from, until) = (all.partition_point(|m| m.at <= since), all.partition_point(|m| m.at <= at));
+        all.get(from..until).unwrap_or_default().to_vec()
+    }
+
+    fn launched(&mut self, lane: u32, at: Ns) {
+        self.taken.insert(lane, at);
+    }
+}

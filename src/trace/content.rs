@@ -1,0 +1,61 @@
+//! Whether a file holds what analyses are about: operators, calls and activities, told by their categories.
+//!
+//! Other profilers write Chrome traces too. Their rows are in `events`, but an analysis would count all their time as idle or
+//! unexplained, so a file of which most rows have categories that hta does not know is not analysed.
+
+use crate::error::PIPELINE_TIMELINE;
+use crate::trace::category::Class;
+use crate::trace::health::Counter;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::units::fmt_count;
+use std::collections::BTreeMap;
+
+/// Categories that are named.
+const SHOWN: usize = 4;
+
+/// What a file is instead, where more than half of its rows have no category that is known.
+pub fn unknown_content(trace: &RankTrace) -> Option<String> {
+    let c = &trace.columns;
+    let category =
+        |row: usize| c.categories.get(usize::from(c.cat[row])).map_or(StrId::EMPTY, |category| category.text);
+    // the first profilers of PyTorch wrote operators without a category
+    let is_operator = |row: usize| category(row) == StrId::EMPTY && trace.name(row as u32).starts_with("aten::");
+    let rows_unknown = || {
+        let all = trace.classes.iter().enumerate().filter(|(_, class)| **class == Class::Unknown);
+        all.map(|(row, _)| row).filter(|row| !is_operator(*row))
+    };
+    let unknown = rows_unknown().count() as u64;
+    // what --skip leaves out is known
+    let rows = trace.classes.len() as u64 + trace.health.count(Counter::NotLoaded);
+    if unknown * 2 <= rows {
+        return None;
+    }
+    let mut counts: BTreeMap<StrId, u64> = BTreeMap::new();
+    for row in rows_unknown() {
+        *counts.entry(category(row)).or_default() += 1;
+    }
+    let mut counts: Vec<(u64, &str)> = counts.into_iter().map(|(text, count)| (count, c.strings.get(text))).collect();
+    counts.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    let has = |category: &str| counts.iter().any(|(_, text)| *text == category);
+    let format = if has("enqueue") && has("dequeue") {
+        "an Ascend profile (torch_npu)"
+    } else if has("forward-compute") || has("backward-compute") {
+        PIPELINE_TIMELINE
+    } else if c.name.iter().any(|name| c.strings.get(*name).ends_with(" Cmpt Exec")) {
+        "an IBM AIU profile"
+    } else {
+        "another kind of trace"
+    };
+    let name = |(_, text): &(u64, &str)| if text.is_empty() { "none".to_string() } else { format!("`{text}`") };
+    let mut names: Vec<String> = counts.iter().take(SHOWN).map(name).collect();
+    if counts.len() > SHOWN {
+        names.push("...".to_string());
+    }
+    Some(format!(
+        "{format}: {} of {} rows have categories that hta does not know ({})",
+        fmt_count(unknown),
+        fmt_count(rows),
+        names.join(", ")
+    ))
+}

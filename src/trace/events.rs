@@ -1,0 +1,321 @@
+//! The columns of one trace: its complete events, their arguments and texts, in file order.
+//!
+//! This is what the reader fills and everything else reads. Row `i` of every column is the `i`-th
+//! complete event of the file. A file may be read in pieces on several cores: each piece has columns of
+//! its own, and [`Columns::append`] joins them so that the result does not depend on the cuts.
+
+use crate::trace::args::ArgColumns;
+use crate::trace::category::{Class, classify};
+use crate::trace::health::{Counter, Health};
+use crate::trace::lengths::{Lengths, NO_LENGTH};
+use crate::trace::strings::{Interner, StrId};
+use crate::units::{Ns, Span};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// Where an event is drawn: process and thread (host), or device and stream row. Ids may be text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lane {
+    pub pid: StrId,
+    pub tid: StrId,
+    /// The ids as numbers, where they are.
+    pub pid_num: Option<i64>,
+    pub tid_num: Option<i64>,
+}
+
+/// A category as the file spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Category {
+    pub text: StrId,
+    pub class: Class,
+    pub legacy: bool,
+}
+
+/// A `B` or `E` event until it is paired: `row` is the row that the `B` opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    pub lane: u32,
+    pub ts: Ns,
+    pub row: Option<u32>,
+}
+
+/// One end of a forward-backward flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowEnd {
+    pub id: u64,
+    pub ts: Ns,
+    pub lane: u32,
+    pub is_start: bool,
+}
+
+/// Names of processes and threads, from `M` events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneName {
+    pub lane: u32,
+    /// `process_name`, `process_labels` or `thread_name`.
+    pub kind: StrId,
+    pub text: StrId,
+}
+
+/// All columns of a trace, or of one piece of its file.
+#[derive(Default)]
+pub struct Columns {
+    /// Start, ns, on the file's own axis until the base time is added.
+    pub ts: Vec<Ns>,
+    /// Length, ns; none while the `E` of a `B` has not been seen yet.
+    pub dur: Lengths,
+    pub name: Vec<StrId>,
+    /// Index into `categories`.
+    pub cat: Vec<u16>,
+    /// Index into `lanes`.
+    pub lane: Vec<u32>,
+    pub args: ArgColumns,
+    pub strings: Interner,
+    pub categories: Vec<Category>,
+    pub lanes: Vec<Lane>,
+    lane_ids: HashMap<(StrId, StrId), u32>,
+    pub marks: Vec<Mark>,
+    /// Ids of `ac2g` flow starts: the launches that TraceLens knows.
+    pub launch_flows: Vec<u64>,
+    /// Ends of `fwdbwd` flows.
+    pub flows: Vec<FlowEnd>,
+    /// Per flow category: starts and ends seen, for the count of unpaired ones.
+    pub flow_counts: BTreeMap<StrId, [u64; 2]>,
+    pub lane_names: Vec<LaneName>,
+    /// Events seen by phase (`X`, `i`, `s`, ...).
+    pub phases: BTreeMap<u8, u64>,
+    /// Start of the record window: the `Iteration Start` mark, on the file's axis.
+    pub window_start: Option<Ns>,
+    /// End of the record window: the `Record Window End` mark, on the file's axis.
+    pub window_end: Option<Ns>,
+    /// First start and last end of events that were left out unneeded, ns.
+    pub unloaded: Option<(Ns, Ns)>,
+    /// Smallest index that the profiler gave an event: 0 in a file that nobody cut.
+    pub least_profiler_index: Option<i64>,
+    /// Whether any `ts` had a fraction of a microsecond.
+    pub has_fraction: bool,
+    pub health: Health,
+}
+
+impl Columns {
+    /// Number of complete events.
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+
+    /// Span of a row, which must be there.
+    #[inline]
+    pub fn span(&self, row: usize) -> Span {
+        let start = self.ts[row];
+        Span::new(start, start.saturating_add(self.dur.at(row)))
+    }
+
+    /// Memory of all that is in them, bytes; not what is set aside to grow.
+    pub fn held_bytes(&self) -> u64 {
+        fn of<T>(column: &[T]) -> u64 {
+            size_of_val(column) as u64
+        }
+        // an entry of a map: key, value and what the table keeps of it
+        const LANE_ENTRY: u64 = 24;
+        of(&self.ts)
+            + self.dur.held_bytes()
+            + of(&self.name)
+            + of(&self.cat)
+            + of(&self.lane)
+            + of(&self.lanes)
+            + self.lane_ids.len() as u64 * LANE_ENTRY
+            + of(&self.categories)
+            + of(&self.marks)
+            + of(&self.launch_flows)
+            + of(&self.flows)
+            + of(&self.lane_names)
+            + self.args.held_bytes()
+            + self.strings.held_bytes()
+    }
+
+    /// Notes how far an event reaches that is not loaded.
+    pub fn reach(&mut self, start: Ns, end: Ns) {
+        let (first, last) = self.unloaded.unwrap_or((start, end));
+        self.unloaded = Some((first.min(start), last.max(end)));
+    }
+
+    /// Index of a category, adding it when it is new. The 65,535th and later ones are `Unknown`.
+    pub fn category(&mut self, text: StrId) -> u16 {
+        if let Some(i) = self.categories.iter().position(|c| c.text == text) {
+            return i as u16;
+        }
+        if self.categories.len() >= usize::from(u16::MAX) {
+            return u16::MAX - 1;
+        }
+        let (class, legacy) = classify(self.strings.get(text));
+        self.categories.push(Category { text, class, legacy });
+        (self.categories.len() - 1) as u16
+    }
+
+    /// Index of a lane, adding it when it is new.
+    pub fn lane(&mut self, pid: StrId, tid: StrId) -> u32 {
+        if let Some(&i) = self.lane_ids.get(&(pid, tid)) {
+            return i;
+        }
+        let number = |s: StrId| self.strings.get(s).parse().ok();
+        let lane = Lane { pid, tid, pid_num: number(pid), tid_num: number(tid) };
+        let id = self.lanes.len() as u32;
+        self.lanes.push(lane);
+        self.lane_ids.insert((pid, tid), id);
+        id
+    }
+
+    /// Joins the next piece of the same file to this one.
+    pub fn append(&mut self, piece: Columns) {
+        let base = self.len() as u32;
+        let strings: Vec<StrId> = piece.strings.iter().map(|(_, t)| self.strings.intern(t)).collect();
+        let text = |s: StrId| strings.get(s.0 as usize).copied().unwrap_or_default();
+        let cats: Vec<u16> = piece.categories.iter().map(|c| self.category(text(c.text))).collect();
+        let lanes: Vec<u32> = piece.lanes.iter().map(|l| self.lane(text(l.pid), text(l.tid))).collect();
+        let lane = |l: u32| lanes.get(l as usize).copied().unwrap_or(0);
+        self.ts.extend(piece.ts);
+        self.dur.append(&piece.dur);
+        self.name.extend(piece.name.into_iter().map(text));
+        self.cat.extend(piece.cat.into_iter().map(|c| cats.get(usize::from(c)).copied().unwrap_or(0)));
+        self.lane.extend(piece.lane.into_iter().map(lane));
+        self.args.append(piece.args, base, &strings);
+        self.marks.extend(piece.marks.into_iter().map(|m| Mark {
+            lane: lane(m.lane),
+            row: m.row.map(|r| r + base),
+            ..m
+        }));
+        self.launch_flows.extend(piece.launch_flows);
+        self.flows.extend(piece.flows.into_iter().map(|f| FlowEnd { lane: lane(f.lane), ..f }));
+        for (cat, n) in piece.flow_counts {
+            let mine = self.flow_counts.entry(text(cat)).or_default();
+            mine[0] += n[0];
+            mine[1] += n[1];
+        }
+        self.lane_names.extend(piece.lane_names.into_iter().map(|n| LaneName {
+            lane: lane(n.lane),
+            kind: text(n.kind),
+            text: text(n.text),
+        }));
+        for (phase, n) in piece.phases {
+            *self.phases.entry(phase).or_default() += n;
+        }
+        self.window_start = self.window_start.or(piece.window_start);
+        self.window_end = piece.window_end.or(self.window_end);
+        self.has_fraction |= piece.has_fraction;
+        self.least_profiler_index = match (self.least_profiler_index, piece.least_profiler_index) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if let Some((start, end)) = piece.unloaded {
+            self.reach(start, end);
+        }
+        self.health.merge(&piece.health);
+    }
+
+    /// Closes `B` events with their `E` (per lane, as a stack, in order of time) and drops the rows
+    /// of those that have none.
+    pub fn pair_marks(&mut self) {
+        if self.marks.is_empty() {
+            return;
+        }
+        let mut marks = std::mem::take(&mut self.marks);
+        // stable: at one instant the order of the file decides
+        marks.sort_by_key(|m| m.ts);
+        let mut stacks: HashMap<u32, Vec<(u32, Ns)>> = HashMap::new();
+        let mut without_begin = 0;
+        for mark in marks {
+            let stack = stacks.entry(mark.lane).or_default();
+            match mark.row {
+                Some(row) => stack.push((row, mark.ts)),
+                None => match stack.pop() {
+                    Some((row, start)) => self.dur.set(row as usize, mark.ts.saturating_sub(start)),
+                    None => without_begin += 1,
+                },
+            }
+        }
+        let keep: Vec<bool> = self.dur.iter().map(|d| d != NO_LENGTH).collect();
+        let without_end = keep.iter().filter(|k| !**k).count() as u64;
+        self.health.add(Counter::BeginWithoutEnd, without_end, None, "");
+        self.health.add(Counter::EndWithoutBegin, without_begin, None, "");
+        self.retain(&keep);
+    }
+
+    /// Keeps the rows marked true.
+    pub fn retain(&mut self, keep: &[bool]) {
+        if keep.iter().all(|k| *k) {
+            return;
+        }
+        let mut new_row = Vec::with_capacity(keep.len());
+        let mut n = 0;
+        for &k in keep {
+            new_row.push(k.then_some(n));
+            n += u32::from(k);
+        }
+        retain_by(&mut self.ts, keep);
+        self.dur = self.dur.iter().zip(keep).filter(|(_, k)| **k).map(|(d, _)| d).collect();
+        retain_by(&mut self.name, keep);
+        retain_by(&mut self.cat, keep);
+        retain_by(&mut self.lane, keep);
+        self.args.renumber(&new_row);
+    }
+}
+
+fn retain_by<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut i = 0;
+    column.retain(|_| {
+        i += 1;
+        keep[i - 1]
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(c: &mut Columns, name: &str, cat: &str, ts: Ns, dur: Ns) -> u32 {
+        let name = c.strings.intern(name);
+        let cat = c.strings.intern(cat);
+        let cat = c.category(cat);
+        let (pid, tid) = (c.strings.intern("1"), c.strings.intern("2"));
+        let lane = c.lane(pid, tid);
+        c.ts.push(ts);
+        c.dur.push(dur);
+        c.name.push(name);
+        c.cat.push(cat);
+        c.lane.push(lane);
+        (c.len() - 1) as u32
+    }
+
+    #[test]
+    fn joining_pieces_keeps_order_and_maps_ids() {
+        let (mut a, mut b) = (Columns::default(), Columns::default());
+        row(&mut a, "x", "kernel", 1, 1);
+        row(&mut b, "y", "cpu_op", 2, 1);
+        row(&mut b, "x", "kernel", 3, 1);
+        a.append(b);
+        let names: Vec<_> = a.name.iter().map(|n| a.strings.get(*n)).collect();
+        assert_eq!(names, ["x", "y", "x"]);
+        assert_eq!(a.name[0], a.name[2]);
+        assert_eq!(a.cat, [0, 1, 0]);
+        assert_eq!(a.lanes.len(), 1);
+    }
+
+    #[test]
+    fn begin_and_end_pair_as_a_stack_and_the_rest_is_counted() {
+        let mut c = Columns::default();
+        for (name, ts) in [("outer", 0), ("inner", 2), ("lost", 20)] {
+            let row = row(&mut c, name, "", ts, NO_LENGTH);
+            c.marks.push(Mark { lane: 0, ts, row: Some(row) });
+        }
+        for ts in [5, 9] {
+            c.marks.push(Mark { lane: 0, ts, row: None });
+        }
+        c.pair_marks();
+        assert!(c.dur.iter().eq([9, 3]));
+        assert_eq!(c.health.count(Counter::BeginWithoutEnd), 1);
+    }
+}

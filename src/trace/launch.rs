@@ -1,0 +1,94 @@
+//! Launch calls with the activities they own.
+
+use crate::trace::activity::Activity;
+
+/// A call that owns activities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Call {
+    /// Row of the call.
+    row: u32,
+    /// Where its activities end in `Launches::activities`; they begin where the call's before end.
+    until: u32,
+}
+
+/// The launch calls of a rank.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Launches {
+    calls: Vec<Call>,
+    /// Indices of activities, by call, each call's in order of (start, row).
+    activities: Vec<u32>,
+    /// Indices of activities without a launch record, in order of (start, row).
+    pub unlinked: Vec<u32>,
+}
+
+impl Launches {
+    /// `all` are in order of (start, row).
+    pub fn new(all: &[Activity]) -> Self {
+        let mut linked: Vec<(u32, u32)> =
+            all.iter().enumerate().filter_map(|(i, a)| Some((a.launch()?, i as u32))).collect();
+        linked.sort();
+        let mut calls: Vec<Call> = Vec::new();
+        for (i, (row, _)) in linked.iter().enumerate() {
+            let until = i as u32 + 1;
+            match calls.last_mut() {
+                Some(last) if last.row == *row => last.until = until,
+                _ => calls.push(Call { row: *row, until }),
+            }
+        }
+        Self {
+            calls,
+            activities: linked.into_iter().map(|l| l.1).collect(),
+            unlinked: (0..all.len() as u32).filter(|&i| all[i as usize].launch().is_none()).collect(),
+        }
+    }
+
+    /// Each call's row with the indices of its activities, in order of row.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        (0..self.calls.len()).map(|i| (self.calls[i].row, self.at(i)))
+    }
+
+    /// Calls that own activities.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Indices of the activities that a call owns; none for any other event.
+    pub fn of(&self, row: u32) -> &[u32] {
+        self.calls.binary_search_by_key(&row, |c| c.row).map_or(&[], |i| self.at(i))
+    }
+
+    fn at(&self, i: usize) -> &[u32] {
+        let from = i.checked_sub(1).map_or(0, |before| self.calls[before].until as usize);
+        &self.activities[from..self.calls[i].until as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::category::Class;
+    use crate::trace::strings::StrId;
+    use crate::units::Span;
+
+    #[test]
+    fn a_call_owns_its_activities_in_order_of_start() {
+        let launches = [Some(7), None, Some(4), Some(7)];
+        let all: Vec<Activity> = launches
+            .iter()
+            .enumerate()
+            .map(|(i, launch)| {
+                let span = Span::new(i as i64, i as i64 + 1);
+                let mut a = Activity::new(10 + i as u32, span, StrId::EMPTY, Class::Kernel);
+                a.set_launch(*launch);
+                a
+            })
+            .collect();
+        let l = Launches::new(&all);
+        assert_eq!(l.iter().map(|(row, of)| (row, of.to_vec())).collect::<Vec<_>>(), [(4, vec![2]), (7, vec![0, 3])]);
+        assert_eq!((l.of(7), l.of(5), l.unlinked.as_slice()), (&[0, 3][..], &[][..], &[1][..]));
+    }
+}

@@ -1,0 +1,474 @@
+//! One rank's trace with what the analyses share: classes, activities, steps, windows, threads.
+//!
+//! What every analysis needs is computed at once; what some need, when first asked for.
+
+use crate::trace::activity::{Activity, classified, linked};
+use crate::trace::args::Arg;
+use crate::trace::category::{Class, refine};
+use crate::trace::collective::RankCalls;
+use crate::trace::events::Columns;
+use crate::trace::health::{Counter, Health};
+use crate::trace::launch::Launches;
+use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
+use crate::trace::record_edges::RecordEdges;
+use crate::trace::rules::Rules;
+use crate::trace::stack::Stacks;
+use crate::trace::step::{StepWindow, Steps, find, finish};
+use crate::trace::strings::StrId;
+use crate::trace::thread::{Pieces, host_rows};
+use crate::trace::timeline::{Timeline, Work};
+use crate::trace::window::{Scope, Window, windows};
+use crate::units::{Ns, Span, fmt_ns};
+use regex::Regex;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// How a trace is modelled; the same for all ranks of a set.
+pub struct ModelOptions {
+    pub rules: Rules,
+    pub step_pattern: Option<Regex>,
+    pub step_window: StepWindow,
+    /// Leave activities without a launch record out.
+    pub linked_only: bool,
+    /// Steps to answer for; all when absent.
+    pub steps: Option<StepFilter>,
+    /// Shortest wait of a stream's first activity that shows work from before the recording, ns.
+    pub hidden_min: Ns,
+}
+
+/// `--steps`: labels, or indices written `@n`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepFilter {
+    pub labels: Vec<(i64, i64)>,
+    pub indices: Vec<(u32, u32)>,
+}
+
+impl std::fmt::Display for StepFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let run = |mark: &str, a: i64, b: i64| match a == b {
+            true => format!("{mark}{a}"),
+            false => format!("{mark}{a}-{mark}{b}"),
+        };
+        let labels = self.labels.iter().map(|(a, b)| run("", *a, *b));
+        let indices = self.indices.iter().map(|(a, b)| run("@", i64::from(*a), i64::from(*b)));
+        f.write_str(&labels.chain(indices).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl StepFilter {
+    pub fn keeps(&self, index: u32, label: Option<i64>) -> bool {
+        self.indices.iter().any(|(a, b)| (*a..=*b).contains(&index))
+            || label.is_some_and(|l| self.labels.iter().any(|(a, b)| (*a..=*b).contains(&l)))
+    }
+}
+
+/// The activities of one device, or the host work of a CPU-only rank.
+pub struct DeviceWork {
+    /// `None` on a CPU-only rank, and where the back end records no device.
+    pub device: Option<i64>,
+    /// Whether this is a device, not the host work of a CPU-only rank.
+    pub is_gpu: bool,
+    /// Indices into `RankTrace::activities`, in order of start.
+    pub activities: Vec<u32>,
+    pub timeline: Timeline,
+    /// First start to last end, zero-length activities included; inside `capture`.
+    pub span: Option<Span>,
+    /// First to last recorded event without the device's lead and its lost tail: what all of its windows lie in.
+    pub capture: Span,
+}
+
+/// One rank, ready to be analysed.
+pub struct RankTrace {
+    pub rank: u32,
+    pub rank_source: RankSource,
+    pub file: String,
+    pub unpacked_bytes: u64,
+    pub meta: Meta,
+    pub columns: Columns,
+    /// Class of each event.
+    pub classes: Vec<Class>,
+    pub activities: Vec<Activity>,
+    pub steps: Steps,
+    /// First to last recorded event, the profiler's own rows excluded.
+    pub recorded: Span,
+    /// Where the recording begins and ends in the middle of work.
+    pub edges: RecordEdges,
+    /// The recorded time without what lies in the lead, or in the lost tail, of every device.
+    pub capture: Span,
+    pub health: Health,
+    /// A row per device; one without a device on a CPU-only rank that has host work.
+    pub devices: Vec<DeviceWork>,
+    /// Parent, depth and self time of host events.
+    pub stacks: Stacks,
+    hosts: Vec<(u32, Vec<u32>)>,
+    shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
+    threads: OnceLock<BTreeMap<u32, Pieces>>,
+    collectives: OnceLock<RankCalls>,
+    launches: OnceLock<Launches>,
+}
+
+/// Something that several analyses use.
+type Shared = Arc<dyn Any + Send + Sync>;
+
+impl RankTrace {
+    pub fn new(
+        rank: u32,
+        rank_source: RankSource,
+        file: String,
+        unpacked_bytes: u64,
+        meta: Meta,
+        mut columns: Columns,
+        options: &ModelOptions,
+    ) -> Self {
+        let mut health = std::mem::take(&mut columns.health);
+        let classes = classes(&columns);
+        let base = meta.base_ns.unwrap_or(0);
+        // by hands of their own where there are any: devices here, hosts there
+        let mut of_hosts = Health::default();
+        let (mut all, (hosts, mut steps)) = rayon::join(
+            || linked(&columns, &classes, base, &mut health),
+            || {
+                let steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
+                (host_rows(&columns, &classes), steps)
+            },
+        );
+        health.merge(&of_hosts);
+        let python = !columns.args.column(Arg::PythonId).is_empty();
+        let ((recorded, edges, launched, mut devices), stacks) = rayon::join(
+            || {
+                let recorded = capture(&columns, &classes, &all);
+                classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
+                finish(&mut steps, &mut all, &columns, &classes, options.step_window, recorded);
+                let launched: Option<Vec<Activity>> =
+                    options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
+                let ((), devices) = rayon::join(
+                    || count_events(&columns, &classes, &meta, &all, &mut health),
+                    || match all.is_empty() {
+                        true => host_work(&columns, &classes, recorded).into_iter().collect(),
+                        false => device_work(launched.as_ref().unwrap_or(&all), recorded),
+                    },
+                );
+                let edges = RecordEdges::new(&columns, &classes, &all, &devices, recorded, options.hidden_min);
+                (recorded, edges, launched, devices)
+            },
+            || Stacks::new(&columns, &classes, &hosts, python),
+        );
+        health.add(Counter::OverlapClipped, stacks.clipped, None, "");
+        health.add(Counter::OverlapSibling, stacks.siblings, None, "");
+        health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
+        let capture = narrow(&edges, &mut devices, recorded);
+        steps.narrow(capture, options.step_window, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
+        let all = launched.unwrap_or(all);
+        Self {
+            rank,
+            rank_source,
+            file,
+            unpacked_bytes,
+            meta,
+            columns,
+            classes,
+            activities: all,
+            steps,
+            recorded,
+            edges,
+            capture,
+            health,
+            devices,
+            stacks,
+            hosts,
+            shared: Mutex::default(),
+            threads: OnceLock::new(),
+            collectives: OnceLock::new(),
+            launches: OnceLock::new(),
+        }
+    }
+
+    /// Whether no device did anything.
+    pub fn is_cpu_only(&self) -> bool {
+        !self.devices.iter().any(|d| d.is_gpu)
+    }
+
+    /// The windows to answer for on one device.
+    pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
+        let chosen = |s: &crate::trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
+        // a step of which nothing is left between the lead and the lost tail has no window on this device
+        all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));
+        all
+    }
+
+    /// Whether a step's window of this length on a device is one of which the lead or the lost tail left nothing.
+    pub fn is_cut_away(&self, work: &DeviceWork, len: Ns) -> bool {
+        len == 0 && work.capture != self.recorded
+    }
+
+    pub fn text(&self, id: StrId) -> &str {
+        self.columns.strings.get(id)
+    }
+
+    /// Name of an event.
+    pub fn name(&self, row: u32) -> &str {
+        self.columns.name.get(row as usize).map_or("", |n| self.text(*n))
+    }
+
+    /// Span of an event.
+    pub fn span(&self, row: u32) -> Span {
+        self.columns.span(row as usize)
+    }
+
+    /// Each host thread's time cut by its innermost open event; the mark is a data loader's `__next__`.
+    pub fn threads(&self) -> &BTreeMap<u32, Pieces> {
+        self.threads.get_or_init(|| {
+            let c = &self.columns;
+            let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
+            let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
+            self.hosts.iter().map(|(lane, rows)| (*lane, Pieces::new(rows, c, marked))).collect()
+        })
+    }
+
+    /// Rows of host events by lane, each lane's outer first.
+    pub fn host_rows(&self) -> &[(u32, Vec<u32>)] {
+        &self.hosts
+    }
+
+    /// What several analyses compute from a rank, by its type: made when first asked for.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
+        let cell = match self.shared.lock() {
+            Ok(mut all) => Arc::clone(all.entry(TypeId::of::<T>()).or_default()),
+            Err(_) => Arc::default(),
+        };
+        // not while the map is locked: one thing may be made of another one
+        let any = Arc::clone(cell.get_or_init(|| Arc::new(make(self))));
+        any.downcast().unwrap_or_else(|_| unreachable!("kept by its type"))
+    }
+
+    /// The rank's calls of collectives.
+    pub fn collectives(&self) -> &RankCalls {
+        self.collectives.get_or_init(|| RankCalls::new(self))
+    }
+
+    /// Launch calls with the activities they own.
+    pub fn launches(&self) -> &Launches {
+        self.launches.get_or_init(|| Launches::new(&self.activities))
+    }
+
+    /// The pieces of one thread; none for a thread without host events.
+    pub fn thread(&self, lane: u32) -> Option<&Pieces> {
+        self.threads().get(&lane)
+    }
+
+    /// The main thread: that of the steps, else the one whose id is its process' id, else the one with
+    /// most operators.
+    pub fn main_thread(&self) -> Option<u32> {
+        let c = &self.columns;
+        let step_name = self.steps.steps.first().map(|s| s.name);
+        let of_step = step_name.and_then(|n| {
+            (0..c.len()).find(|&r| c.name[r] == n && self.classes[r] == Class::Annotation).map(|r| c.lane[r])
+        });
+        of_step.or_else(|| {
+            let mut ops: BTreeMap<u32, u64> = BTreeMap::new();
+            for row in (0..c.len()).filter(|&r| self.classes[r] == Class::HostOp) {
+                *ops.entry(c.lane[row]).or_default() += 1;
+            }
+            let is_main =
+                |l: &u32| c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num);
+            let main = ops.keys().copied().find(is_main);
+            main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
+        })
+    }
+}
+
+fn is_data_loader(name: &str) -> bool {
+    (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#"))
+        && name.contains("__next__")
+}
+
+fn classes(c: &Columns) -> Vec<Class> {
+    let plain =
+        |k: &crate::trace::events::Category| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
+    let simple: Vec<Option<Class>> = c.categories.iter().map(|k| plain(k).then_some(k.class)).collect();
+    (0..c.len())
+        .map(|row| {
+            let Some(cat) = c.categories.get(usize::from(c.cat[row])) else { return Class::Unknown };
+            simple
+                .get(usize::from(c.cat[row]))
+                .copied()
+                .flatten()
+                .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name[row])))
+        })
+        .collect()
+}
+
+/// Names of host communication on CPU jobs.
+pub fn is_host_communication(class: Class, name: &str) -> bool {
+    ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
+        || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
+}
+
+fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
+    let mut gpu = vec![false; if all.is_empty() { 0 } else { c.len() }];
+    for a in all {
+        gpu[a.row as usize] = true;
+    }
+    let mut span: Option<Span> = None;
+    for (row, class) in classes.iter().enumerate() {
+        // activities with impossible times are not part of the capture
+        if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
+            continue;
+        }
+        let Span { start, end } = c.span(row);
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
+    if let Some((start, end)) = c.unloaded {
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
+    span.unwrap_or(Span::new(0, 0))
+}
+
+/// Takes the leads and lost tails out of what the devices are analysed for. Gives what is left for the whole rank.
+fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
+    let mut left: Option<Span> = None;
+    for d in devices.iter_mut().filter(|d| d.is_gpu) {
+        d.capture = edges.window(d.device, recorded);
+        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
+        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
+    }
+    left.unwrap_or(recorded)
+}
+
+fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
+    let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
+    for (i, a) in all.iter().enumerate() {
+        by_device.entry(a.device()).or_default().push(i as u32);
+    }
+    let build = |(device, activities): (Option<i64>, Vec<u32>)| {
+        let of = || activities.iter().map(|&i| &all[i as usize]);
+        let start = of().map(|a| a.span.start).min();
+        let end = of().map(|a| a.span.end).max();
+        DeviceWork {
+            device,
+            is_gpu: true,
+            timeline: Timeline::new(of().map(|a| (a.span, a.work))),
+            span: start.zip(end).map(|(s, e)| Span::new(s, e)),
+            capture: recorded,
+            activities,
+        }
+    };
+    by_device.into_iter().map(build).collect()
+}
+
+/// The host work of a CPU-only rank: operators and API calls against communication ranges.
+fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
+    let communicates: Vec<(bool, bool)> = c
+        .strings
+        .iter()
+        .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
+        .collect();
+    let work = (0..c.len()).filter_map(|row| {
+        let (as_op, as_other) = communicates.get(c.name[row].0 as usize).copied().unwrap_or_default();
+        let span = c.span(row);
+        match classes[row] {
+            Class::HostOp if as_op => Some((span, Work::Communication)),
+            Class::HostOp | Class::Runtime => Some((span, Work::Compute)),
+            Class::Annotation if as_other => Some((span, Work::Communication)),
+            Class::Collective => Some((span, Work::Communication)),
+            _ => None,
+        }
+    });
+    let timeline = Timeline::new(work);
+    let first = timeline.segments().first()?.span.start;
+    let last = timeline.segments().last()?.span.end;
+    Some(DeviceWork {
+        device: None,
+        is_gpu: false,
+        activities: Vec::new(),
+        timeline,
+        span: Some(Span::new(first, last)),
+        capture: recorded,
+    })
+}
+
+/// Counters over all events.
+fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], health: &mut Health) {
+    let (mut zero, mut unknown, mut missing, mut overhead, mut sync, mut moved) = (0, 0, 0, 0, 0, 0);
+    let mut unknown_name = String::new();
+    let mut legacy = 0;
+    let mut not_integer = 0;
+    let unknown_text = c.strings.lookup(b"unknown");
+    let mut lost = 0;
+    let mut overhead_ns = 0;
+    for (row, class) in classes.iter().enumerate() {
+        zero += u64::from(c.dur.at(row) == 0);
+        let cat = c.categories.get(usize::from(c.cat[row]));
+        legacy += u64::from(cat.is_some_and(|k| k.legacy));
+        let lane = c.lanes.get(c.lane[row] as usize);
+        not_integer += u64::from(lane.is_some_and(|l| l.tid_num.is_none()));
+        lost += u64::from(unknown_text == Some(c.name[row]));
+        match class {
+            Class::Unknown if cat.is_none_or(|k| k.text == StrId::EMPTY) => missing += 1,
+            Class::Unknown => {
+                unknown += 1;
+                if unknown_name.is_empty() {
+                    unknown_name = cat.map_or(String::new(), |k| c.strings.get(k.text).to_string());
+                }
+            }
+            Class::Overhead => {
+                overhead += 1;
+                overhead_ns += c.dur.at(row);
+            }
+            Class::Sync => {
+                sync += 1;
+                moved += u64::from(lane.and_then(|l| l.tid_num).is_some_and(|t| t >= 1_000_000));
+            }
+            _ => {}
+        }
+    }
+    let streams = c.args.column(Arg::Stream);
+    let on_host = streams.rows().filter(|r| classes.get(*r as usize) == Some(&Class::HostOp)).count();
+    let finished = c.args.column(Arg::Finished);
+    let unfinished = finished
+        .iter()
+        .filter(|(r, v)| *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation)));
+    let too_large = |v: u64| i64::try_from(v).is_ok_and(|v| v > i64::from(LARGEST_GROUP));
+    let mut sizes = c.args.column(Arg::GroupSize).iter().map(|(_, v)| v).filter(|v| too_large(*v));
+    if let Some(first) = sizes.next() {
+        health.add(Counter::GroupTooLarge, 1 + sizes.count() as u64, None, &first.to_string());
+    }
+    let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
+    health.add(Counter::DurZero, zero, None, "");
+    health.add(Counter::UnknownCategory, unknown, None, &unknown_name);
+    health.add(Counter::MissingCategory, missing, None, "");
+    health.add(Counter::ProfilerOverhead, overhead, None, &fmt_ns(overhead_ns));
+    health.add(Counter::SyncRowExcluded, sync, None, "");
+    health.add(Counter::SyncRowMoved, moved, None, "");
+    health.add(Counter::LegacyCategory, legacy, None, "");
+    health.add(Counter::TidNotInteger, not_integer, None, "");
+    health.add(Counter::NameUnknown, lost, None, "");
+    health.add(Counter::HostStreamArg, on_host as u64, None, "");
+    health.add(Counter::Unfinished, unfinished.count() as u64, None, "");
+    health.add(Counter::FlowUnpaired, unpaired, None, "");
+    let nameless = meta.devices.iter().filter(|d| d.name.is_empty()).count();
+    health.add(Counter::DeviceNameEmpty, nameless as u64, None, "");
+    let communicates = all.iter().any(|a| a.work == Work::Communication);
+    if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
+        health.note(Counter::NoCommunicationFound, "");
+    }
+    let mut launching = vec![false; c.len()];
+    all.iter().filter_map(|a| a.launch()).for_each(|l| launching[l as usize] = true);
+    let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
+    let idle_launches = (0..c.len()).filter(|&r| {
+        let mut is_launch = || match known.get_mut(c.name[r].0 as usize) {
+            Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name[r]))),
+            None => false,
+        };
+        classes[r] == Class::Runtime && !launching[r] && is_launch()
+    });
+    health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
+}
+
+/// Calls that hand work to a device, by name.
+pub fn is_launch_call(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
+}

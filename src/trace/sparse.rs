@@ -1,0 +1,292 @@
+//! Values of some rows: which rows have one, and the values in their order.
+//!
+//! ```text
+//!   row      0 1 2 3 4 5 6 7          few rows:   [1, 4, 5], found by binary search
+//!   value    . a . . b c . .          many rows:  01001100 and the number of ones before each word, found at once
+//!   values   a b c
+//! ```
+//!
+//! A bit and a half a row is less than four bytes a value once more than one row in 21 has one.
+
+use crate::trace::narrow::Narrow;
+
+/// One sparse column: rows ascend.
+#[derive(Debug, Default, Clone)]
+pub struct Sparse {
+    rows: Rows,
+    values: Narrow,
+}
+
+#[derive(Debug, Clone)]
+enum Rows {
+    Few(Vec<u32>),
+    Many(Bits),
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows::Few(Vec::new())
+    }
+}
+
+/// Rows as bits.
+#[derive(Debug, Default, Clone)]
+struct Bits {
+    words: Vec<u64>,
+    /// Ones in all words before.
+    before: Vec<u32>,
+}
+
+/// Rows for one that has a value, above which they are kept as bits.
+const ROWS_PER_VALUE: usize = 21;
+
+/// Values below which it does not matter.
+const FEW: usize = 64;
+
+impl Bits {
+    fn words_until(&mut self, word: usize) {
+        if self.words.len() <= word {
+            let last = self.before.last().zip(self.words.last());
+            let ones = last.map_or(0, |(before, word)| before + word.count_ones());
+            self.words.resize(word + 1, 0);
+            self.before.resize(word + 1, ones);
+        }
+    }
+
+    /// The last row: no word behind its own is there.
+    fn last(&self) -> Option<u32> {
+        let word = self.words.last()?;
+        Some(self.words.len() as u32 * 64 - 1 - word.leading_zeros())
+    }
+
+    /// Marks a row behind all others.
+    #[inline]
+    fn push(&mut self, row: u32) {
+        let word = (row / 64) as usize;
+        self.words_until(word);
+        self.words[word] |= 1 << (row % 64);
+    }
+
+    /// Position of a row's value.
+    #[inline]
+    fn position(&self, row: u32) -> Option<usize> {
+        let (word, bit) = ((row / 64) as usize, row % 64);
+        let bits = *self.words.get(word)?;
+        let below = bits & ((1 << bit) - 1);
+        (bits >> bit & 1 == 1).then(|| (self.before[word] + below.count_ones()) as usize)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        self.words.iter().zip(0u32..).flat_map(|(&word, i)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < 64).then_some(i * 64 + bit)
+            })
+        })
+    }
+
+    /// Marks all rows of another one, so many rows further on.
+    fn append(&mut self, other: &Bits, base: u32) {
+        let (skip, shift) = ((base / 64) as usize, base % 64);
+        for (i, &word) in other.words.iter().enumerate().filter(|(_, w)| **w != 0) {
+            for (at, part) in [(skip + i, word << shift), (skip + i + 1, word.checked_shr(64 - shift).unwrap_or(0))] {
+                if part != 0 {
+                    self.words_until(at);
+                    self.words[at] |= part;
+                }
+            }
+        }
+    }
+}
+
+impl Sparse {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Memory of what is in it, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        let rows = match &self.rows {
+            Rows::Few(rows) => size_of_val(rows.as_slice()),
+            Rows::Many(bits) => size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice()),
+        };
+        rows as u64 + self.values.held_bytes()
+    }
+
+    fn last_row(&self) -> Option<u32> {
+        match &self.rows {
+            Rows::Few(rows) => rows.last().copied(),
+            Rows::Many(bits) => bits.last(),
+        }
+    }
+
+    /// Adds a value; a second one for the same row (a repeated key) replaces the first, as JSON readers do. Rows must not
+    /// descend.
+    #[inline]
+    pub fn push(&mut self, row: u32, value: u64) {
+        if self.last_row() == Some(row) {
+            self.values.pop();
+            return self.values.push(value);
+        }
+        match &mut self.rows {
+            Rows::Few(rows) => {
+                rows.push(row);
+                if rows.len() > FEW && rows.len() * ROWS_PER_VALUE > row as usize {
+                    self.rows = Rows::Many(bits(rows));
+                }
+            }
+            Rows::Many(bits) => bits.push(row),
+        }
+        self.values.push(value);
+    }
+
+    /// The value of a row.
+    #[inline]
+    pub fn get(&self, row: u32) -> Option<u64> {
+        self.values.get(match &self.rows {
+            Rows::Few(rows) => rows.binary_search(&row).ok()?,
+            Rows::Many(bits) => bits.position(row)?,
+        })
+    }
+
+    /// A reader for ascending rows, which costs nothing per row in between.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor { column: self, at: 0 }
+    }
+
+    /// Rows that have a value, ascending.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        let (few, many) = match &self.rows {
+            Rows::Few(rows) => (Some(rows.iter().copied()), None),
+            Rows::Many(bits) => (None, Some(bits.iter())),
+        };
+        few.into_iter().flatten().chain(many.into_iter().flatten())
+    }
+
+    /// Rows with their values, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.rows().zip(self.values.iter())
+    }
+
+    /// Adds the rows of another column, so many rows further on, which are all behind those that are here.
+    pub fn append(&mut self, other: &Sparse, base: u32) {
+        if other.is_empty() {
+            return;
+        }
+        match (&mut self.rows, &other.rows) {
+            (Rows::Few(to), Rows::Few(from)) => to.extend(from.iter().map(|r| r + base)),
+            (Rows::Many(to), Rows::Many(from)) => to.append(from, base),
+            (Rows::Many(to), Rows::Few(from)) => from.iter().for_each(|r| to.push(r + base)),
+            (Rows::Few(to), Rows::Many(from)) => {
+                let mut joined = bits(to);
+                joined.append(from, base);
+                self.rows = Rows::Many(joined);
+            }
+        }
+        self.values.append(&other.values);
+    }
+}
+
+fn bits(rows: &[u32]) -> Bits {
+    let mut bits = Bits::default();
+    rows.iter().for_each(|r| bits.push(*r));
+    bits
+}
+
+/// From rows, which ascend, and their values.
+impl FromIterator<(u32, u64)> for Sparse {
+    fn from_iter<I: IntoIterator<Item = (u32, u64)>>(pairs: I) -> Self {
+        let mut made = Sparse::default();
+        pairs.into_iter().for_each(|(row, value)| made.push(row, value));
+        made
+    }
+}
+
+/// Reads one column at ascending rows.
+pub struct Cursor<'a> {
+    column: &'a Sparse,
+    at: usize,
+}
+
+impl Cursor<'_> {
+    /// The value of `row`; rows must not descend between calls.
+    #[inline]
+    pub fn get(&mut self, row: u32) -> Option<u64> {
+        match &self.column.rows {
+            Rows::Few(rows) => {
+                while self.at < rows.len() && rows[self.at] < row {
+                    self.at += 1;
+                }
+                (rows.get(self.at) == Some(&row)).then(|| self.column.values.get(self.at)).flatten()
+            }
+            Rows::Many(_) => self.column.get(row),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_cursor_reads_ascending_rows_and_a_repeated_key_keeps_the_last() {
+        let c: Sparse = [(2, 20), (5, 50), (5, 51)].into_iter().collect();
+        let mut r = c.cursor();
+        assert_eq!([r.get(0), r.get(2), r.get(4), r.get(5), r.get(9)], [None, Some(20), None, Some(51), None]);
+        assert_eq!(c.get(5), Some(51));
+    }
+
+    #[test]
+    fn many_rows_take_a_bit_and_a_half_each() {
+        let c: Sparse = (0..64_000).map(|row| (row, 1)).collect();
+        assert_eq!(c.held_bytes(), 64_000 + 64_000 / 64 * 12);
+        let c: Sparse = (0..1000).map(|i| (i * 1000, 1)).collect();
+        assert_eq!(c.held_bytes(), 5000);
+    }
+
+    /// Gaps to the row before, of one column or the next; a gap of 0 is a repeated key.
+    fn gaps() -> impl Strategy<Value = Vec<(u32, u64)>> {
+        let gap = prop_oneof![Just(0u32), 1u32..3, 1u32..70, 1u32..400];
+        prop::collection::vec((gap, 0u64..400), 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_those_of_a_map_whatever_holds_them(a in gaps(), b in gaps(), room in 1u32..200) {
+            let of = |gaps: &[(u32, u64)]| {
+                let mut row = 0;
+                let pairs = gaps.iter().map(|(gap, v)| {
+                    row += gap;
+                    (row, *v)
+                });
+                pairs.collect::<Vec<(u32, u64)>>()
+            };
+            let (a, b) = (of(&a), of(&b));
+            let base = a.last().map_or(0, |p| p.0) + room;
+            let mut joined: Sparse = a.iter().copied().collect();
+            joined.append(&b.iter().copied().collect(), base);
+            let map: std::collections::BTreeMap<u32, u64> =
+                a.iter().copied().chain(b.iter().map(|(r, v)| (r + base, *v))).collect();
+            prop_assert_eq!(joined.len(), map.len());
+            prop_assert!(joined.iter().eq(map.iter().map(|(r, v)| (*r, *v))));
+            prop_assert!(joined.rows().eq(map.keys().copied()));
+            let mut cursor = joined.cursor();
+            let end = map.keys().last().map_or(0, |r| r + 130);
+            for row in 0..end {
+                prop_assert_eq!(joined.get(row), map.get(&row).copied());
+                prop_assert_eq!(cursor.get(row), map.get(&row).copied());
+            }
+            // and goes on behind
+            joined.push(end, 9);
+            prop_assert_eq!((joined.get(end), joined.len()), (Some(9), map.len() + 1));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Which classes of work run on a device at each instant.
+//!
+//! ```text
+//!   compute        CCCCCCCC......CCCC.........
+//!   communication  ....KKKKKKKK............KKK
+//!   memory         ..........MMMM....MM.......
+//!   segments       |c  |ck |k |km|cm|c|m|.|k |     each with a set of classes
+//! ```
+//!
+//! One sweep gives the segments; every share of time (compute, exposed communication, overlap, the seven
+//! class sets, idle) is a sum over them, so parts sum to the whole by construction.
+
+use crate::trace::interval::Union;
+use crate::units::{Ns, Span};
+
+/// Class of one activity; exactly one each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    Compute,
+    Communication,
+    Memory,
+}
+
+impl Work {
+    pub const ALL: [Work; 3] = [Work::Compute, Work::Communication, Work::Memory];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Compute => "compute",
+            Work::Communication => "communication",
+            Work::Memory => "memory",
+        }
+    }
+
+    const fn bit(self) -> usize {
+        1 << self as usize
+    }
+}
+
+/// A set of classes that run at once: bit 0 compute, 1 communication, 2 memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkSet(pub u8);
+
+impl WorkSet {
+    /// The seven sets that are not empty, in order of print.
+    pub const SETS: [WorkSet; 7] = [WorkSet(1), WorkSet(2), WorkSet(4), WorkSet(3), WorkSet(5), WorkSet(6), WorkSet(7)];
+
+    pub fn has(self, work: Work) -> bool {
+        usize::from(self.0) & work.bit() != 0
+    }
+
+    /// `compute+communication` and the like.
+    pub fn name(self) -> String {
+        let names: Vec<_> = Work::ALL.iter().filter(|w| self.has(**w)).map(|w| w.name()).collect();
+        names.join("+")
+    }
+}
+
+/// Time per set of classes, ns; index 0 is "nothing runs" and is left 0 by the timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shares(pub [Ns; 8]);
+
+impl Shares {
+    fn sum(&self, keep: impl Fn(WorkSet) -> bool) -> Ns {
+        (1..8u8).filter(|s| keep(WorkSet(*s))).map(|s| self.0[usize::from(s)]).sum()
+    }
+
+    /// Time with exactly this set running.
+    pub fn exactly(&self, set: WorkSet) -> Ns {
+        self.0[usize::from(set.0)]
+    }
+
+    /// |C|.
+    pub fn compute(&self) -> Ns {
+        self.sum(|s| s.has(Work::Compute))
+    }
+
+    /// |K|.
+    pub fn communication(&self) -> Ns {
+        self.sum(|s| s.has(Work::Communication))
+    }
+
+    /// |M|.
+    pub fn memory(&self) -> Ns {
+        self.sum(|s| s.has(Work::Memory))
+    }
+
+    /// |K \ C|.
+    pub fn exposed_communication(&self) -> Ns {
+        self.sum(|s| s.has(Work::Communication) && !s.has(Work::Compute))
+    }
+
+    /// |M \ (C u K)|.
+    pub fn exposed_memory(&self) -> Ns {
+        self.exactly(WorkSet(Work::Memory.bit() as u8))
+    }
+
+    /// |K n C|.
+    pub fn overlap(&self) -> Ns {
+        self.sum(|s| s.has(Work::Communication) && s.has(Work::Compute))
+    }
+
+    /// |C u K u M|.
+    pub fn busy(&self) -> Ns {
+        self.sum(|_| true)
+    }
+
+    fn add(&mut self, set: WorkSet, ns: Ns) {
+        self.0[usize::from(set.0)] += ns;
+    }
+}
+
+/// A stretch of time with one set of classes running (never the empty set).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    pub span: Span,
+    pub set: WorkSet,
+}
+
+/// The segments of one device, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline {
+    segments: Vec<Segment>,
+    /// Shares of all segments before segment `i`, at every `STRIDE`-th segment.
+    checkpoints: Vec<Shares>,
+}
+
+/// Segments between two checkpoints: a window query walks at most this many at each end.
+const STRIDE: usize = 64;
+
+/// Starts (1) and ends (-1) of spans with what each is of, in order of time, starts before ends. Empty spans have none.
+pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterator<Item = (Ns, T, i32)> {
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for (span, of) in spans.into_iter().filter(|(span, _)| !span.is_empty()) {
+        starts.push((span.start, of));
+        ends.push((span.end, of));
+    }
+    // both are nearly in order as they come
+    starts.sort_by_key(|e| e.0);
+    ends.sort_by_key(|e| e.0);
+    let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+    // nothing ends before it starts: the ends last
+    std::iter::from_fn(move || match (starts.peek(), ends.peek()) {
+        (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, of)| (t, of, -1)),
+        (Some(_), _) => starts.next().map(|(t, of)| (t, of, 1)),
+        (None, _) => ends.next().map(|(t, of)| (t, of, -1)),
+    })
+}
+
+impl Timeline {
+    /// Sweeps over spans with their classes, in any order. Empty spans make nothing busy.
+    pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
+        let mut running = [0i32; 3];
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut at = 0;
+        for (t, work, step) in edges(activities) {
+            let set = Work::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
+            if t > at && set != 0 {
+                let span = Span::new(at, t);
+                match segments.last_mut() {
+                    Some(last) if last.span.end == at && last.set == WorkSet(set) => last.span.end = t,
+                    _ => segments.push(Segment { span, set: WorkSet(set) }),
+                }
+            }
+            running[work as usize] += step;
+            at = t;
+        }
+        let mut checkpoints = Vec::with_capacity(segments.len() / STRIDE + 1);
+        let mut sum = Shares::default();
+        for (i, s) in segments.iter().enumerate() {
+            if i % STRIDE == 0 {
+                checkpoints.push(sum);
+            }
+            sum.add(s.set, s.span.len());
+        }
+        Self { segments, checkpoints }
+    }
+
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// When anything runs.
+    pub fn busy(&self) -> Union {
+        Union::new(self.segments.iter().map(|s| s.span))
+    }
+
+    /// When `work` runs.
+    pub fn when(&self, work: Work) -> Union {
+        Union::new(self.segments.iter().filter(|s| s.set.has(work)).map(|s| s.span))
+    }
+
+    fn before(&self, t: Ns) -> Shares {
+        let i = self.segments.partition_point(|s| s.span.start < t);
+        let block = i / STRIDE;
+        let Some(mut sum) = self.checkpoints.get(block).or(self.checkpoints.last()).copied() else {
+            return Shares::default();
+        };
+        let from = block.min(self.checkpoints.len() - 1) * STRIDE;
+        for s in &self.segments[from..i] {
+            sum.add(s.set, s.span.end.min(t) - s.span.start);
+        }
+        sum
+    }
+
+    /// Time per set of classes inside `window`.
+    pub fn shares_in(&self, window: Span) -> Shares {
+        let mut shares = Shares::default();
+        if !window.is_empty() {
+            let (a, b) = (self.before(window.start), self.before(window.end));
+            for i in 0..8 {
+                shares.0[i] = b.0[i] - a.0[i];
+            }
+        }
+        shares
+    }
+
+    /// Time per set of classes inside several disjoint windows together.
+    pub fn shares_in_all(&self, windows: &[Span]) -> Shares {
+        let mut sum = Shares::default();
+        for w in windows {
+            let part = self.shares_in(*w);
+            for i in 0..8 {
+                sum.0[i] += part.0[i];
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn activities() -> impl Strategy<Value = Vec<(Span, Work)>> {
+        let one = (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), Work::ALL[w]));
+        prop::collection::vec(one, 0..14)
+    }
+
+    #[test]
+    fn the_picture_above_adds_up() {
+        let c = [(0, 8), (14, 18)].map(|(s, e)| (Span::new(s, e), Work::Compute));
+        let k = [(4, 12), (24, 27)].map(|(s, e)| (Span::new(s, e), Work::Communication));
+        let m = [(10, 14), (18, 20)].map(|(s, e)| (Span::new(s, e), Work::Memory));
+        let t = Timeline::new(c.into_iter().chain(k).chain(m));
+        let s = t.shares_in(Span::new(0, 27));
+        assert_eq!((s.compute(), s.exposed_communication(), s.exposed_memory()), (12, 7, 4));
+        assert_eq!(27 - s.busy(), 4);
+        assert_eq!(s.overlap(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_match_a_count_of_cells(acts in activities(), w in (0i64..70, 0i64..20)) {
+            let w = Span::new(w.0, w.0 + w.1);
+            let mut want = Shares::default();
+            for t in w.start..w.end {
+                let set: u8 = Work::ALL.iter()
+                    .filter(|k| acts.iter().any(|(s, a)| a == *k && s.holds(t)))
+                    .map(|k| k.bit() as u8).sum();
+                want.0[usize::from(set)] += 1;
+            }
+            want.0[0] = 0;
+            let timeline = Timeline::new(acts);
+            let got = timeline.shares_in(w);
+            prop_assert_eq!(got, want);
+            prop_assert_eq!(got.overlap() + got.exposed_communication(), got.communication());
+            prop_assert_eq!(got.compute() + got.exposed_communication() + got.exposed_memory(), got.busy());
+            prop_assert_eq!(timeline.busy().len_in(w), got.busy());
+        }
+    }
+}

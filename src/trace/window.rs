@@ -1,0 +1,88 @@
+//! The windows that every analysis answers for: span, capture, each step, and what is outside the steps.
+
+use crate::trace::step::Step;
+use crate::units::{Ns, Span};
+
+/// Which kind of window a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// First start to last end of the device's activities (CPU: of its host work).
+    Span,
+    /// First to last recorded event of the rank, without the profiler's own rows, the lead and the lost tail.
+    Capture,
+    /// One step.
+    Step,
+    /// The capture without the steps: one row.
+    Outside,
+}
+
+impl Scope {
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Span => "span",
+            Scope::Capture => "capture",
+            Scope::Step => "step",
+            Scope::Outside => "outside",
+        }
+    }
+}
+
+/// A window: one span, or (outside) the spans between the steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    pub scope: Scope,
+    /// Index of the step.
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    /// Disjoint, in order.
+    pub parts: Vec<Span>,
+}
+
+impl Window {
+    /// Length, ns.
+    pub fn len(&self) -> Ns {
+        self.parts.iter().map(|p| p.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Start of the first part, ns.
+    pub fn start(&self) -> Ns {
+        self.parts.first().map_or(0, |p| p.start)
+    }
+}
+
+/// All windows of a device (or of a CPU-only rank) whose work spans `span`. `steps` narrows to chosen
+/// steps; `outside` is then left out, since it would not be what remains.
+pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
+    let whole = |scope, part| Window { scope, step: None, label: None, parts: vec![part] };
+    let mut all = Vec::with_capacity(steps.len() + 3);
+    all.extend(span.map(|s| whole(Scope::Span, s)));
+    all.push(whole(Scope::Capture, capture));
+    let mut outside = Vec::new();
+    let mut at = capture.start;
+    let mut every = true;
+    for step in steps {
+        // devices of a rank may have different leads
+        let start = step.window.start.clamp(capture.start, capture.end.max(capture.start));
+        let window = Span::new(start, step.window.end.min(capture.end).max(start));
+        if window.start > at {
+            outside.push(Span::new(at, window.start));
+        }
+        at = at.max(window.end);
+        if chosen(step) {
+            all.push(Window { scope: Scope::Step, step: Some(step.index), label: step.label, parts: vec![window] });
+        } else {
+            every = false;
+        }
+    }
+    if !steps.is_empty() && every {
+        if capture.end > at || outside.is_empty() {
+            outside.push(Span::new(at.min(capture.end), capture.end));
+        }
+        all.push(Window { scope: Scope::Outside, step: None, label: None, parts: outside });
+    }
+    all
+}
