@@ -2,7 +2,7 @@
 //!
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
-use crate::trace::health::Health;
+use crate::health::Health;
 use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
 use thiserror::Error;

@@ -40,6 +40,7 @@ pub mod cli;
 pub mod diff;
 pub mod error;
 pub mod facts;
+pub mod health;
 pub mod job;
 pub mod output;
 pub mod overlay;

@@ -8,7 +8,7 @@ use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
 use crate::output::unfinished::UnfinishedFile;
 use crate::read::discover::discover;
-use crate::read::kineto::event::LoadOptions;
+use crate::read::options::LoadOptions;
 use crate::read::source::Input;
 use crate::trace::rank_trace::{ModelOptions, StepFilter};
 use crate::trace::rules::Rules;

@@ -9,6 +9,7 @@ use crate::cli::output::print;
 use crate::diff;
 use crate::diff::DIFF;
 use crate::error::SetError;
+use crate::health::COUNTERS;
 use crate::output::columns::wrap;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use crate::output::schema_page;
@@ -17,7 +18,6 @@ use crate::sql::catalog;
 use crate::sql::catalog::Query;
 use crate::table::schema::TableSpec;
 use crate::trace::args::ARGS;
-use crate::trace::health::COUNTERS;
 use std::fmt::Write;
 
 /// Width of what is wrapped.

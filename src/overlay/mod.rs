@@ -27,7 +27,7 @@ use crate::analysis::counters::series::Counter;
 use crate::analysis::stragglers::WhereLate;
 use crate::error::SetError;
 use crate::overlay::copy::stream::CopyError;
-use crate::read::kineto::event::LoadOptions;
+use crate::read::options::LoadOptions;
 use crate::read::source::Input;
 use crate::run::{Outcome, Progress, Refused, Request, RunError, run};
 use std::io;

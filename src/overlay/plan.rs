@@ -2,12 +2,12 @@
 //! rank, its base time and its process names may stand behind the events.
 
 use crate::analysis::population::ranks_named;
+use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
 use crate::read::room::MemoryLimit;
 use crate::read::source::{ByteCount, Input};
 use crate::run::{Claims, Progress, Refused, RunError, Task, again, duplicate};
-use crate::trace::health::{Health, Severity};
 use crate::units::fmt_count;
 use rayon::prelude::*;
 use std::collections::BTreeMap;

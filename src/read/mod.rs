@@ -1,8 +1,10 @@
-//! From bytes to one rank's columns. Nothing outside this module knows JSON.
+//! From bytes to one rank's columns. Nothing outside this room knows JSON, but the overlay, which copies it.
 
 pub mod discover;
+pub mod format;
 pub mod kineto;
 pub mod load;
-pub mod peek;
+pub mod options;
 pub mod room;
 pub mod source;
+mod times;

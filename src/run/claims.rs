@@ -3,7 +3,7 @@
 use crate::analysis::population::ranks_named;
 use crate::error::{ReadError, SetError};
 use crate::read::discover::assign_ranks;
-use crate::read::peek::peek;
+use crate::read::format::peek;
 use crate::read::source::Input;
 use crate::run::RunError;
 use crate::trace::meta::RankSource;

@@ -4,10 +4,10 @@
 //! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities
 //! (graph launches). External ids are not needed: they agree where they are usable.
 
+use crate::health::{Counter, Health};
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
-use crate::trace::health::{Counter, Health};
 use crate::trace::rules::Rules;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::Work;

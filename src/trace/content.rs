@@ -4,8 +4,8 @@
 //! unexplained, so a file of which most rows have categories that hta does not know is not analysed.
 
 use crate::error::PIPELINE_TIMELINE;
+use crate::health::Counter;
 use crate::trace::category::Class;
-use crate::trace::health::Counter;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::fmt_count;

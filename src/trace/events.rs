@@ -4,9 +4,9 @@
 //! complete event of the file. A file may be read in pieces on several cores: each piece has columns of
 //! its own, and [`Columns::append`] joins them so that the result does not depend on the cuts.
 
+use crate::health::{Counter, Health};
 use crate::trace::args::ArgColumns;
 use crate::trace::category::{Class, classify};
-use crate::trace::health::{Counter, Health};
 use crate::trace::lengths::{Lengths, NO_LENGTH};
 use crate::trace::strings::{Interner, StrId};
 use crate::units::{Ns, Span};

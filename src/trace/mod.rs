@@ -6,7 +6,6 @@ pub mod category;
 pub mod collective;
 pub mod content;
 pub mod events;
-pub mod health;
 pub mod interval;
 pub mod launch;
 pub mod lengths;

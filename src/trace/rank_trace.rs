@@ -2,12 +2,12 @@
 //!
 //! What every analysis needs is computed at once; what some need, when first asked for.
 
+use crate::health::{Counter, Health};
 use crate::trace::activity::{Activity, classified, linked};
 use crate::trace::args::Arg;
 use crate::trace::category::{Class, refine};
 use crate::trace::collective::RankCalls;
 use crate::trace::events::Columns;
-use crate::trace::health::{Counter, Health};
 use crate::trace::launch::Launches;
 use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::RecordEdges;

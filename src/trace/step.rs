@@ -1,10 +1,10 @@
 //! Steps: which ranges of a rank's time are training (or serving) steps, and windows built on them.
 
+use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
-use crate::trace::health::{Counter, Health};
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use regex::Regex;

@@ -9,8 +9,8 @@
 //! launches to kernels and finding steps comes after it and counts as analysing. Prints events and bytes of JSON.
 
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Spread, load};
+use hta::read::options::LoadOptions;
 use hta::read::source::ByteCount;
 use std::path::PathBuf;
 

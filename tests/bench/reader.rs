@@ -11,8 +11,8 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hta::read::kineto::cursor::Cursor;
 use hta::read::kineto::document::Document;
-use hta::read::kineto::event::LoadOptions;
 use hta::read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
+use hta::read::options::LoadOptions;
 use hta::trace::strings::Interner;
 use serde::Deserialize;
 use simd_json::prelude::*;

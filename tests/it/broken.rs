@@ -98,8 +98,8 @@ fn every_defect_is_repaired_counted_or_refused_as_declared() {
 
 /// Names and times of all events of a fixture, through the library.
 fn events(path: &str) -> (Vec<String>, Vec<i64>, Vec<i64>) {
-    use hta::read::kineto::event::LoadOptions;
     use hta::read::load::{Spread, load};
+    use hta::read::options::LoadOptions;
     use hta::read::source::{ByteCount, Input};
     let path = Path::new(FIXTURES).join(path);
     let input = Input { shown: path.display().to_string(), path, named: true };
@@ -182,7 +182,7 @@ fn the_size_of_the_blocks_changes_nothing() {
 /// Reads blocks as a stream does: what was not consumed comes again with the next block.
 fn feed(blocks: &[&[u8]]) -> Result<(usize, Vec<(String, u64)>), String> {
     use hta::read::kineto::document::Document;
-    use hta::read::kineto::event::LoadOptions;
+    use hta::read::options::LoadOptions;
     let mut document = Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
     let mut buf: Vec<u8> = Vec::new();
     for block in blocks {
@@ -230,8 +230,8 @@ fn strict_writes_nothing_where_something_was_lost() {
 
 #[test]
 fn a_plain_file_in_pieces_reads_like_a_stream() {
-    use hta::read::kineto::event::LoadOptions;
     use hta::read::load::{Spread, load};
+    use hta::read::options::LoadOptions;
     use hta::read::source::{ByteCount, Input};
     // the largest plain text here is far below a piece, so one is made: the sample's events many times
     let dir = tempfile::tempdir().unwrap();

@@ -359,7 +359,7 @@ fn every_step_and_capture_of_every_real_trace_is_tiled() {
         let input = hta::read::source::Input { path: file.clone(), shown: String::new(), named: true };
         let loaded = hta::read::load::load(
             &input,
-            hta::read::kineto::event::LoadOptions::default(),
+            hta::read::options::LoadOptions::default(),
             hta::read::load::Spread::Inline,
             &hta::read::source::ByteCount::default(),
         );

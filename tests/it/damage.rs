@@ -4,11 +4,11 @@
 use crate::determinism::{gzip, zstandard};
 use crate::run::{options, try_run};
 use hta::error::ReadError;
-use hta::read::kineto::event::LoadOptions;
+use hta::health::Counter;
 use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
+use hta::read::options::LoadOptions;
 use hta::read::source::{ByteCount, Input};
 use hta::trace::args::{ARGS, Arg, ArgType};
-use hta::trace::health::Counter;
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::RankTrace;
 use proptest::prelude::*;

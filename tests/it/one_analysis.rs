@@ -4,7 +4,7 @@ use crate::run::{Answer, Keep, Quiet};
 use hta::analysis::api::{Analysis, Options};
 use hta::analysis::registry::find;
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
 use hta::trace::testing::{Format, TraceBuilder};
 use std::path::PathBuf;

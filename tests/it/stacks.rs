@@ -6,7 +6,7 @@ use crate::shared;
 use hta::analysis::api::Options;
 use hta::analysis::registry::find;
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
 use hta::trace::interval::Union;
 use hta::trace::testing::{Format, TraceBuilder, us};
@@ -462,14 +462,13 @@ fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
 
 /// Own times of all rows of the call trees of a file, with the rows that break the bounds.
 fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
+    use hta::health::Counter;
     use hta::read::load::{Spread, load};
     use hta::read::source::{ByteCount, Input};
-    use hta::trace::health::Counter;
     use hta::trace::meta::RankSource;
     use hta::trace::rank_trace::RankTrace;
     let input = Input { path: file.to_path_buf(), shown: file.display().to_string(), named: true };
-    let l =
-        load(&input, hta::read::kineto::event::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
+    let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
     let trace = RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, l.meta, l.columns, &options().model);
     let (mut rows, mut wrong) = (0, Vec::new());
     for row in 0..trace.columns.len() as u32 {

@@ -2,10 +2,10 @@
 
 use crate::determinism::{gzip, zstandard};
 use hta::error::ReadError;
-use hta::read::kineto::event::LoadOptions;
+use hta::health::Counter;
 use hta::read::load::{Loaded, Spread, load};
+use hta::read::options::LoadOptions;
 use hta::read::source::{ByteCount, Input};
-use hta::trace::health::Counter;
 use hta::units::MemoryLimit;
 use std::path::Path;
 use std::process::{Command, Output};

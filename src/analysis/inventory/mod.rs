@@ -3,12 +3,12 @@
 use crate::analysis::api::{Give, Partial};
 use crate::analysis::record_edges;
 use crate::analysis::record_edges::RecordEdgeTable;
+use crate::health::Counter;
 use crate::job::Clock;
 use crate::table;
 use crate::table::schema::{Batch, Cell, Table, TableSpec, Text};
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
-use crate::trace::health::Counter;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::rules::copy_kind;
 use crate::trace::timeline::Work;
@@ -187,7 +187,7 @@ fn health(trace: &RankTrace) -> Batch {
 }
 
 /// Adds a file's counters, worst first.
-pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &crate::trace::health::Health) {
+pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &crate::health::Health) {
     for (counter, tally) in health.iter() {
         push_counter(table, rank, file, counter, tally.count, tally.first_byte, &tally.example);
     }

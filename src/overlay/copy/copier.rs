@@ -4,16 +4,17 @@
 //! rank's events get new values ([`Rewrite`]); everything else is copied byte for byte. Without a [`Rewrite`] nothing is
 //! written, and what is learned on the way ([`Survey`]) plans the copy.
 
+use crate::health::Health;
 use crate::overlay::copy::mend;
 use crate::overlay::copy::mend::Edit;
 use crate::overlay::copy::retime::Retime;
 use crate::read::kineto::cursor::{Kind, Token};
-use crate::read::kineto::event::Scratch;
 use crate::read::kineto::number::{Integer, integer};
+use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::decode;
-use crate::trace::health::Health;
 use crate::units::Ns;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A process of a file, by its `pid` as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,15 +114,6 @@ impl Ids {
     }
 }
 
-/// An event as the reader has accepted it.
-pub struct Accepted<'a> {
-    pub buf: &'a [u8],
-    pub tokens: &'a Scratch,
-    pub phase: u8,
-    /// Its start, for complete events.
-    pub ts: Option<Ns>,
-}
-
 /// Copies a file, or only looks at it.
 #[derive(Default)]
 pub struct Copier {
@@ -151,99 +143,9 @@ impl Copier {
         Self { rewrite: Some(rewrite), wrote_event, ..Self::default() }
     }
 
-    /// A top-level key with its value, as it stands in the file.
-    pub fn member(&mut self, key: &str, value: &[u8]) {
-        let wanted = self.rewrite.as_ref().is_some_and(|r| r.keeps_members);
-        if !wanted || !mend::is_json(value) {
-            return;
-        }
-        let out = if self.in_events { &mut self.behind } else { &mut self.out };
-        if !self.in_events {
-            out.extend_from_slice(if self.wrote_member { b",\n  " } else { b"{\n  " });
-            self.wrote_member = true;
-        } else {
-            out.extend_from_slice(b",\n  ");
-        }
-        mend::text(key.as_bytes(), out);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
-    }
-
-    /// The event array begins; a second one of the same file joins the first.
-    pub fn events_begin(&mut self, root_is_array: bool) {
-        let wanted = self.rewrite.as_ref().is_some_and(|r| r.keeps_members);
-        if wanted && !self.in_events {
-            let before: &[u8] = match (root_is_array, self.wrote_member) {
-                (true, _) => b"[\n",
-                (false, true) => b",\n  \"traceEvents\": [\n",
-                (false, false) => b"{\n  \"traceEvents\": [\n",
-            };
-            self.out.extend_from_slice(before);
-        }
-        self.in_events = true;
-    }
-
     /// Members that stand behind the events, each after a comma.
     pub fn behind(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.behind)
-    }
-
-    /// An event. `false`: it cannot be written as JSON.
-    pub fn event(&mut self, e: &Accepted) -> bool {
-        let t = e.tokens;
-        self.survey.events += 1;
-        let pid = self.pid_of(e);
-        let label = (e.phase == b'M').then(|| text(t.name, e.buf));
-        if let (Some(label), Some(process)) = (&label, self.survey.processes.get_mut(&pid)) {
-            match label.as_str() {
-                "process_name" => process.name = Some(text(t.label, e.buf)),
-                "process_labels" => process.label = Some(text(t.label, e.buf)),
-                "process_sort_index" => process.sort_index = text(t.label, e.buf).parse().ok(),
-                _ => {}
-            }
-        }
-        if matches!(e.phase, b'X' | b'B') {
-            self.survey.complete += 1;
-            if let Some(ts) = e.ts {
-                self.survey.first = Some(self.survey.first.map_or(ts, |f| f.min(ts)));
-                self.survey.last = Some(self.survey.last.map_or(ts, |l| l.max(ts)));
-            }
-        }
-        if is_flow(e.phase)
-            && let Integer::Value(id) | Integer::Unsigned(id) = integer(t.id.bytes(e.buf))
-            && id < EXACT
-        {
-            self.survey.largest_id = self.survey.largest_id.max(id);
-        }
-        let Some(mut rewrite) = self.rewrite.take() else {
-            self.keep_pid(e, pid);
-            return true;
-        };
-        self.edit(&mut rewrite, e, &pid, label.as_deref());
-        self.rewrite = Some(rewrite);
-        self.keep_pid(e, pid);
-        let before = self.out.len();
-        if self.wrote_event {
-            self.out.extend_from_slice(b",\n");
-        }
-        let how = if t.lost_args {
-            self.without_args(e);
-            Some(true)
-        } else {
-            mend::write(e.buf, t.start..t.end, &self.edits, &mut self.out)
-        };
-        match how {
-            Some(mended) => {
-                self.survey.mended += u64::from(mended);
-                self.wrote_event = true;
-            }
-            None => {
-                self.out.truncate(before);
-                self.survey.events -= 1;
-                self.survey.unwritten += 1;
-            }
-        }
-        how.is_some()
     }
 
     /// The event's process, entered when it is new. Neighbours mostly share it: the last one is tried first.
@@ -346,6 +248,124 @@ impl Copier {
             }
         }
         self.out.push(b'}');
+    }
+}
+
+impl EventSink for Copier {
+    fn member(&mut self, key: &str, value: &[u8]) {
+        let wanted = self.rewrite.as_ref().is_some_and(|r| r.keeps_members);
+        if !wanted || !mend::is_json(value) {
+            return;
+        }
+        let out = if self.in_events { &mut self.behind } else { &mut self.out };
+        if !self.in_events {
+            out.extend_from_slice(if self.wrote_member { b",\n  " } else { b"{\n  " });
+            self.wrote_member = true;
+        } else {
+            out.extend_from_slice(b",\n  ");
+        }
+        mend::text(key.as_bytes(), out);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+    }
+
+    // a second array of the same file joins the first
+    fn events_begin(&mut self, root_is_array: bool) {
+        let wanted = self.rewrite.as_ref().is_some_and(|r| r.keeps_members);
+        if wanted && !self.in_events {
+            let before: &[u8] = match (root_is_array, self.wrote_member) {
+                (true, _) => b"[\n",
+                (false, true) => b",\n  \"traceEvents\": [\n",
+                (false, false) => b"{\n  \"traceEvents\": [\n",
+            };
+            self.out.extend_from_slice(before);
+        }
+        self.in_events = true;
+    }
+
+    fn event(&mut self, e: &Accepted) -> bool {
+        let t = e.tokens;
+        self.survey.events += 1;
+        let pid = self.pid_of(e);
+        let label = (e.phase == b'M').then(|| text(t.name, e.buf));
+        if let (Some(label), Some(process)) = (&label, self.survey.processes.get_mut(&pid)) {
+            match label.as_str() {
+                "process_name" => process.name = Some(text(t.label, e.buf)),
+                "process_labels" => process.label = Some(text(t.label, e.buf)),
+                "process_sort_index" => process.sort_index = text(t.label, e.buf).parse().ok(),
+                _ => {}
+            }
+        }
+        if matches!(e.phase, b'X' | b'B') {
+            self.survey.complete += 1;
+            if let Some(ts) = e.ts {
+                self.survey.first = Some(self.survey.first.map_or(ts, |f| f.min(ts)));
+                self.survey.last = Some(self.survey.last.map_or(ts, |l| l.max(ts)));
+            }
+        }
+        if is_flow(e.phase)
+            && let Integer::Value(id) | Integer::Unsigned(id) = integer(t.id.bytes(e.buf))
+            && id < EXACT
+        {
+            self.survey.largest_id = self.survey.largest_id.max(id);
+        }
+        let Some(mut rewrite) = self.rewrite.take() else {
+            self.keep_pid(e, pid);
+            return true;
+        };
+        self.edit(&mut rewrite, e, &pid, label.as_deref());
+        self.rewrite = Some(rewrite);
+        self.keep_pid(e, pid);
+        let before = self.out.len();
+        if self.wrote_event {
+            self.out.extend_from_slice(b",\n");
+        }
+        let how = if t.lost_args {
+            self.without_args(e);
+            Some(true)
+        } else {
+            mend::write(e.buf, t.start..t.end, &self.edits, &mut self.out)
+        };
+        match how {
+            Some(mended) => {
+                self.survey.mended += u64::from(mended);
+                self.wrote_event = true;
+            }
+            None => {
+                self.out.truncate(before);
+                self.survey.events -= 1;
+                self.survey.unwritten += 1;
+            }
+        }
+        how.is_some()
+    }
+}
+
+/// A copier that its owner and the reader share: the owner takes out what was written.
+#[derive(Clone, Default)]
+pub struct SharedCopier(Arc<Mutex<Copier>>);
+
+impl SharedCopier {
+    pub fn new(copier: Copier) -> Self {
+        Self(Arc::new(Mutex::new(copier)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Copier> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventSink for SharedCopier {
+    fn member(&mut self, key: &str, value: &[u8]) {
+        self.lock().member(key, value);
+    }
+
+    fn events_begin(&mut self, root_is_array: bool) {
+        self.lock().events_begin(root_is_array);
+    }
+
+    fn event(&mut self, event: &Accepted) -> bool {
+        self.lock().event(event)
     }
 }
 

@@ -1,14 +1,15 @@
 //! A file through a [`Copier`]: once to look at it, once to copy it.
 
 use crate::error::ReadError;
-use crate::overlay::copy::copier::{Copier, Rewrite, Survey};
+use crate::health::{Counter, Health};
+use crate::overlay::copy::copier::{Copier, Rewrite, SharedCopier, Survey};
 use crate::read::kineto::document::Document;
-use crate::read::kineto::event::LoadOptions;
+use crate::read::kineto::load::{drained, refused, refused_by};
 use crate::read::kineto::number::FractionVerdict;
-use crate::read::load::{Chunks, drained, refused, refused_by};
+use crate::read::load::Chunks;
+use crate::read::options::LoadOptions;
 use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
 use crate::read::source::{ByteCount, Input, open, packing};
-use crate::trace::health::{Counter, Health};
 use crate::trace::meta::Meta;
 use std::io;
 
@@ -47,12 +48,13 @@ pub enum CopyError {
 /// As [`load`](crate::read::load::load): what an analysis would refuse is refused here.
 pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> Result<Surveyed, ReadError> {
     let mut nothing = |_: &[u8]| Ok(());
-    let document = run(input, Copier::survey(), memory, count, &mut nothing).map_err(|e| match e {
+    let copier = SharedCopier::new(Copier::survey());
+    let document = run(input, &copier, memory, count, &mut nothing).map_err(|e| match e {
         CopyError::Read(e) => e,
         CopyError::Write(source) => ReadError::Io { file: input.shown.clone(), source },
     })?;
     let (unpacked_bytes, root_is_array) = (document.offset(), document.root_is_array());
-    let survey = document.reader.copier.as_ref().map(|c| c.survey.clone()).unwrap_or_default();
+    let survey = copier.lock().survey.clone();
     let health = document.reader.columns.health;
     if survey.complete == 0 {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
@@ -73,14 +75,15 @@ pub fn copy(
     count: &ByteCount,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Copied, CopyError> {
-    let mut document = run(input, Copier::copy(rewrite, wrote_event), None, count, out)?;
-    let mut copier = document.reader.copier.take().unwrap_or_default();
-    Ok(Copied { behind: copier.behind(), survey: copier.survey, wrote_event: copier.wrote_event })
+    let copier = SharedCopier::new(Copier::copy(rewrite, wrote_event));
+    run(input, &copier, None, count, out)?;
+    let mut copier = copier.lock();
+    Ok(Copied { behind: copier.behind(), survey: copier.survey.clone(), wrote_event: copier.wrote_event })
 }
 
 fn run(
     input: &Input,
-    copier: Copier,
+    copier: &SharedCopier,
     memory: Option<MemoryLimit>,
     count: &ByteCount,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
@@ -89,10 +92,10 @@ fn run(
     let packed = packing(&input.path).map_err(io_error)?;
     let mut source = open(&input.path, packed, count, true).map_err(io_error)?;
     let mut document = Document::new(LoadOptions::default());
-    document.reader.copier = Some(Box::new(copier));
+    document.reader.sink = Some(Box::new(copier.clone()));
     let mut failed = None;
-    let mut drain = |d: &mut Document| {
-        let Some(copier) = &mut d.reader.copier else { return Ok(()) };
+    let mut drain = |_: &mut Document| {
+        let mut copier = copier.lock();
         let wrote = out(&copier.out);
         copier.out.clear();
         wrote.map_err(|e| {

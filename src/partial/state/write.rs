@@ -3,13 +3,13 @@
 use crate::analysis::kept::KeptPart;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
+use crate::health::Health;
 use crate::partial::state::{INVENTORY, PART, SET, spec_of};
 use crate::partial::tables::{
     ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
 };
 use crate::run::{Done, MappedSet};
 use crate::table::schema::{Batch, TableSpec};
-use crate::trace::health::Health;
 use arrow::array::RecordBatch;
 use std::collections::BTreeMap;
 use std::io;

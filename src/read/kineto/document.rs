@@ -5,12 +5,14 @@
 //! events. A damaged event is repaired or skipped up to the next event's start; a damaged top-level value
 //! is skipped up to the next key.
 
+use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
-use crate::read::kineto::event::{EventReader, LoadOptions, Rules};
+use crate::read::kineto::event::{EventReader, Rules};
 use crate::read::kineto::header;
+use crate::read::kineto::number::Fraction;
 use crate::read::kineto::text::decode;
+use crate::read::options::LoadOptions;
 use crate::read::room::{Held, NoRoom};
-use crate::trace::health::{Counter, Health};
 use crate::trace::meta::Meta;
 use crate::units::Ns;
 use memchr::memmem;
@@ -118,6 +120,13 @@ impl Document {
         }
     }
 
+    /// One whose times have fractions of the given kind.
+    pub(super) fn with_fraction(options: LoadOptions, fraction: Fraction) -> Self {
+        let mut document = Self::new(options);
+        document.reader.fraction = fraction;
+        document
+    }
+
     /// Whether the document stands inside its event array, between events.
     pub fn in_events(&self) -> bool {
         matches!(self.state, State::Events { .. })
@@ -143,8 +152,8 @@ impl Document {
             self.root_is_array = root_is_array;
         }
         self.state = State::Events { root_is_array };
-        if let Some(copier) = &mut self.reader.copier {
-            copier.events_begin(root_is_array);
+        if let Some(sink) = &mut self.reader.sink {
+            sink.events_begin(root_is_array);
         }
     }
 
@@ -366,8 +375,8 @@ impl Document {
             health.hit(Counter::MetadataAfter, at);
         }
         header::take(&mut self.meta, &key, raw, &mut self.reader.columns.health, at);
-        if let Some(copier) = self.reader.copier.as_mut().filter(|_| self.later_documents == 0) {
-            copier.member(&key, raw);
+        if let Some(sink) = self.reader.sink.as_mut().filter(|_| self.later_documents == 0) {
+            sink.member(&key, raw);
         }
         // the text and its place in a map
         self.kept_bytes += (raw.len() + 2 * key.len() + 128) as u64;

@@ -3,38 +3,20 @@
 //! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its
 //! closing brace is seen. Only tokens that a column needs are converted.
 
-use crate::overlay::copy::copier::{Accepted, Copier};
+use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
 use crate::read::kineto::gaps::{Gaps, Place, Step};
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use crate::read::kineto::recent::Recent;
+use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
-use crate::read::room::MemoryLimit;
+use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
 use crate::trace::events::{Columns, FlowEnd, LaneName, Mark};
-use crate::trace::health::{Counter, Health};
 use crate::trace::lengths::NO_LENGTH;
 use crate::trace::strings::StrId;
 use std::sync::LazyLock;
-
-/// What of a file is loaded.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LoadOptions {
-    /// Load the arguments that only the `events` table shows.
-    pub event_args: bool,
-    /// Keep arguments without a column as JSON text.
-    pub rest_args: bool,
-    /// Leave Python frames out, counted.
-    pub skip_python: bool,
-    /// Load what devices did and the calls that launch it; of other host events only how far they reach. For what
-    /// needs no more, in a fraction of the memory.
-    pub device_only: bool,
-    /// How fractions of times are read.
-    pub fraction: Fraction,
-    /// Memory of all that is loaded at once.
-    pub memory: Option<MemoryLimit>,
-}
 
 /// How much an event may deviate from JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,8 +171,10 @@ pub struct EventReader {
     texts: Texts,
     recent_lanes: Recent<2>,
     recent_cats: Recent<1>,
+    /// How fractions of times are read.
+    pub(super) fraction: Fraction,
     /// Events go here, and no columns are made.
-    pub copier: Option<Box<Copier>>,
+    pub sink: Option<Box<dyn EventSink>>,
 }
 
 impl EventReader {
@@ -213,7 +197,8 @@ impl EventReader {
             texts: Texts::default(),
             recent_lanes: Recent::default(),
             recent_cats: Recent::default(),
-            copier: None,
+            fraction: Fraction::default(),
+            sink: None,
         }
     }
 
@@ -314,8 +299,8 @@ impl EventReader {
                 return;
             }
         };
-        if self.copier.is_some() {
-            self.copy(phase, buf, at);
+        if self.sink.is_some() {
+            self.hand_on(phase, buf, at);
             return;
         }
         if self.scratch.cat.bytes(buf).starts_with(OVERLAY) {
@@ -347,10 +332,10 @@ impl EventReader {
         self.columns.health.hit(Counter::ArgsBroken, at);
     }
 
-    /// Hands the event to the copier, if it can be used: the checks, and the counts of fractions, are those of the
+    /// Hands the event to the sink, if it can be used: the checks, and the counts of fractions, are those of the
     /// functions below.
     #[cold]
-    fn copy(&mut self, phase: u8, buf: &[u8], at: u64) {
+    fn hand_on(&mut self, phase: u8, buf: &[u8], at: u64) {
         let mut ts = None;
         match phase {
             b'X' | b'B' | b'E' => {
@@ -367,14 +352,14 @@ impl EventReader {
                 }
             }
             b's' | b'f' if matches!(self.scratch.cat.bytes(buf), b"fwdbwd" | b"forward_backward") => {
-                let _ = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes);
+                let _ = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes);
             }
             b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
             _ => {}
         }
-        let Some(copier) = &mut self.copier else { return };
+        let Some(sink) = &mut self.sink else { return };
         let accepted = Accepted { buf, tokens: &self.scratch, phase, ts };
-        if !copier.event(&accepted) {
+        if !sink.event(&accepted) {
             self.columns.health.hit(Counter::EventUnreadable, at);
         }
     }
@@ -464,7 +449,7 @@ impl EventReader {
     /// The start, or `None` (counted) when there is none that can be used.
     fn start_time(&mut self, buf: &[u8], at: u64) -> Option<i64> {
         let token = self.scratch.ts;
-        match micros_to_ns(token.bytes(buf), self.options.fraction, &mut self.shapes) {
+        match micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes) {
             Ok(ts) => {
                 self.columns.has_fraction |= ts % 1000 != 0;
                 if token.is_text() {
@@ -485,7 +470,7 @@ impl EventReader {
 
     fn duration(&mut self, buf: &[u8], at: u64) -> i64 {
         let token = self.scratch.dur;
-        match micros_to_ns(token.bytes(buf), self.options.fraction, &mut self.shapes) {
+        match micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes) {
             Ok(dur) if dur >= 0 => {
                 if token.is_text() {
                     self.columns.health.hit(Counter::NumberAsString, at);
@@ -670,7 +655,7 @@ impl EventReader {
             self.columns.launch_flows.push(id);
             return;
         }
-        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes) {
+        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
             let lane = self.lane(buf, at);
             self.columns.flows.push(FlowEnd { id, ts, lane, is_start });
         }
@@ -690,7 +675,7 @@ impl EventReader {
         let name = self.scratch.name.bytes(buf);
         let (end, start) = (name == b"Record Window End", name.starts_with(b"Iteration Start"));
         if (end || start)
-            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.options.fraction, &mut self.shapes)
+            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes)
         {
             if end {
                 self.columns.window_end = Some(ts);

@@ -13,10 +13,10 @@
 //! assumed: what differs in one byte is parsed anew. Comparing takes two loads of 16 bytes where parsing takes a
 //! branch per byte; it makes reading about twice as fast.
 
+use crate::health::Health;
 use crate::read::kineto::cursor::{Cursor, Halt, Parse, word_at};
 use crate::read::kineto::text::decode;
 use crate::trace::args::Arg;
-use crate::trace::health::Health;
 use hashbrown::HashMap;
 
 /// What a gap leads to.

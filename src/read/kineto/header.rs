@@ -1,6 +1,6 @@
 //! Keys beside the events: small or rare values, read by simd-json.
 
-use crate::trace::health::{Counter, Health};
+use crate::health::{Counter, Health};
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
 use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;

@@ -5,7 +5,37 @@ pub mod document;
 pub mod event;
 pub mod gaps;
 pub mod header;
+pub mod load;
 pub mod number;
+mod peek;
 pub mod pieces;
 mod recent;
+pub mod sink;
 pub mod text;
+
+use super::format::TraceFormat;
+use super::load::{Loaded, Reading};
+use super::source::Input;
+use crate::error::ReadError;
+
+/// Chrome-trace JSON, as PyTorch's profiler and its relatives write it.
+pub struct Kineto;
+
+impl TraceFormat for Kineto {
+    fn name(&self) -> &'static str {
+        "Kineto"
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        matches!(text.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'['))
+    }
+
+    fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError> {
+        peek::peek(input)
+    }
+
+    fn load(&self, input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
+        load::load(input, how)
+    }
+}

@@ -15,8 +15,10 @@ mod queue;
 
 use crate::read::kineto::cursor::Cursor;
 use crate::read::kineto::document::{Document, EventsEnd, Refusal, next_event};
-use crate::read::kineto::event::{EventReader, LoadOptions};
+use crate::read::kineto::event::EventReader;
 use crate::read::kineto::gaps::Gaps;
+use crate::read::kineto::number::Fraction;
+use crate::read::options::LoadOptions;
 use crate::read::room::Room;
 use crate::read::source::{ByteCount, Range};
 use queue::{Next, Queue, Read};
@@ -50,7 +52,8 @@ pub fn read_pieces(
     let ahead = AHEAD * threads;
     let text = (ahead * (piece_len + far(piece_len))) as u64;
     let queue = Queue::new(pieces, ahead);
-    let worker = || Worker { queue: &queue, buf: Vec::new(), gaps: Gaps::default() };
+    let fraction = document.reader.fraction;
+    let worker = || Worker { queue: &queue, fraction, buf: Vec::new(), gaps: Gaps::default() };
     let read = |worker: &mut Worker, i: usize| {
         let start = from + i as u64 * piece_len as u64;
         let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
@@ -111,6 +114,7 @@ fn far(piece_len: usize) -> usize {
 /// A thread that reads pieces, with what it uses again: fresh memory is slow, and so is learning the gaps anew.
 struct Worker<'a> {
     queue: &'a Queue,
+    fraction: Fraction,
     buf: Vec<u8>,
     gaps: Gaps,
 }
@@ -152,6 +156,7 @@ impl Worker<'_> {
             }
         };
         let mut reader = EventReader::with_gaps(options, std::mem::take(&mut self.gaps));
+        reader.fraction = self.fraction;
         let mut c = Cursor::new(buf, begin);
         let how = reader.events(&mut c, start, false, stop.or(Some(len)));
         self.gaps = reader.take_gaps();

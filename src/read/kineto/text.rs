@@ -1,8 +1,8 @@
 //! Text of JSON strings: escapes undone, invalid UTF-8 replaced, counted.
 
+use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Kind, Token};
 use crate::trace::events::Columns;
-use crate::trace::health::{Counter, Health};
 use crate::trace::strings::{Interner, StrId};
 use std::borrow::Cow;
 use std::collections::HashSet;

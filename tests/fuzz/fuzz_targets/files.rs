@@ -5,7 +5,7 @@
 
 use hta::read::kineto::event::LoadOptions;
 use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
-use hta::read::peek::peek;
+use hta::read::format::peek;
 use hta::read::room::MemoryLimit;
 use hta::read::source::{ByteCount, Input};
 use hta_fuzz::Seen;

@@ -12,7 +12,7 @@
 
 use hta::trace::args::ARGS;
 use hta::trace::events::Columns;
-use hta::trace::health::Counter;
+use hta::health::Counter;
 
 /// What can be told apart of two readings: texts, times, lanes, arguments, counters.
 #[derive(Debug, PartialEq)]

@@ -6,7 +6,7 @@ use hta::diff::threshold::{Threshold, Verdict};
 use hta::diff::{DIFF, Set, compare};
 use hta::output::json::records;
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
 use hta::table::schema::Batch;
 use hta::trace::testing::{TraceBuilder, us};

@@ -11,7 +11,7 @@ use hta::analysis::api::Options;
 use hta::analysis::counters::series::Counter;
 use hta::overlay::{Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::Read;

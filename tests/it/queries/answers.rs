@@ -4,7 +4,7 @@ use super::{SAMPLES, answer, ask, results, traces};
 use crate::run::{Quiet, options};
 use crate::shared::samples;
 use hta::read::discover::discover;
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
 use hta::sql::answer::Answer;
 use hta::sql::catalog::{QUERIES, find};

@@ -1,9 +1,9 @@
 //! A look at a file's head: whether it is a trace, and the rank where it stands before the events.
 
+use super::document::{Document, Refusal};
+use super::load::refused;
 use crate::error::ReadError;
-use crate::read::kineto::document::{Document, Refusal};
-use crate::read::kineto::event::LoadOptions;
-use crate::read::load::refused;
+use crate::read::options::LoadOptions;
 use crate::read::source::{ByteCount, Input, SourceError, open, packing};
 
 /// Bytes of text that are looked at.
@@ -12,8 +12,8 @@ const HEAD: usize = 64 << 10;
 /// `distributedInfo.rank`, if it stands in the head; an error for what is clearly no trace.
 ///
 /// # Errors
-/// Files that cannot be opened, empty ones and other formats. What shows only later is told by `load`.
-pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
+/// Files that cannot be opened, empty ones and other formats. What shows only later is told when it is loaded.
+pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
     let mut source = open(&input.path, packed, &ByteCount::default(), false).map_err(io_error)?;

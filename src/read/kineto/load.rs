@@ -1,0 +1,213 @@
+//! One Kineto file from path to columns: unpack, parse, and parse again when its fractions are unpadded.
+
+use super::document::{Document, Refusal};
+use super::number::{Fraction, FractionVerdict};
+use super::pieces::read_pieces;
+use crate::error::ReadError;
+use crate::health::{Counter, Health};
+use crate::read::load::{Loaded, Reading, Spread};
+use crate::read::room::{Held, NoRoom, Room, estimate};
+use crate::read::source::{Input, Packing, Source, SourceError, open, packing};
+use std::io;
+
+/// Reads a file; a second time when its fractions of times turn out to lack their leading zeros.
+///
+/// # Errors
+/// When it is no trace, or cannot be read.
+pub(super) fn load(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let packed = packing(&input.path).map_err(io_error)?;
+    let mut document = read_document(input, packed, Fraction::default(), how)?;
+    let shapes = document.reader.shapes;
+    let short = format!("{} short fractions", shapes.short);
+    match shapes.verdict() {
+        FractionVerdict::Padded => {}
+        FractionVerdict::Reserialised => {
+            document.reader.columns.health.add(Counter::Reserialised, 1, None, &short);
+        }
+        FractionVerdict::Ambiguous => {
+            document.reader.columns.health.add(Counter::AmbiguousFraction, 1, None, &short);
+        }
+        FractionVerdict::Unpadded => {
+            // not two of them at once
+            drop(document);
+            document = read_document(input, packed, Fraction::Unpadded, how)?;
+            document.reader.columns.health.add(Counter::UnpaddedFraction, 1, None, &short);
+        }
+    }
+    let unpacked_bytes = document.offset();
+    let Document { reader, meta, .. } = document;
+    let mut columns = reader.columns;
+    columns.pair_marks();
+    Ok(Loaded { columns, meta, unpacked_bytes })
+}
+
+fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {
+    let Reading { options, spread, chunks, count, room } = *how;
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let mut document = Document::with_fraction(options, fraction);
+    let ahead = spread == Spread::AllCores && packed != Packing::Plain;
+    let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
+    let pieces = spread == Spread::AllCores && packed == Packing::Plain;
+    let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces, room)
+        .and_then(|how| match how {
+            Ok(Streamed::Finished) => Ok(Ok(())),
+            Ok(Streamed::InEvents) => {
+                // a plain file: its events on all cores, then the rest in order
+                let size = std::fs::metadata(&input.path)?.len();
+                match read_pieces(&mut document, &input.path, size, chunks.piece, options, count, room)? {
+                    Err(refusal) => Ok(Err(refusal)),
+                    Ok(at) => {
+                        let mut rest = FromOffset::open(&input.path, at)?;
+                        stream(&mut document, &mut rest, chunks.block, false, room).map(|how| how.map(|_| ()))
+                    }
+                }
+            }
+            Err(refusal) => Ok(Err(refusal)),
+        })
+        .map_err(io_error)?;
+    outcome.map_err(|r| refused_by(input, r, &document.reader.columns.health))?;
+    if source.trailing().garbage {
+        document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
+    }
+    document.finish().map_err(|r| match r {
+        Refusal::NoEvents => {
+            ReadError::NoEvents { file: input.shown.clone(), health: Box::new(document.reader.columns.health.clone()) }
+        }
+        other => refused_by(input, other, &document.reader.columns.health),
+    })?;
+    room.hold(Held { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::NoRoom(e)))?;
+    Ok(document)
+}
+
+/// The same, where the source may have said why nothing came of it.
+pub(crate) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
+    let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
+    match said {
+        Some(reason) if refusal == Refusal::Empty && !reason.is_empty() => {
+            ReadError::Damaged { file: input.shown.clone(), reason: reason.clone() }
+        }
+        _ => refused(input, refusal),
+    }
+}
+
+pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
+    let file = input.shown.clone();
+    match refusal {
+        Refusal::Empty => ReadError::Empty { file },
+        Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint, is_known: false },
+        Refusal::OtherFormat { what, hint } => ReadError::NotATrace { file, what, hint, is_known: true },
+        Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
+        Refusal::CutBeforeEvents => ReadError::Cut { file },
+        Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
+        Refusal::NoRoom(NoRoom { limit }) => {
+            let needs = Some(estimate(&input.path)).filter(|n| *n > limit.bytes);
+            ReadError::TooLarge { file, needs, limit }
+        }
+    }
+}
+
+enum Streamed {
+    Finished,
+    /// Stopped at the event array, as asked.
+    InEvents,
+}
+
+/// Feeds a whole source to the document; `drain` takes out after each block what the document has made of it.
+pub(crate) fn drained(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    room: &dyn Room,
+    drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
+) -> io::Result<Result<(), Refusal>> {
+    Ok(blocks(document, source, block, false, room, drain)?.map(|_| ()))
+}
+
+/// Feeds a source to the document, block by block; with `stop_at_events`, up to the event array.
+fn stream(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    stop_at_events: bool,
+    room: &dyn Room,
+) -> io::Result<Result<Streamed, Refusal>> {
+    blocks(document, source, block, stop_at_events, room, &mut |_| Ok(()))
+}
+
+fn blocks(
+    document: &mut Document,
+    source: &mut dyn Source,
+    block: usize,
+    stop_at_events: bool,
+    room: &dyn Room,
+    drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
+) -> io::Result<Result<Streamed, Refusal>> {
+    let mut buf = vec![0; block.max(1)];
+    let mut filled = 0;
+    loop {
+        let (n, cut) = match source.read(&mut buf[filled..]) {
+            Ok(n) => (n, None),
+            Err(SourceError::Cut { reason, .. }) => (0, Some(reason)),
+            Err(SourceError::Io(e)) => return Err(e),
+        };
+        filled += n;
+        if n == 0 {
+            if let Some(reason) = &cut {
+                let at = document.offset() + filled as u64;
+                document.reader.columns.health.add(Counter::Truncated, 1, Some(at), reason);
+            }
+            let cut_before = document.reader.columns.health.count(Counter::Truncated);
+            if let Err(refusal) = document.feed_last(&buf[..filled], cut_before > 0) {
+                return Ok(Err(refusal));
+            }
+            drain(document)?;
+            return Ok(Ok(Streamed::Finished));
+        }
+        let used = match document.feed(&buf[..filled], false) {
+            Ok(used) => used,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        drain(document)?;
+        if stop_at_events && document.in_events() {
+            return Ok(Ok(Streamed::InEvents));
+        }
+        buf.copy_within(used..filled, 0);
+        filled -= used;
+        let is_full = filled == buf.len();
+        let text = if is_full { 2 * buf.len() } else { buf.len() } as u64 + looked_back_on(source, document);
+        if let Err(e) = room.hold(document.held(text)) {
+            return Ok(Err(Refusal::NoRoom(e)));
+        }
+        if is_full {
+            // one value is larger than the buffer
+            buf.resize(buf.len() * 2, 0);
+        }
+    }
+}
+
+/// Memory in which a decoder looks back on what it has unpacked, where that is more than is usual.
+fn looked_back_on(source: &dyn Source, document: &Document) -> u64 {
+    const USUAL: u64 = 8 << 20;
+    let window = source.window();
+    if window > USUAL { window.min(document.offset()) } else { 0 }
+}
+
+/// The rest of a plain file.
+struct FromOffset(std::fs::File);
+
+impl FromOffset {
+    fn open(path: &std::path::Path, at: u64) -> io::Result<Self> {
+        use std::io::Seek;
+        let mut file = std::fs::File::open(path)?;
+        file.seek(io::SeekFrom::Start(at))?;
+        Ok(Self(file))
+    }
+}
+
+impl Source for FromOffset {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
+        use std::io::Read;
+        self.0.read(out).map_err(SourceError::Io)
+    }
+}

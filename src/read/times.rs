@@ -1,0 +1,65 @@
+//! Times of a rank as they are analysed: what cannot be a time is dropped or clipped, and the base time is added.
+
+use crate::health::Counter;
+use crate::trace::category::Class;
+use crate::trace::events::Columns;
+use crate::trace::meta::{Meta, TimeEra};
+
+/// Times below this many ns cannot be since 1970 (trace-format, section 3, rule 5).
+const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;
+
+/// Starts within these many ns of 1970 (146 years) have differences that fit 64 bits.
+const FARTHEST: i64 = 1 << 62;
+
+/// No profile is longer, ns (30 days): where no record window says how long, longer events are damaged.
+const LONGEST: i64 = 30 * 86_400 * 1_000_000_000;
+
+/// Drops starts that cannot be, adds the base time, tells the era, clips durations beyond the record window.
+pub(super) fn settle_times(columns: &mut Columns, meta: &mut Meta) {
+    let base = meta.base_ns.unwrap_or(0);
+    let fits = |t: &i64| t.checked_add(base).is_some_and(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs());
+    let kept: Vec<bool> = columns.ts.iter().map(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(t)).collect();
+    let lost = kept.iter().filter(|k| !**k).count() as u64;
+    columns.health.add(Counter::TimeOverflow, lost, None, "");
+    columns.retain(&kept);
+    let start = columns.window_start.or_else(|| columns.ts.iter().copied().min());
+    let span = start.zip(columns.window_end).filter(|(s, e)| e > s);
+    let mut overflow = 0;
+    let is_noise: Vec<bool> = columns.categories.iter().map(|c| c.class == Class::Noise).collect();
+    for (row, (ts, cat)) in columns.ts.iter().zip(&columns.cat).enumerate() {
+        let dur = columns.dur.at(row);
+        // the profiler's own span is the window, and a little more
+        let window = span.filter(|_| is_noise.get(usize::from(*cat)) != Some(&true));
+        if dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
+            // only what passes the end of the window is cut
+            let end = span.map_or(*ts, |(_, e)| e);
+            let clipped = (end.saturating_sub(*ts)).clamp(0, dur);
+            overflow += u64::from(clipped != dur);
+            columns.dur.set(row, clipped);
+        }
+    }
+    columns.health.add(Counter::DurOverflow, overflow, None, "");
+    // impossible times are no part of the capture
+    let possible = |t: i64| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(&t);
+    columns.unloaded = columns.unloaded.filter(|(s, e)| possible(*s) && possible(*e));
+    meta.era = match meta.base_ns {
+        Some(_) => TimeEra::Based,
+        None if columns.ts.iter().all(|t| t.unsigned_abs() < EPOCH_MIN_NS.unsigned_abs()) => {
+            columns.health.add(Counter::BaseMissing, 1, None, "");
+            TimeEra::Unknown
+        }
+        None if columns.has_fraction => TimeEra::EpochDecimal,
+        None => TimeEra::EpochInteger,
+    };
+    if let Some(base) = meta.base_ns {
+        for ts in &mut columns.ts {
+            *ts = ts.saturating_add(base);
+        }
+        for flow in &mut columns.flows {
+            flow.ts = flow.ts.saturating_add(base);
+        }
+        columns.unloaded = columns.unloaded.map(|(s, e)| (s.saturating_add(base), e.saturating_add(base)));
+        columns.window_start = columns.window_start.map(|t| t.saturating_add(base));
+        columns.window_end = columns.window_end.map(|t| t.saturating_add(base));
+    }
+}
