@@ -51,3 +51,4 @@ pub mod sql;
 pub mod table;
 pub mod trace;
 pub mod units;
+pub mod wording;

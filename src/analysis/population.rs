@@ -5,8 +5,8 @@
 
 use crate::analysis::api::Partial;
 use crate::table::schema::{Batch, TableSpec};
-use crate::trace::collective::Members;
 use crate::units::Ns;
+use crate::wording::ranks::rank_list;
 use std::collections::HashMap;
 
 /// The rows of one rank and device.
@@ -113,96 +113,9 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
     out
 }
 
-/// `1 step`, `5 steps`.
-pub fn plural(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
-}
-
-/// `1 call`, `1,234 calls`: for counts that may be large.
-pub fn counted(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", crate::units::fmt_count(n), if n == 1 { "" } else { "s" })
-}
-
-/// `rank 3`, `ranks 0-7`.
-pub fn ranks_named(ranks: &[u32]) -> String {
-    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks))
-}
-
 /// Whether any rank has more than one device.
 pub fn several_devices(groups: &[Group]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
-}
-
-/// `ranks 1, 2, 5-7`, shortened.
-pub fn rank_list(ranks: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &rank in ranks {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-            _ => runs.push((rank, rank)),
-        }
-    }
-    run_list(runs.into_iter())
-}
-
-/// Runs of ranks from their first to their last, as [`rank_list`] shows them.
-pub fn run_list(runs: impl ExactSizeIterator<Item = (u32, u32)>) -> String {
-    let more = runs.len().saturating_sub(RUNS_SHOWN);
-    let shown = |(first, last): (u32, u32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first}, {last}"),
-        _ => format!("{first}-{last}"),
-    };
-    let mut parts: Vec<String> = runs.take(RUNS_SHOWN).map(shown).collect();
-    if more > 0 {
-        parts.push(format!("... ({more} more)"));
-    }
-    parts.join(", ")
-}
-
-/// Runs that are shown of a list of ranks.
-const RUNS_SHOWN: usize = 12;
-
-/// The members of a group, as [`rank_list`] shows them, without a list of them all.
-pub fn member_list(members: &Members) -> String {
-    match members {
-        Members::Regular { first, stride: 1, count } => {
-            run_list(std::iter::once((*first, first.saturating_add(count.saturating_sub(1)))))
-        }
-        Members::Regular { first, stride, count } => {
-            let member = |i: u32| first.saturating_add(stride.saturating_mul(i));
-            run_list((0..*count).map(|i| (member(i), member(i))))
-        }
-        Members::Listed(ranks) => rank_list(ranks),
-    }
-}
-
-/// Members that are not among the ranks present, which are in ascending order: as runs, and at most `most` of them.
-pub fn absent_runs(members: &Members, present: &[u32], most: usize) -> Vec<(u32, u32)> {
-    let is_present = |rank: &u32| present.binary_search(rank).is_ok();
-    let Members::Regular { first, stride: 1, count } = members else {
-        return members.iter().filter(|r| !is_present(r)).map(|r| (r, r)).take(most).collect();
-    };
-    let (mut next, last) = (*first, first.saturating_add(count.saturating_sub(1)));
-    let mut runs = Vec::new();
-    for &rank in present.iter().filter(|r| (*first..=last).contains(r)) {
-        if rank > next {
-            runs.push((next, rank - 1));
-        }
-        next = rank.saturating_add(1);
-    }
-    if next <= last && !is_present(&last) {
-        runs.push((next, last));
-    }
-    runs.truncate(most);
-    runs
-}
-
-/// Ranks of a job of `world` ranks that are not among those present, as [`rank_list`] shows them, and how many they are.
-pub fn missing_ranks(world: u32, present: &[u32]) -> (String, u64) {
-    let runs = Members::regular(0, 1, world).map_or(Vec::new(), |all| absent_runs(&all, present, usize::MAX));
-    let count = runs.iter().map(|(a, b)| u64::from(b - a) + 1).sum();
-    (run_list(runs.into_iter()), count)
 }
 
 /// Why ranks have no rows, one line per reason.
@@ -220,37 +133,4 @@ pub fn reasons(partials: &[Partial]) -> Vec<String> {
         format!("{noun} {}: {reason}", rank_list(ranks))
     };
     seen.iter().map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_ranks_are_shortened() {
-        assert_eq!(rank_list(&[1, 2, 5, 6, 7, 9]), "1, 2, 5-7, 9");
-        assert_eq!(rank_list(&[]), "");
-    }
-
-    #[test]
-    fn members_are_shown_as_the_list_of_them() {
-        for ranks in
-            [vec![4], vec![4, 5], vec![4, 5, 6], vec![1, 3, 5], vec![0, 1, 9], (0..40).map(|i| 8 * i).collect()]
-        {
-            assert_eq!(member_list(&Members::listed(ranks.clone())), rank_list(&ranks));
-        }
-        let all = Members::regular(1, 2, 1 << 30).expect("ranks");
-        assert!(member_list(&all).ends_with("21, 23, ... (1073741812 more)"), "{}", member_list(&all));
-    }
-
-    #[test]
-    fn absent_members_are_those_of_the_group_that_are_not_there() {
-        let absent = |members: Vec<u32>, present: &[u32]| absent_runs(&Members::listed(members), present, 3);
-        assert_eq!(absent(vec![0, 1, 2, 3, 4, 5], &[0, 3, 9]), [(1, 2), (4, 5)]);
-        assert_eq!(absent(vec![2, 3, 4], &[1, 4]), [(2, 3)]);
-        assert_eq!(absent(vec![2, 3], &[2, 3]), []);
-        assert_eq!(absent(vec![0, 2, 4, 6, 8], &[4]), [(0, 0), (2, 2), (6, 6)]);
-        assert_eq!(missing_ranks(u32::MAX, &[1, 2]), ("0, 3-4294967294".to_string(), 4_294_967_293));
-        assert_eq!(missing_ranks(0, &[]), (String::new(), 0));
-    }
 }

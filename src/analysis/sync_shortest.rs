@@ -1,12 +1,12 @@
 //! `sync --method shortest`: the TensorBoard plugin's distributed view as tables.
 
 use crate::analysis::api::{Align, Output, View};
-use crate::analysis::population::counted;
 use crate::analysis::shortest::{Worker, shortest};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{TableSpec, Text};
 use crate::units::{fmt_bytes, fmt_ns, ratio};
+use crate::wording::counts::counted;
 
 table! {
     /// The plugin's view of one step: compute_only + overlap + communication_only + other = dur, apart from it transfer + synchronizing.

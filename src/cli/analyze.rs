@@ -3,7 +3,6 @@
 use crate::analysis::api::{Analysis, Options, Wanted};
 use crate::analysis::filters;
 use crate::analysis::inventory;
-use crate::analysis::population::rank_list;
 use crate::analysis::registry::ANALYSES;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
@@ -17,6 +16,7 @@ use crate::output::place::{Place, RESULTS};
 use crate::output::{text, visible};
 use crate::partial;
 use crate::run::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
+use crate::wording::ranks::rank_list;
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;

@@ -1,12 +1,12 @@
 //! `diff_by_name`: the same names on both sides, and what each adds to the change.
 
-use crate::analysis::kernels::short_name;
 use crate::diff::exact::{Exact, Noise};
 use crate::diff::population::{Chosen, Population};
 use crate::diff::set::{Key, Side};
 use crate::diff::summary::{Figure, Metric, Pair, pair};
 use crate::diff::{NameRow, Names};
 use crate::table::schema::Batch;
+use crate::wording::names::short_name;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! What a diff stands on, in words: ranks, steps, and what else differs between the sets.
 
 use crate::analysis::api::Options;
-use crate::analysis::population::{plural, rank_list};
 use crate::diff::BY;
 use crate::diff::population::{Chosen, Population};
 use crate::diff::set::Basis;
+use crate::wording::counts::plural;
+use crate::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
 pub fn notes(p: &Population, options: &Options) -> Vec<String> {

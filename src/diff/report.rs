@@ -1,8 +1,6 @@
 //! The report of a diff: the step before and after, what the change is made of, and how sure that is.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
-use crate::analysis::kernels::{clip, short_name};
-use crate::analysis::population::{counted, plural};
 use crate::diff::exact::Exact;
 use crate::diff::names::{By, Label, Named, compare as compare_names, share, trees};
 use crate::diff::notes::notes;
@@ -12,6 +10,8 @@ use crate::diff::summary::{Metric, Pair, pair};
 use crate::diff::threshold::{Threshold, Verdict, noise};
 use crate::diff::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+use crate::wording::counts::{counted, plural};
+use crate::wording::names::{clip, short_name};
 
 /// Characters of the bar of the longer side.
 const BAR: usize = 40;

@@ -14,12 +14,12 @@
 //! The operator is the last one in the text, since names of kernels hold `<` and `>`. A change is judged in
 //! integers; where base is 0, any increase is beyond every percentage.
 
-use crate::analysis::kernels::short_name;
 use crate::diff::exact::{Exact, STANDARD_ERRORS};
 use crate::diff::population::Population;
 use crate::diff::set::{Key, Side};
 use crate::diff::summary::{Metric, Pair, pair, sum_of};
 use crate::units::{Ns, fmt_ns};
+use crate::wording::names::short_name;
 use std::cmp::Ordering;
 
 /// One condition, as it was written and as it was understood.

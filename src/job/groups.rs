@@ -5,9 +5,9 @@
 //! name, size and cut list, as long as no more ranks claim it than it has members; otherwise, and without any
 //! name, its members have to be inferred from its collectives (`infer`).
 
-use crate::analysis::population::{member_list, rank_list};
 use crate::job::part::Part;
 use crate::trace::collective::{LocalGroup, Members};
+use crate::wording::ranks::{member_list, rank_list};
 use std::collections::BTreeMap;
 
 /// A process group of the job.

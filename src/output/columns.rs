@@ -1,8 +1,8 @@
 //! Text set in columns that fit a width.
 
 use crate::analysis::api::{Align, View};
-use crate::analysis::kernels::short_names::{clip, marked};
 use crate::output::visible;
+use crate::wording::names::{clip, marked};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,13 +2,14 @@
 
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::{KernelRules, Ranks};
-use crate::analysis::population::{counted, missing_ranks, plural, rank_list};
 use crate::analysis::record_edges;
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
 use crate::run::Outcome;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::{counted, plural};
+use crate::wording::ranks::{missing_ranks, rank_list};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,7 +1,6 @@
 //! Which file is which rank, and what is in it: every file is looked at once before anything is written, since its
 //! rank, its base time and its process names may stand behind the events.
 
-use crate::analysis::population::ranks_named;
 use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
@@ -9,6 +8,7 @@ use crate::read::room::MemoryLimit;
 use crate::read::source::{ByteCount, Input};
 use crate::run::{Claims, Progress, Refused, RunError, Task, again, duplicate};
 use crate::units::fmt_count;
+use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 

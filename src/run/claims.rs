@@ -1,12 +1,12 @@
 //! Which file holds which rank, as far as it is known before the files are read.
 
-use crate::analysis::population::ranks_named;
 use crate::error::{ReadError, SetError};
 use crate::read::discover::assign_ranks;
 use crate::read::format::peek;
 use crate::read::source::Input;
 use crate::run::RunError;
 use crate::trace::meta::RankSource;
+use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
 use std::io;
 

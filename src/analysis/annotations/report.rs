@@ -2,8 +2,9 @@
 
 use crate::analysis::annotations::UserAnnotations;
 use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::population::{plural, reasons};
+use crate::analysis::population::reasons;
 use crate::units::{Ns, fmt_count, fmt_ns};
+use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -2,13 +2,15 @@
 
 use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::compat::{hta, tracelens};
-use crate::analysis::population::{Group, groups, plural, reasons, several_devices};
+use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+use crate::wording::counts::{bar, capital};
 
 table! {
     /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
@@ -211,38 +213,4 @@ fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding>
 
 fn lost(g: &Group) -> i64 {
     g.mean("idle_ns") + g.mean("exposed_communication_ns") + g.mean("exposed_memory_ns")
-}
-
-/// First letter in upper case, for the start of a sentence.
-pub fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
-}
-
-/// Characters of a whole bar.
-const BAR: usize = 20;
-
-/// A bar whose parts are rounded so that they fill it.
-pub fn bar(parts: &[(Option<f64>, char)]) -> String {
-    let mut out = String::new();
-    let mut sum = 0.0;
-    for (share, mark) in parts {
-        sum += share.unwrap_or(0.0);
-        let upto = ((sum / 100.0 * BAR as f64).round() as usize).min(BAR);
-        while out.len() < upto {
-            out.push(*mark);
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_is_filled_by_its_parts() {
-        assert_eq!(bar(&[(Some(50.0), '#'), (Some(25.0), '='), (Some(25.0), '.')]), "##########=====.....");
-        assert_eq!(bar(&[(None, '#')]), "");
-    }
 }

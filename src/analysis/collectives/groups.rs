@@ -3,10 +3,11 @@
 use crate::analysis::api::{Align, View};
 use crate::analysis::collectives::Shown;
 use crate::analysis::collectives::tables::{ProcessGroupRow, ProcessGroups};
-use crate::analysis::population::{absent_runs, member_list, plural, rank_list, run_list};
 use crate::job::{Instance, Job, Method};
 use crate::table::schema::Batch;
 use crate::units::{fmt_count, fmt_pct};
+use crate::wording::counts::plural;
+use crate::wording::ranks::{absent_runs, member_list, rank_list, run_list};
 use std::collections::BTreeMap;
 
 /// How much of a group was matched.

@@ -3,12 +3,13 @@
 use crate::analysis::api::{Align, Options, Partial, View};
 use crate::analysis::collectives::Shown;
 use crate::analysis::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
-use crate::analysis::population::{plural, reasons};
+use crate::analysis::population::reasons;
 use crate::analysis::summary::Summary;
 use crate::job::{Job, Method};
 use crate::table::schema::Batch;
 use crate::trace::collective::Kind;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
 use std::collections::BTreeMap;
 
 /// Instances of one kind, size, type and group.

@@ -14,8 +14,8 @@ pub mod hta_stragglers;
 pub mod tracelens;
 
 use crate::analysis::api::{Align, Output, Partial, View};
-use crate::analysis::population::plural;
 use crate::table::schema::{Batch, TableSpec};
+use crate::wording::counts::plural;
 
 /// All ranks' rows of the tables, and a view of each.
 pub fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {

@@ -1,11 +1,12 @@
 //! The copies of all ranks: the printed tables and the findings of `copies`.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::capital;
 use crate::analysis::copies::rules::{Rule, SMALL_BYTES};
 use crate::analysis::copies::{CopyRules, MemoryCopies};
-use crate::analysis::population::{Group, groups, plural, reasons, several_devices};
+use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use crate::wording::counts::capital;
+use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -2,16 +2,18 @@
 //! and the finding.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::bar;
 use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
 use crate::analysis::critical_path::tables;
 use crate::analysis::critical_path::tables::{ClassRow, CriticalSummary, Head, PathCalls, Sum};
-use crate::analysis::kernels::clip;
-use crate::analysis::population::{plural, rank_list, reasons};
+use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::{Job, Member, Part};
 use crate::table::schema::Batch;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::bar;
+use crate::wording::counts::plural;
+use crate::wording::names::clip;
+use crate::wording::ranks::rank_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

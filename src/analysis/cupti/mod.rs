@@ -6,7 +6,7 @@
 
 use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
 use crate::analysis::compat::hta_cupti;
-use crate::analysis::population::{counted, plural, reasons};
+use crate::analysis::population::reasons;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::table;
@@ -15,6 +15,7 @@ use crate::trace::category::{Class, is_counter_range};
 use crate::trace::rank_trace::{RankTrace, is_launch_call};
 use crate::trace::strings::StrId;
 use crate::units::fmt_count;
+use crate::wording::counts::{counted, plural};
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::borrow::Cow;

@@ -1,14 +1,14 @@
 //! What the gaps of all ranks come to: the printed tables and the finding of `idle`.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::capital;
 use crate::analysis::idle::{IdleHost, Idles};
-use crate::analysis::kernels::clip;
 use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
 use crate::table::column::Column;
 use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::capital;
+use crate::wording::names::clip;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 

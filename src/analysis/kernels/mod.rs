@@ -1,11 +1,8 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
-pub mod short_names;
-
 use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::compat::hta;
-pub use crate::analysis::kernels::short_names::clip;
-use crate::analysis::population::{counted, plural, reasons};
+use crate::analysis::population::reasons;
 use crate::analysis::settings::{Kind, Setting};
 use crate::analysis::summary::{NameTotal, Summary, top_names_by};
 use crate::job::Job;
@@ -19,6 +16,8 @@ use crate::trace::strings::StrId;
 use crate::trace::timeline::{Work, WorkSet};
 use crate::trace::window::Scope;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::{counted, plural};
+use crate::wording::names::{clip, short_name};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -386,38 +385,6 @@ fn push_names(
     }
 }
 
-/// A kernel's name without its return type, template arguments and parameters; copies and sets keep theirs.
-pub fn short_name(name: &str) -> String {
-    if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
-        return name.to_string();
-    }
-    let text = name.strip_prefix("void ").unwrap_or(name);
-    let mut out = String::with_capacity(text.len());
-    let mut depth = 0u32;
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if depth == 0 && rest.starts_with("(anonymous namespace)") {
-            out.push_str("(anonymous namespace)");
-            rest = &rest["(anonymous namespace)".len()..];
-            continue;
-        }
-        // an arrow closes nothing
-        if depth > 0 && rest.starts_with("->") {
-            rest = &rest[2..];
-            continue;
-        }
-        match c {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => out.push(c),
-            _ => {}
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    let short = out.trim();
-    if short.is_empty() { name.to_string() } else { short.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,16 +396,5 @@ mod tests {
         assert_eq!(dimensions("[1,1,4]"), "1x1x4");
         assert_eq!(dimensions("aten::mm"), "aten::mm");
         assert_eq!(dimensions("[unlinked]"), "[unlinked]");
-    }
-
-    #[test]
-    fn short_names_keep_what_names_the_kernel() {
-        let long =
-            "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
-        assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
-        assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
-        assert_eq!(short_name("<unknown>"), "<unknown>");
-        assert_eq!(short_name("void f<g(int)::{lambda(float) -> float}>(int)"), "f");
-        assert_eq!(short_name("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
     }
 }

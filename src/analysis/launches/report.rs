@@ -1,12 +1,13 @@
 //! What the launch calls of all ranks come to: the printed table and the findings of `launches`.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::capital;
-use crate::analysis::kernels::clip;
 use crate::analysis::launches::{LaunchStats, Unlinked};
-use crate::analysis::population::{counted, plural, reasons};
+use crate::analysis::population::reasons;
 use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::capital;
+use crate::wording::counts::{counted, plural};
+use crate::wording::names::clip;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
 //! Overlap: how much of communication is hidden under compute.
 
 use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
-use crate::analysis::breakdown::bar;
 use crate::analysis::compat::hta;
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
@@ -11,6 +10,7 @@ use crate::table::schema::{Table, TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::Work;
 use crate::units::{fmt_ns, fmt_pct, ratio};
+use crate::wording::counts::bar;
 
 table! {
     /// How much communication runs under compute; overlap + exposed = communication.

@@ -1,6 +1,6 @@
 //! Names of kernels and operators as one text, and the operators that are asked for.
 
-use crate::analysis::kernels::clip;
+use crate::wording::names::clip;
 
 /// Names of a sequence that are written; one that is longer still shows its first and last.
 const SHOWN: usize = 4096;
@@ -30,7 +30,7 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Stri
 
 /// The name of what a sequence begins with, short enough for a line of text.
 pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
-    let short = crate::analysis::kernels::short_name(names.next().unwrap_or_default());
+    let short = crate::wording::names::short_name(names.next().unwrap_or_default());
     clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 

@@ -1,13 +1,14 @@
 //! The printed tables of `patterns`, and its finding: what to fuse or capture as a graph.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::capital;
-use crate::analysis::kernels::clip;
 use crate::analysis::patterns::operators::TopSequences;
 use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeats};
-use crate::analysis::population::{counted, plural, reasons};
+use crate::analysis::population::reasons;
 use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
+use crate::wording::counts::capital;
+use crate::wording::counts::{counted, plural};
+use crate::wording::names::clip;
 use std::cmp::Reverse;
 
 /// Gaps below this share of the step are not worth a sentence.

@@ -1,12 +1,12 @@
 //! The queues of all ranks: the printed table and the findings of `queue`.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::breakdown::capital;
 use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::analysis::queue::{DeviceQueues, QueueStats};
 use crate::analysis::worst_first::WorstFirst;
 use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::capital;
 use std::cmp::Reverse;
 
 /// Share of the window that blocked launch calls must take to be told, percent.

@@ -6,7 +6,6 @@
 
 use crate::analysis::api::Partial;
 use crate::analysis::inventory::Ranks;
-use crate::analysis::population::{plural, rank_list};
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::activity::Activity;
@@ -17,6 +16,8 @@ use crate::trace::rank_trace::{RankTrace, is_launch_call};
 use crate::trace::record_edges::Start;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+use crate::wording::ranks::rank_list;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -485,12 +486,12 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     let mut said = match of {
         [_] => format!(
             "{} was still running work launched before this file begins: {time}, {share} of the file, left out of every share.",
-            crate::analysis::breakdown::capital(&who),
+            crate::wording::counts::capital(&who),
         ),
         _ => format!(
             "{} were still running work launched before their files begin: at most {time} (rank {}), {share} of its file, \
              left out of every share.",
-            crate::analysis::breakdown::capital(&who),
+            crate::wording::counts::capital(&who),
             most.rank,
         ),
     };

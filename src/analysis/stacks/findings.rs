@@ -1,8 +1,6 @@
 //! Sentences a person can act on: where the time is, and calls that could be avoided.
 
 use crate::analysis::api::{Certainty, Finding, Partial};
-use crate::analysis::kernels::clip;
-use crate::analysis::population::{counted, plural};
 use crate::analysis::stacks::anomalies::{Anomalies, Anomaly};
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
@@ -11,6 +9,8 @@ use crate::table::schema::TableSpec;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::is_host_communication;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::{counted, plural};
+use crate::wording::names::clip;
 
 /// Share of all GPU (or host) time from which an operator or module is named, percent.
 const PART_MIN_PCT: f64 = 10.0;

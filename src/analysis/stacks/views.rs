@@ -1,13 +1,14 @@
 //! The text report: operators, modules and calls that wait, added up over ranks.
 
 use crate::analysis::api::{Align, Options, Partial, View};
-use crate::analysis::population::{plural, reasons};
+use crate::analysis::population::reasons;
 use crate::analysis::stacks::CallStacks;
 use crate::analysis::stacks::anomalies::Anomalies;
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
 use crate::table::schema::{Batch, TableSpec};
 use crate::units::{Ns, fmt_count, fmt_ns};
+use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

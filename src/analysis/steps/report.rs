@@ -1,7 +1,7 @@
 //! Steps of all ranks in print: how long they are and vary, and what the slow ones have more of.
 
 use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::population::{plural, rank_list, reasons};
+use crate::analysis::population::reasons;
 use crate::analysis::steps::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
 use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
 use crate::analysis::steps::words::{cause, finding, signed};
@@ -10,6 +10,8 @@ use crate::analysis::worst_first::WorstFirst;
 use crate::table::schema::Batch;
 use crate::trace::step::StepRule;
 use crate::units::{fmt_ns, fmt_pct};
+use crate::wording::counts::plural;
+use crate::wording::ranks::rank_list;
 use std::cmp::Reverse;
 
 /// Steps in a picture.

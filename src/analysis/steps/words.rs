@@ -1,13 +1,13 @@
 //! Slow steps in words: what each has most more of, and what they cost together.
 
 use crate::analysis::api::{Certainty, Finding, Partial};
-use crate::analysis::breakdown::capital;
-use crate::analysis::kernels::{clip, short_name};
-use crate::analysis::population::plural;
 use crate::analysis::steps::join::{At, SlowStep, step_name};
 use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
 use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_ns, percent};
+use crate::wording::counts::capital;
+use crate::wording::counts::plural;
+use crate::wording::names::{clip, short_name};
 use std::cmp::Reverse;
 
 /// Below this share of the steps' time, slow steps are no finding.

@@ -2,8 +2,7 @@
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
 use crate::analysis::collectives::warnings;
-use crate::analysis::kernels::clip;
-use crate::analysis::population::{plural, rank_list, reasons as missing};
+use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::judge::{Judged, Pattern, Straggler, Unproven};
 use crate::analysis::stragglers::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
 use crate::analysis::stragglers::why::{Explained, Reason, reasons};
@@ -12,6 +11,9 @@ use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
 use crate::job::{Job, Use};
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+use crate::wording::names::clip;
+use crate::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Characters of a name in a sentence.

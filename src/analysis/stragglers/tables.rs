@@ -2,7 +2,6 @@
 
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
-use crate::analysis::population::rank_list;
 use crate::analysis::stragglers::judge::Judged;
 use crate::analysis::stragglers::why::{Explained, reasons};
 use crate::job::Job;
@@ -10,6 +9,7 @@ use crate::job::delay::{Chain, StepKey};
 use crate::table;
 use crate::table::schema::{Batch, TableSpec, Text};
 use crate::units::{Ns, percent};
+use crate::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

@@ -9,7 +9,6 @@
 use crate::analysis::api::{
     AcrossOptions, Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View, WaitMethod,
 };
-use crate::analysis::breakdown::bar;
 use crate::analysis::collectives::{Shown, warnings};
 use crate::analysis::population::reasons;
 use crate::analysis::sync_shortest;
@@ -22,6 +21,7 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::bar;
 use std::collections::BTreeMap;
 
 table! {

@@ -1,7 +1,6 @@
 //! What was read, what matters most, and what was wrong with the input.
 
 use crate::analysis::api::{Certainty, Finding};
-use crate::analysis::population::{missing_ranks, rank_list};
 use crate::analysis::record_edges;
 use crate::analysis::record_edges::Noted;
 use crate::output::html::grid::{Cell, Grid, Kind, Section};
@@ -9,6 +8,7 @@ use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::units::Span;
+use crate::wording::ranks::{missing_ranks, rank_list};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
