@@ -1,6 +1,7 @@
 //! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
 
 use crate::analysis::settings::{Setting, Settings};
+use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job};
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
@@ -126,7 +127,7 @@ pub struct Partial {
 impl Partial {
     /// For an analysis that reads the joined ranks: nothing of its own, and why it will have no rows of this rank.
     pub fn joined_later(trace: &RankTrace) -> Self {
-        let reason = trace.collectives().calls.is_empty().then_some("no collectives recorded");
+        let reason = collectives(trace).calls.is_empty().then_some("no collectives recorded");
         Self { rank: trace.rank, tables: Vec::new(), reason }
     }
 

@@ -19,7 +19,6 @@ pub mod overlap;
 pub mod patterns;
 pub mod population;
 pub mod queue;
-pub mod record_edges;
 pub mod registry;
 pub mod settings;
 pub mod shortest;

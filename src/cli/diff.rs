@@ -16,7 +16,7 @@ use crate::error::SetError;
 use crate::output::inputs::Inputs;
 use crate::output::text;
 use crate::read::discover::discover;
-use crate::read::source::Input;
+use crate::read::input::Input;
 use crate::run::{Outcome, Request, RowSink, run as run_pipeline};
 use crate::table::schema::Batch;
 use crate::trace::rank_trace::RankTrace;

@@ -6,7 +6,7 @@ use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
-use crate::diff;
+use crate::cli::topics::TOPICS;
 use crate::diff::DIFF;
 use crate::error::SetError;
 use crate::health::COUNTERS;
@@ -22,27 +22,6 @@ use std::fmt::Write;
 
 /// Width of what is wrapped.
 const WIDTH: usize = 80;
-
-const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
-
-/// Topics: name, title, text.
-pub const TOPICS: &[(&str, &str, &str)] = &[
-    ("windows", "spans, captures, steps: which time a row is for", include_str!("explain/windows.md")),
-    ("ranks", "how a file's rank is found", include_str!("explain/ranks.md")),
-    ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
-    ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),
-    ("health", "what was repaired, dropped or odd; exit codes", include_str!("explain/health.md")),
-    ("clocks", "offsets between ranks: how found, when applied, how far to trust", include_str!("explain/clocks.md")),
-    ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
-    ("diff", DIFF_TITLE, diff::PAGE),
-    ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
-    ("report", "report.html: what is in it, what is joined in it, links to source", include_str!("explain/report.md")),
-    ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
-    ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
-    ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
-    ("schema", "every table and column, as one page of Markdown", ""),
-    ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
-];
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     let Some(name) = name else { return crate::cli::list::run(None) };

@@ -3,8 +3,8 @@
 use crate::analysis::api::Analysis;
 use crate::analysis::registry::ANALYSES;
 use crate::cli::exit::Exit;
-use crate::cli::explain::TOPICS;
 use crate::cli::output::print;
+use crate::cli::topics::TOPICS;
 use crate::diff::DIFF;
 use crate::sql::catalog::QUERIES;
 use crate::sql::live;

@@ -19,6 +19,7 @@ mod progress;
 mod query;
 mod report;
 mod table;
+mod topics;
 
 use crate::output::visible;
 use clap::{Args, Command, FromArgMatches};

@@ -7,7 +7,8 @@
 //!              [a, h)               [h, b)                   h = clamp(end of call, a, b)
 //! ```
 
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::device::DeviceWork;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! What a host thread was doing, in words: the kind of its innermost open event.
 
 use crate::trace::category::Class;
-use crate::trace::rank_trace::{RankTrace, is_host_communication, is_launch_call};
+use crate::trace::launch::is_launch_call;
+use crate::trace::rank_trace::{RankTrace, is_host_communication};
 use crate::units::Span;
 use std::sync::Arc;
 

@@ -7,10 +7,11 @@
 use crate::facts::gaps::{Classifier, Gap, Sums, busiest_launcher};
 use crate::facts::host_activity::HostNames;
 use crate::facts::host_sums::HostSums;
+use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
 use crate::trace::lengths::Lengths;
 use crate::trace::narrow::Narrow;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;

@@ -1,5 +1,6 @@
 //! What several analyses need of one rank: computed once by whoever asks first, and shared.
 
+pub mod collectives;
 pub mod gaps;
 pub mod host_activity;
 mod host_sums;

@@ -8,13 +8,15 @@
 //!                       + waiting and transfer of other groups + idle by what the host did
 //! ```
 
-use crate::job::delay::{Late, LocalWindow, Windows};
-use crate::job::exposed::{Piece, Run, What, divide};
+use crate::job::delay::Late;
+use crate::job::exposed::What;
 use crate::job::joined::Job;
 use crate::job::local::{Entry, Use};
 use crate::job::matching::Member;
+use crate::job::waited::pieces;
+use crate::job::window::{From, LocalWindow, Windows};
 use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::units::Ns;
 use std::collections::BTreeMap;
 
 /// What made a difference.
@@ -202,12 +204,6 @@ fn communication(
     }
 }
 
-/// How long a member waited for others within its local time: exposed waiting in collectives of other groups, ns.
-pub fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
-    let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, What::Sync));
-    waits.map(|p| p.span.len()).sum()
-}
-
 /// Exposed communication of a window, each instant once: transfer before unmatched before waiting.
 fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
     let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
@@ -229,21 +225,6 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
         .collect()
 }
 
-/// Exposed communication of a window, in pieces of waiting, transfer and unmatched calls.
-fn pieces(job: &Job, m: Member, w: &LocalWindow) -> Vec<Piece> {
-    let p = &job.parts[m.part as usize];
-    let Some(lane) = p.lanes.get(w.lane as usize).filter(|l| l.is_gpu) else { return Vec::new() };
-    let first = lane.exposed.partition_point(|s| s.end <= w.span.start);
-    let spans: Vec<Span> =
-        lane.exposed[first..].iter().take_while(|s| s.start < w.span.end).map(|s| s.intersect(w.span)).collect();
-    if spans.is_empty() {
-        return Vec::new();
-    }
-    let runs: Vec<Run> =
-        p.calls_in(w.lane as usize, w.span).map(|i| job.run(Member { part: m.part, call: i })).collect();
-    divide(&spans, &runs)
-}
-
 /// Hops that a chain of waiting is followed.
 const HOPS: u32 = 8;
 
@@ -255,7 +236,7 @@ pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<
     let p = &job.parts[last.part as usize];
     let held = windows.get(last.part as usize)?.get(last.call as usize).copied().flatten().and_then(|w| {
         // what it came from: the collective behind which its window starts
-        let crate::job::delay::From::Call(before) = w.from else { return None };
+        let From::Call(before) = w.from else { return None };
         let before = Member { part: last.part, call: before };
         let o = job.outcome(before)?;
         let other = job.instances().get(o.instance as usize)?;

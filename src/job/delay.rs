@@ -21,67 +21,16 @@
 //!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
 //! ```
 
-use crate::job::cause::waited_within;
 use crate::job::clock::median;
 use crate::job::joined::Job;
 use crate::job::matching::{Instance, Member};
-use crate::job::part::Part;
 use crate::job::ready::{TOLERANCE, is_queued_behind};
+use crate::job::waited::waited_within;
 use crate::job::waits::arrivals;
-use crate::units::{Ns, Span};
-use rayon::prelude::*;
+use crate::job::window::{From, LocalWindow, Windows};
+use crate::units::Ns;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Where a window starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
-    /// End of a call of the part.
-    Call(u32),
-    Step,
-    Capture,
-}
-
-/// A part's local time before it is ready for a call, on its own clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalWindow {
-    pub lane: u32,
-    pub span: Span,
-    pub from: From,
-}
-
-/// The windows of a part, by call. On the host only the first call behind a meeting point has one: what follows was
-/// submitted while others of them ran.
-fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
-    let p = &job.parts[part as usize];
-    let mut out = vec![None; p.calls.calls.len()];
-    for lane in 0..p.lanes.len() {
-        let points = job.sync_points(part, lane);
-        let mut before: Option<Ns> = None;
-        for i in p.calls_by_ready(lane) {
-            let t = p.readiness[i].ready;
-            let (start, from) = match points.before(t) {
-                Some((e, k)) => (e, From::Call(k as u32)),
-                None => start_without_meeting(p, i),
-            };
-            if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
-                out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
-            }
-            before = Some(t);
-        }
-    }
-    out
-}
-
-/// Where the local time before a call starts when the rank met nobody before: with the step, else with the capture.
-pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
-    let t = p.readiness[call].ready;
-    let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
-    match step.filter(|s| *s <= t) {
-        Some(s) => (s, From::Step),
-        None => (p.capture.start.min(t), From::Capture),
-    }
-}
 
 /// A member's lateness at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,14 +201,6 @@ pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     let index = job.call(m).step?;
     let label = p.step_of(job.call(m)).and_then(|s| s.label);
     Some(label.map_or(StepKey::Index(index), StepKey::Label))
-}
-
-/// The windows of every part, by call.
-pub type Windows = Vec<Vec<Option<LocalWindow>>>;
-
-/// The windows of all parts.
-pub fn all_windows(job: &Job) -> Windows {
-    (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
 }
 
 /// All chains, by group and time, as if the parts in `without` were not there: who would be late behind them. Messages

@@ -3,8 +3,8 @@
 use crate::job::clock::{Clock, ClockMode, align};
 use crate::job::exposed::Run;
 use crate::job::matching::{Instance, Matched, Member, collectives, messages};
+use crate::job::meeting::meeting_points;
 use crate::job::part::{Part, SyncPoints};
-use crate::job::ready::meeting_points;
 use crate::job::waits::{Arrivals, Outcome, Waits, root, split};
 use crate::trace::collective::Call;
 use crate::trace::strings::Interner;

@@ -16,11 +16,14 @@ mod infer;
 mod joined;
 mod local;
 mod matching;
+mod meeting;
 mod part;
 mod ready;
 pub mod replicas;
 mod sequence;
+mod waited;
 mod waits;
+pub mod window;
 
 pub use clock::{Clock, ClockMode, median};
 pub use groups::Group;

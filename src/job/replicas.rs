@@ -14,9 +14,10 @@
 //! What repairing a rank would give in a step is no more than its own local times are longer in all, and no more than its
 //! pipeline ends later than the others do: from the start of the step, on each rank's own clock, to its last message.
 
-use crate::job::delay::{Chain, Late, LocalTime, LocalWindow, StepKey, Windows, lateness, median_of_others, step_of};
+use crate::job::delay::{Chain, Late, LocalTime, StepKey, lateness, median_of_others, step_of};
 use crate::job::joined::Job;
 use crate::job::matching::Member;
+use crate::job::window::{LocalWindow, Windows};
 use crate::trace::collective::Kind;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};

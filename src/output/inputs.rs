@@ -3,8 +3,8 @@
 //! Files and folders are compared by identity (device and inode), not by name: a link, another spelling of a path and a
 //! bind mount all lead to the same file.
 
-use crate::output::unfinished::destination;
-use crate::read::source::Input;
+use crate::output::paths::destination;
+use crate::read::input::Input;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

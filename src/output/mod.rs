@@ -10,6 +10,7 @@ pub mod html;
 pub mod inputs;
 pub mod json;
 pub mod parquet;
+pub mod paths;
 pub mod place;
 mod pretty;
 pub mod schema_page;

@@ -12,7 +12,7 @@ use crate::analysis::api::{AcrossOptions, Compat, WaitMethod};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::output::inputs::{Clash, Inputs};
-use crate::output::unfinished::{destination, entries, is_work_name, parent};
+use crate::output::paths::{destination, entries, is_work_name, parent};
 use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::{self, BufReader};

@@ -1,8 +1,8 @@
 //! The report for people: the few sentences that matter, what is wrong with the input, then tables.
 
 use crate::analysis::api::{Finding, Output, Partial};
+use crate::analysis::inventory::record_edges;
 use crate::analysis::inventory::{KernelRules, Ranks};
-use crate::analysis::record_edges;
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;

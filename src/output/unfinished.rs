@@ -6,6 +6,7 @@
 //! lives: only what nobody holds is removed, and of that only files of our names. The process id in the name tells
 //! nothing: in containers, most processes have one of the same few ids.
 
+use crate::output::paths::{WORK, destination, entries, is_id, is_work_name, parent};
 use crate::output::place::{FolderError, Layout, Place, holds_only_ours, move_into, remove_ours};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -82,7 +83,6 @@ pub struct UnfinishedFolder {
     lock: Option<File>,
 }
 
-const WORK: &str = ".tmp-";
 const OLD: &str = ".old-";
 
 impl UnfinishedFolder {
@@ -278,25 +278,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.place(&target, true)
 }
 
-/// Where a path leads: to the end of its links, even where nothing stands there.
-pub fn destination(path: &Path) -> PathBuf {
-    /// As many as the system follows.
-    const MOST_LINKS: usize = 40;
-    // a slash at the end would follow a link that is to be looked at
-    let mut path: PathBuf = path.components().collect();
-    for _ in 0..MOST_LINKS {
-        match fs::read_link(&path) {
-            Ok(next) => path = parent(&path).join(next),
-            Err(_) => break,
-        }
-    }
-    path
-}
-
-pub(super) fn parent(target: &Path) -> &Path {
-    target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 fn name(target: &Path) -> OsString {
     target.file_name().map_or_else(|| "hta-out".into(), OsStr::to_os_string)
 }
@@ -336,23 +317,6 @@ fn sweep_files(folder: &Path, prefix: &str) {
             let _ = fs::remove_file(&path);
         }
     }
-}
-
-/// What is in a folder, where it can be listed.
-pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, String)> {
-    let Ok(found) = fs::read_dir(folder) else { return Vec::new() };
-    found.flatten().map(|e| (e.path(), e.file_name().to_string_lossy().into_owned())).collect()
-}
-
-/// Whether a name is that of a folder in which a run writes, without what it begins with.
-pub(super) fn is_work_name(name: &str) -> bool {
-    name.strip_prefix(WORK).is_some_and(is_id)
-}
-
-/// Whether a name's ending is one of ours: the id of a process, and a number where it has made several.
-fn is_id(ending: &str) -> bool {
-    let (process, more) = ending.split_once('.').unwrap_or((ending, "0"));
-    [process, more].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Whether the lock of a file or folder was taken; it is held until the file is closed.
@@ -424,6 +388,7 @@ mod tests {
     use super::*;
 
     use crate::output::inputs::Inputs;
+    use crate::output::paths::{destination, entries};
     use crate::output::place::RESULTS;
 
     /// An id that no process has.

@@ -1,9 +1,10 @@
 //! Where an overlay is written: beside its place, packed by its name, and moved there when it is complete.
 
 use crate::output::inputs::Inputs;
-use crate::output::unfinished::{UnfinishedFile, destination};
+use crate::output::paths::destination;
+use crate::output::unfinished::UnfinishedFile;
 use crate::overlay::OverlayError;
-use crate::read::source::Input;
+use crate::read::input::Input;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};

@@ -4,8 +4,9 @@
 use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
+use crate::read::input::Input;
 use crate::read::room::MemoryLimit;
-use crate::read::source::{ByteCount, Input};
+use crate::read::source::ByteCount;
 use crate::run::{Claims, Progress, Refused, RunError, Task, again, duplicate};
 use crate::units::fmt_count;
 use crate::wording::ranks::ranks_named;

@@ -1,7 +1,7 @@
 //! From what the user typed to files, and from files to ranks.
 
 use crate::error::SetError;
-use crate::read::source::Input;
+use crate::read::input::{Input, base_name};
 use crate::trace::meta::RankSource;
 use regex::Regex;
 use std::path::{Path, PathBuf};
@@ -116,28 +116,6 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
     ranks.into_iter().flatten().collect()
 }
 
-/// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
-/// `trace_rank3.1.json`. Not `rank_3_memory.json` or `config.json`.
-pub fn has_trace_name(path: &Path) -> bool {
-    let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
-    packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
-}
-
-static RANK_FILE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?\d+(\.[^/]*)?\.json$").ok());
-
-/// File name without folders and without the endings of trace files.
-fn base_name(path: &Path) -> String {
-    let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt"] {
-        if let Some(short) = name.strip_suffix(ending) {
-            name = short.to_string();
-        }
-    }
-    name
-}
-
 /// Ranks that the names give, by the first rule that fits each name.
 fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
     let own = |n: &String| {
@@ -208,6 +186,7 @@ fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::input::has_trace_name;
 
     fn ranks(names: &[&str]) -> Vec<Option<u32>> {
         ranks_from_names(&names.iter().map(|n| base_name(Path::new(n))).collect::<Vec<_>>())

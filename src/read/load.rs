@@ -1,46 +1,21 @@
 //! One file from path to columns, whatever its format: the format's own reader, then its times are settled.
 
-use super::format;
+use super::format::TraceFormat;
+use super::input::Input;
+use super::kineto::Kineto;
 use super::options::LoadOptions;
+use super::reading::{Chunks, Loaded, Reading, Spread};
 use super::room::{Alone, Room, Unbounded};
-use super::source::{ByteCount, Input};
+use super::source::{ByteCount, SourceError, open, packing};
 use super::times::settle_times;
 use crate::error::ReadError;
 use crate::health::Counter;
-use crate::trace::events::Columns;
-use crate::trace::meta::Meta;
 
-/// How a file is spread over cores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// All of it on the calling thread: as many files as cores, or one thread.
-    Inline,
-    /// Unpacking on a second thread; plain files in pieces on all.
-    AllCores,
-}
+/// All formats. The first one that knows a file reads it.
+pub const FORMATS: &[&dyn TraceFormat] = &[&Kineto];
 
-/// One file, read.
-pub struct Loaded {
-    pub columns: Columns,
-    pub meta: Meta,
-    /// Size of the unpacked text, bytes.
-    pub unpacked_bytes: u64,
-}
-
-/// How much of a file is looked at at once. It never changes what is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chunks {
-    /// Bytes of text per step; few enough to stay in the cache between unpacking and parsing.
-    pub block: usize,
-    /// Bytes of a plain file per piece.
-    pub piece: usize,
-}
-
-impl Default for Chunks {
-    fn default() -> Self {
-        Self { block: 256 << 10, piece: 1 << 20 }
-    }
-}
+/// Bytes of the unpacked file that [`TraceFormat::sniff`] is shown at most.
+const SNIFFED: usize = 4 << 10;
 
 /// Reads one file.
 ///
@@ -84,20 +59,8 @@ pub fn load_in_chunks(
     read(input, &Reading { options, spread, chunks, count, room })
 }
 
-/// How a file is read.
-#[derive(Clone, Copy)]
-pub struct Reading<'a> {
-    pub options: LoadOptions,
-    pub spread: Spread,
-    pub chunks: Chunks,
-    /// Counts the bytes taken from the disk, for progress.
-    pub count: &'a ByteCount,
-    /// Grants memory, or stops the reading.
-    pub room: &'a dyn Room,
-}
-
 fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
-    let mut loaded = format::of(input)?.load(input, how)?;
+    let mut loaded = format_of(input)?.load(input, how)?;
     let Loaded { columns, meta, .. } = &mut loaded;
     if input.path.extension().is_some_and(|e| e == "tmp") {
         columns.health.note(Counter::Temporary, &input.shown);
@@ -108,4 +71,43 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
     }
     Ok(loaded)
+}
+
+/// The format of a file. What no format knows is left to Kineto's reader, which tells what the file is instead.
+///
+/// # Errors
+/// When the file cannot be opened.
+fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
+    // with one format there is nothing to choose
+    let [only] = FORMATS else {
+        let head = head(input)?;
+        return Ok(FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(&Kineto));
+    };
+    Ok(*only)
+}
+
+/// The rank that a file tells in its head.
+///
+/// # Errors
+/// As [`TraceFormat::peek`].
+pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
+    format_of(input)?.peek(input)
+}
+
+/// First bytes of the unpacked file; less where unpacking stops.
+fn head(input: &Input) -> Result<Vec<u8>, ReadError> {
+    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let packed = packing(&input.path).map_err(io_error)?;
+    let mut source = open(&input.path, packed, &ByteCount::default(), false).map_err(io_error)?;
+    let mut head = vec![0; SNIFFED];
+    let mut filled = 0;
+    while filled < head.len() {
+        match source.read(&mut head[filled..]) {
+            Ok(0) | Err(SourceError::Cut { .. }) => break,
+            Ok(n) => filled += n,
+            Err(SourceError::Io(source)) => return Err(io_error(source)),
+        }
+    }
+    head.truncate(filled);
+    Ok(head)
 }

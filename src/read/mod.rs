@@ -2,9 +2,11 @@
 
 pub mod discover;
 pub mod format;
+pub mod input;
 pub mod kineto;
 pub mod load;
 pub mod options;
+pub mod reading;
 pub mod room;
 pub mod source;
 mod times;

@@ -8,23 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// A trace to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
-    pub path: PathBuf,
-    /// What messages call it; standard input is spooled to a file but still called `<stdin>`.
-    pub shown: String,
-    /// Named on the command line, not found in a folder: then a file that is no trace is an error.
-    pub named: bool,
-}
-
-impl Input {
-    /// Whether the file is named as the trace of a rank.
-    pub fn has_trace_name(&self) -> bool {
-        crate::read::discover::has_trace_name(&self.path)
-    }
-}
-
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {

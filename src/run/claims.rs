@@ -2,8 +2,8 @@
 
 use crate::error::{ReadError, SetError};
 use crate::read::discover::assign_ranks;
-use crate::read::format::peek;
-use crate::read::source::Input;
+use crate::read::input::Input;
+use crate::read::load::peek;
 use crate::run::RunError;
 use crate::trace::meta::RankSource;
 use crate::wording::ranks::ranks_named;

@@ -67,6 +67,12 @@ impl Launches {
     }
 }
 
+/// Calls that hand work to a device, by name.
+pub fn is_launch_call(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

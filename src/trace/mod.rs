@@ -5,6 +5,7 @@ pub mod args;
 pub mod category;
 pub mod collective;
 pub mod content;
+pub mod device;
 pub mod events;
 pub mod interval;
 pub mod launch;

@@ -6,9 +6,9 @@ use crate::health::{Counter, Health};
 use crate::trace::activity::{Activity, classified, linked};
 use crate::trace::args::Arg;
 use crate::trace::category::{Class, refine};
-use crate::trace::collective::RankCalls;
+use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
-use crate::trace::launch::Launches;
+use crate::trace::launch::{Launches, is_launch_call};
 use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::RecordEdges;
 use crate::trace::rules::Rules;
@@ -63,21 +63,6 @@ impl StepFilter {
     }
 }
 
-/// The activities of one device, or the host work of a CPU-only rank.
-pub struct DeviceWork {
-    /// `None` on a CPU-only rank, and where the back end records no device.
-    pub device: Option<i64>,
-    /// Whether this is a device, not the host work of a CPU-only rank.
-    pub is_gpu: bool,
-    /// Indices into `RankTrace::activities`, in order of start.
-    pub activities: Vec<u32>,
-    pub timeline: Timeline,
-    /// First start to last end, zero-length activities included; inside `capture`.
-    pub span: Option<Span>,
-    /// First to last recorded event without the device's lead and its lost tail: what all of its windows lie in.
-    pub capture: Span,
-}
-
 /// One rank, ready to be analysed.
 pub struct RankTrace {
     pub rank: u32,
@@ -104,7 +89,6 @@ pub struct RankTrace {
     hosts: Vec<(u32, Vec<u32>)>,
     shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
     threads: OnceLock<BTreeMap<u32, Pieces>>,
-    collectives: OnceLock<RankCalls>,
     launches: OnceLock<Launches>,
 }
 
@@ -179,7 +163,6 @@ impl RankTrace {
             hosts,
             shared: Mutex::default(),
             threads: OnceLock::new(),
-            collectives: OnceLock::new(),
             launches: OnceLock::new(),
         }
     }
@@ -241,11 +224,6 @@ impl RankTrace {
         // not while the map is locked: one thing may be made of another one
         let any = Arc::clone(cell.get_or_init(|| Arc::new(make(self))));
         any.downcast().unwrap_or_else(|_| unreachable!("kept by its type"))
-    }
-
-    /// The rank's calls of collectives.
-    pub fn collectives(&self) -> &RankCalls {
-        self.collectives.get_or_init(|| RankCalls::new(self))
     }
 
     /// Launch calls with the activities they own.
@@ -465,10 +443,4 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
         classes[r] == Class::Runtime && !launching[r] && is_launch()
     });
     health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
-}
-
-/// Calls that hand work to a device, by name.
-pub fn is_launch_call(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
 }

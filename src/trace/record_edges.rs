@@ -18,8 +18,9 @@
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
+use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
-use crate::trace::rank_trace::{DeviceWork, is_launch_call};
+use crate::trace::launch::is_launch_call;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::{HashMap, HashSet};

@@ -9,8 +9,9 @@
 //! launches to kernels and finding steps comes after it and counts as analysing. Prints events and bytes of JSON.
 
 use hta::read::discover::discover;
-use hta::read::load::{Spread, load};
+use hta::read::load::load;
 use hta::read::options::LoadOptions;
+use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use std::path::PathBuf;
 

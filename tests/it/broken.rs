@@ -98,9 +98,11 @@ fn every_defect_is_repaired_counted_or_refused_as_declared() {
 
 /// Names and times of all events of a fixture, through the library.
 fn events(path: &str) -> (Vec<String>, Vec<i64>, Vec<i64>) {
-    use hta::read::load::{Spread, load};
+    use hta::read::input::Input;
+    use hta::read::load::load;
     use hta::read::options::LoadOptions;
-    use hta::read::source::{ByteCount, Input};
+    use hta::read::reading::Spread;
+    use hta::read::source::ByteCount;
     let path = Path::new(FIXTURES).join(path);
     let input = Input { shown: path.display().to_string(), path, named: true };
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
@@ -230,9 +232,11 @@ fn strict_writes_nothing_where_something_was_lost() {
 
 #[test]
 fn a_plain_file_in_pieces_reads_like_a_stream() {
-    use hta::read::load::{Spread, load};
+    use hta::read::input::Input;
+    use hta::read::load::load;
     use hta::read::options::LoadOptions;
-    use hta::read::source::{ByteCount, Input};
+    use hta::read::reading::Spread;
+    use hta::read::source::ByteCount;
     // the largest plain text here is far below a piece, so one is made: the sample's events many times
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.json");

@@ -356,11 +356,11 @@ fn every_step_and_capture_of_every_real_trace_is_tiled() {
         ["hta", "tracelens", "kineto_tb"].iter().flat_map(|f| traces_below(&root.join("traces").join(f))).collect();
     let mut windows = 0;
     for file in files {
-        let input = hta::read::source::Input { path: file.clone(), shown: String::new(), named: true };
+        let input = hta::read::input::Input { path: file.clone(), shown: String::new(), named: true };
         let loaded = hta::read::load::load(
             &input,
             hta::read::options::LoadOptions::default(),
-            hta::read::load::Spread::Inline,
+            hta::read::reading::Spread::Inline,
             &hta::read::source::ByteCount::default(),
         );
         if loaded.is_err() {

@@ -463,8 +463,10 @@ fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
 /// Own times of all rows of the call trees of a file, with the rows that break the bounds.
 fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::health::Counter;
-    use hta::read::load::{Spread, load};
-    use hta::read::source::{ByteCount, Input};
+    use hta::read::input::Input;
+    use hta::read::load::load;
+    use hta::read::reading::Spread;
+    use hta::read::source::ByteCount;
     use hta::trace::meta::RankSource;
     use hta::trace::rank_trace::RankTrace;
     let input = Input { path: file.to_path_buf(), shown: file.display().to_string(), named: true };

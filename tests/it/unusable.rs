@@ -3,9 +3,11 @@
 use crate::determinism::{gzip, zstandard};
 use hta::error::ReadError;
 use hta::health::Counter;
-use hta::read::load::{Loaded, Spread, load};
+use hta::read::input::Input;
+use hta::read::load::load;
 use hta::read::options::LoadOptions;
-use hta::read::source::{ByteCount, Input};
+use hta::read::reading::{Loaded, Spread};
+use hta::read::source::ByteCount;
 use hta::units::MemoryLimit;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -5,7 +5,8 @@
 
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::device::DeviceWork;
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::copy_kind;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::Work;

@@ -14,10 +14,11 @@
 use crate::analysis::api::Options;
 use crate::analysis::copies::copy::{Api, Copy};
 use crate::analysis::copies::{CopyRuleRow, CopyRules, kernels_run, spans};
-use crate::analysis::record_edges::ProfilerCalls;
+use crate::analysis::inventory::record_edges::ProfilerCalls;
 use crate::trace::category::Class;
+use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 
 /// A way to lose time.

@@ -12,7 +12,8 @@
 //! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::trace::args::Arg;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::device::DeviceWork;
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::{Work, edges};
 use crate::units::{Ns, Span};
 use std::collections::HashMap;

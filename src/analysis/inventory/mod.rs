@@ -1,8 +1,10 @@
 //! The tables that every run leaves, whatever analyses it ran: ranks, health, edges of the recordings, kernels. Steps are the analysis `steps`.
 
+pub mod record_edges;
+
 use crate::analysis::api::{Give, Partial};
-use crate::analysis::record_edges;
-use crate::analysis::record_edges::RecordEdgeTable;
+use crate::analysis::inventory::record_edges::RecordEdgeTable;
+use crate::facts::collectives::collectives;
 use crate::health::Counter;
 use crate::job::Clock;
 use crate::table;
@@ -243,7 +245,7 @@ fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
     for a in &trace.activities {
         let launch = a.launch().map(|l| trace.span(l));
         let sub_kind = match a.work {
-            Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
+            Work::Communication => Some(collectives(trace).kind_of(a.row).name()),
             Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
             Work::Compute => None,
         };

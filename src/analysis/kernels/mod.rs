@@ -5,6 +5,7 @@ use crate::analysis::compat::hta;
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Kind, Setting};
 use crate::analysis::summary::{NameTotal, Summary, top_names_by};
+use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Batch, TableSpec, Text};
@@ -273,7 +274,7 @@ const UNLINKED: &str = "[unlinked]";
 fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
     let args = &trace.columns.args;
     let kind = match a.work {
-        Work::Communication => Some(trace.collectives().kind_of(a.row).name()),
+        Work::Communication => Some(collectives(trace).kind_of(a.row).name()),
         Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
         Work::Compute => None,
     };

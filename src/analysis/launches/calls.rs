@@ -13,7 +13,8 @@
 
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
-use crate::trace::rank_trace::{RankTrace, is_launch_call};
+use crate::trace::launch::is_launch_call;
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Parti
 use crate::analysis::compat::hta;
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
@@ -170,7 +171,7 @@ fn kernels(trace: &RankTrace, give: &mut Give) {
         }
     }
     rows.sort_by_key(|(a, _, exposed)| (std::cmp::Reverse(*exposed), a.span.start, a.row));
-    let calls = trace.collectives();
+    let calls = collectives(trace);
     let mut table = OverlapKernels::default();
     for (a, covered, exposed) in rows {
         let call = calls.of_event(a.row);

@@ -8,8 +8,9 @@
 
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
+use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;

@@ -20,8 +20,9 @@
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
 use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
-use crate::job::delay::{Chain, StepKey, Windows, all_windows, chains, median_step};
+use crate::job::delay::{Chain, StepKey, chains, median_step};
 use crate::job::replicas::replica_chains;
+use crate::job::window::{Windows, all_windows};
 use crate::job::{Job, median};
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,8 @@
 //! matches are right. Where they are not (an end before the last arrival), the measured time stands in, and the error
 //! shows it.
 
-use crate::job::delay::{StepKey, start_without_meeting, step_of};
+use crate::job::delay::{StepKey, step_of};
+use crate::job::window::start_without_meeting;
 use crate::job::{Instance, Job, Member, is_queued_behind, median};
 use crate::trace::collective::Call;
 use crate::units::Ns;

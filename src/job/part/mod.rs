@@ -11,6 +11,7 @@ use crate::analysis::filters::of_chosen_steps;
 use crate::analysis::shortest;
 use crate::analysis::shortest::Worker;
 use crate::analysis::what_if::{Op, timeline};
+use crate::facts::collectives::collectives;
 use crate::facts::host_activity::HostNames;
 use crate::job::hta_rows;
 use crate::job::hta_rows::{HtaRow, HtaRows};
@@ -18,8 +19,9 @@ use crate::job::local;
 use crate::job::local::{Local, Origin};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use crate::trace::collective::{Call, RankCalls};
+use crate::trace::device::DeviceWork;
 use crate::trace::meta::TimeEra;
-use crate::trace::rank_trace::{DeviceWork, RankTrace};
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
 use crate::trace::strings::{Interner, StrId};
 use crate::trace::timeline::Work;
@@ -101,7 +103,7 @@ pub struct Part {
 impl Part {
     /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
     pub fn new(trace: &RankTrace, options: &Options, has_peers: bool) -> Self {
-        let calls = trace.collectives().clone();
+        let calls = RankCalls::clone(&collectives(trace));
         let mut names = Interner::default();
         let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
         let is_compared = has_peers && !calls.calls.is_empty();

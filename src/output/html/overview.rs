@@ -1,8 +1,8 @@
 //! What was read, what matters most, and what was wrong with the input.
 
 use crate::analysis::api::{Certainty, Finding};
-use crate::analysis::record_edges;
-use crate::analysis::record_edges::Noted;
+use crate::analysis::inventory::record_edges;
+use crate::analysis::inventory::record_edges::Noted;
 use crate::output::html::grid::{Cell, Grid, Kind, Section};
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::tally::Tally;

@@ -3,13 +3,14 @@
 use crate::error::ReadError;
 use crate::health::{Counter, Health};
 use crate::overlay::copy::copier::{Copier, Rewrite, SharedCopier, Survey};
+use crate::read::input::Input;
 use crate::read::kineto::document::Document;
 use crate::read::kineto::load::{drained, refused, refused_by};
 use crate::read::kineto::number::FractionVerdict;
-use crate::read::load::Chunks;
 use crate::read::options::LoadOptions;
+use crate::read::reading::Chunks;
 use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
-use crate::read::source::{ByteCount, Input, open, packing};
+use crate::read::source::{ByteCount, open, packing};
 use crate::trace::meta::Meta;
 use std::io;
 

@@ -10,7 +10,7 @@ use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
 use crate::partial::stored::Stored;
 use crate::partial::tables::{Contents, Files, MappedRanks, Partials, Tallies};
-use crate::read::source::Input;
+use crate::read::input::Input;
 use crate::run::Done;
 use crate::table::cells::Texts;
 use crate::table::checked::{Cells, Flaw};

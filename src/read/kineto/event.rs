@@ -8,6 +8,7 @@ use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
 use crate::read::kineto::gaps::{Gaps, Place, Step};
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use crate::read::kineto::recent::Recent;
+use crate::read::kineto::scratch::Scratch;
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
 use crate::read::options::LoadOptions;
@@ -24,51 +25,6 @@ pub enum Rules {
     Strict,
     /// The name may hold bare quotes: it ends before the next known key.
     LooseName,
-}
-
-/// Tokens of one event.
-#[derive(Default)]
-pub struct Scratch {
-    /// Its braces, the closing one included.
-    pub start: usize,
-    pub end: usize,
-    pub ph: Token,
-    pub cat: Token,
-    pub name: Token,
-    pub pid: Token,
-    pub tid: Token,
-    pub ts: Token,
-    pub dur: Token,
-    pub id: Token,
-    /// With the place of the key's quote.
-    args: Vec<(Arg, Token, usize)>,
-    /// Arguments without a column: from the key's quote to the value's end.
-    rest: Vec<Token>,
-    /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
-    pub label: Token,
-    pub loose_name: bool,
-    /// Its arguments are damaged, and go.
-    pub lost_args: bool,
-    /// Integers beyond 64 bits among the arguments without a column.
-    huge: u64,
-    /// A key that is kept stood twice.
-    repeated_key: bool,
-    seen_args: bool,
-    in_args: bool,
-}
-
-impl Scratch {
-    fn clear(&mut self) {
-        let (mut args, mut rest) = (std::mem::take(&mut self.args), std::mem::take(&mut self.rest));
-        args.clear();
-        rest.clear();
-        *self = Scratch { args, rest, ..Scratch::default() };
-    }
-
-    /// Whether reading stopped inside `args`, with all that identifies the event before it.
-    pub fn can_do_without_args(&self) -> bool {
-        self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
-    }
 }
 
 /// Whether a text has nothing to repair. What has is read anew each time, so that each place counts.

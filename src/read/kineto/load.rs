@@ -5,9 +5,10 @@ use super::number::{Fraction, FractionVerdict};
 use super::pieces::read_pieces;
 use crate::error::ReadError;
 use crate::health::{Counter, Health};
-use crate::read::load::{Loaded, Reading, Spread};
+use crate::read::input::Input;
+use crate::read::reading::{Loaded, Reading, Spread};
 use crate::read::room::{Held, NoRoom, Room, estimate};
-use crate::read::source::{Input, Packing, Source, SourceError, open, packing};
+use crate::read::source::{Packing, Source, SourceError, open, packing};
 use std::io;
 
 /// Reads a file; a second time when its fractions of times turn out to lack their leading zeros.

@@ -10,12 +10,13 @@ pub mod number;
 mod peek;
 pub mod pieces;
 mod recent;
+mod scratch;
 pub mod sink;
 pub mod text;
 
 use super::format::TraceFormat;
-use super::load::{Loaded, Reading};
-use super::source::Input;
+use super::input::Input;
+use super::reading::{Loaded, Reading};
 use crate::error::ReadError;
 
 /// Chrome-trace JSON, as PyTorch's profiler and its relatives write it.

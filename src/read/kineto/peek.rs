@@ -3,8 +3,9 @@
 use super::document::{Document, Refusal};
 use super::load::refused;
 use crate::error::ReadError;
+use crate::read::input::Input;
 use crate::read::options::LoadOptions;
-use crate::read::source::{ByteCount, Input, SourceError, open, packing};
+use crate::read::source::{ByteCount, SourceError, open, packing};
 
 /// Bytes of text that are looked at.
 const HEAD: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! Where events go that are not turned into columns: each as it stands in the file, after the checks of the reader.
 
-use super::event::Scratch;
+use super::scratch::Scratch;
 use crate::units::Ns;
 
 /// An event as the reader has accepted it.

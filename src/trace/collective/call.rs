@@ -2,10 +2,7 @@
 
 use crate::trace::collective::group::LocalGroup;
 use crate::trace::collective::kind::Kind;
-use crate::trace::collective::{gpu, host};
-use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
-use hashbrown::HashMap;
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,15 +70,6 @@ pub struct RankCalls {
 }
 
 impl RankCalls {
-    pub fn new(trace: &RankTrace) -> Self {
-        let mut found = Found::default();
-        // index 0 is the unknown type
-        found.dtype("");
-        gpu::find(trace, &mut found);
-        host::find(trace, &mut found);
-        found.finish()
-    }
-
     /// Calls in order of submission, and what they refer to.
     pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
         let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
@@ -111,48 +99,5 @@ impl RankCalls {
     /// The element type of a call, where known.
     pub fn dtype(&self, call: &Call) -> Option<&str> {
         self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
-    }
-}
-
-/// Calls while they are collected.
-#[derive(Default)]
-pub(super) struct Found {
-    pub calls: Vec<(Call, Vec<Edge>)>,
-    groups: Vec<LocalGroup>,
-    group_ids: HashMap<LocalGroup, u32>,
-    dtypes: Vec<String>,
-    dtype_ids: HashMap<String, u16>,
-}
-
-impl Found {
-    pub fn group(&mut self, group: LocalGroup) -> u32 {
-        if let Some(i) = self.group_ids.get(&group) {
-            return *i;
-        }
-        let i = self.groups.len() as u32;
-        self.groups.push(group.clone());
-        self.group_ids.insert(group, i);
-        i
-    }
-
-    /// Index of an element type, adding it when it is new. What a `u16` cannot count is unknown.
-    pub fn dtype(&mut self, name: &str) -> u16 {
-        if let Some(i) = self.dtype_ids.get(name) {
-            return *i;
-        }
-        let Ok(i) = u16::try_from(self.dtypes.len()) else { return 0 };
-        self.dtypes.push(name.to_string());
-        self.dtype_ids.insert(name.to_string(), i);
-        i
-    }
-
-    fn finish(mut self) -> RankCalls {
-        self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
-        let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
-        for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
-            edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
-            calls.push(call);
-        }
-        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
     }
 }

@@ -1,14 +1,11 @@
 //! Collectives as one rank recorded them: which calls, of which process group, how large.
 //!
 //! Which call of one rank belongs to which of another is not said in a trace; that is found across ranks
-//! (`analysis::across`). Here is what each rank says by itself.
+//! (`job`). Here is what each rank says by itself.
 
 mod call;
-mod dtype;
-mod evidence;
-mod gpu;
-mod group;
-mod host;
+pub mod dtype;
+pub mod group;
 mod kind;
 
 pub use call::{Call, Edge, RankCalls};

@@ -19,6 +19,14 @@ pub struct Row<'a> {
     pub(super) correlation: Option<u64>,
 }
 
+impl TraceBuilder {
+    pub(super) fn add(&mut self, row: EventRow) -> Row<'_> {
+        self.events.push(Event::Row(row));
+        let at = self.events.len() - 1;
+        Row::at(self, at)
+    }
+}
+
 impl<'a> Row<'a> {
     pub(super) fn at(trace: &'a mut TraceBuilder, at: usize) -> Self {
         Row { trace, at: Some(at), launch: None, correlation: None }

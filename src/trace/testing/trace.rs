@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::trace::testing::event::{Event, EventRow, Name, Phase, Place};
-use crate::trace::testing::row::Row;
 use crate::trace::testing::time::{DEFAULT_BASE_NS, DEFAULT_ORIGIN_AFTER_BASE_NS};
 use crate::trace::testing::vendor::Vendor;
 
@@ -161,12 +160,6 @@ impl TraceBuilder {
 
 /// What the other files of the builder need.
 impl TraceBuilder {
-    pub(super) fn add(&mut self, row: EventRow) -> Row<'_> {
-        self.events.push(Event::Row(row));
-        let at = self.events.len() - 1;
-        Row::at(self, at)
-    }
-
     pub(super) fn flow(&mut self, category: &str, phase: Phase, pid: Place, tid: Place, ts: i64) {
         let mut row = complete(category, category, pid, tid, ts..ts);
         row.phase = phase;

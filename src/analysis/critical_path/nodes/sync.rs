@@ -6,14 +6,12 @@
 //!   sync call                 |..........|         awaits an activity that ends inside it
 //! ```
 
-use crate::analysis::critical_path::nodes::gpu::Gpu;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::Ns;
 use hashbrown::HashMap;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Device and stream.
@@ -46,18 +44,18 @@ pub struct Moment {
 
 /// A synchronisation row.
 #[derive(Debug, Clone, Copy)]
-struct SyncRow {
-    correlation: u64,
-    device: Option<i64>,
-    stream: Option<i64>,
-    on: Option<i64>,
+pub(super) struct SyncRow {
+    pub(super) correlation: u64,
+    pub(super) device: Option<i64>,
+    pub(super) stream: Option<i64>,
+    pub(super) on: Option<i64>,
     /// Start of the call that recorded the event.
-    record: Option<Ns>,
+    pub(super) record: Option<Ns>,
 }
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Blocks {
+pub(super) enum Blocks {
     Device,
     Stream,
     Event,
@@ -66,17 +64,17 @@ enum Blocks {
 
 /// A call that may block.
 #[derive(Debug, Clone, Copy)]
-struct Call {
-    end: Ns,
-    row: u32,
-    blocks: Blocks,
+pub(super) struct Call {
+    pub(super) end: Ns,
+    pub(super) row: u32,
+    pub(super) blocks: Blocks,
 }
 
 /// The blocking calls and synchronisation rows of a rank.
 #[derive(Default)]
 pub struct Syncs {
     /// By thread, in order of end.
-    calls: BTreeMap<u32, Vec<Call>>,
+    pub(super) calls: BTreeMap<u32, Vec<Call>>,
     /// By correlation.
     rows: Vec<SyncRow>,
     /// By waiting stream, in order of call.
@@ -137,42 +135,7 @@ impl Syncs {
         self.waits.iter().map(|(key, waits)| (key, waits.as_slice()))
     }
 
-    /// The blocking call on a thread that is over at `t` (what runs on is over at `until`), with the activity that it
-    /// waited for: of several calls the one whose activity ended last. Those of `but` are left out.
-    pub fn awaited(&self, trace: &RankTrace, gpu: &Gpu, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
-        let calls = self.calls.get(&at.lane)?;
-        let from = calls.partition_point(|c| c.end < at.t);
-        let start = |c: &Call| trace.columns.ts[c.row as usize];
-        let over = |c: &&Call| start(c) < at.t && !but.contains(&c.row);
-        let found = calls[from..].iter().take_while(|c| c.end == at.t || at.t == at.until).filter(over);
-        found
-            .filter_map(|c| Some((self.behind(trace, gpu, c, at.t)?, c)))
-            .max_by_key(|(j, c)| (gpu.end(*j), start(c), c.row))
-            .map(|(j, c)| (c.row, j))
-    }
-
-    /// The activity that a call waited for when it is over at `until`; `None` when it found everything done.
-    fn behind(&self, trace: &RankTrace, gpu: &Gpu, call: &Call, until: Ns) -> Option<u32> {
-        let start = trace.columns.ts[call.row as usize];
-        let inside = |j: &u32| gpu.end(*j) > start && gpu.end(*j) <= until;
-        let sync = self.of_call(trace, call.row);
-        let device = sync.and_then(|s| s.device);
-        match (call.blocks, sync) {
-            (Blocks::Copy, _) => {
-                let own = trace.launches().of(call.row).iter().copied().filter(inside);
-                own.max_by_key(|&j| (gpu.end(j), Reverse(trace.activities[j as usize].row)))
-            }
-            (Blocks::Stream, Some(SyncRow { device: Some(_), stream: stream @ Some(_), .. })) => {
-                gpu.last_launched((device, *stream), start).filter(inside)
-            }
-            (Blocks::Event, Some(SyncRow { device: Some(_), on: on @ Some(_), record: Some(record), .. })) => {
-                gpu.last_launched((device, *on), *record).filter(inside)
-            }
-            _ => gpu.last_of_device(device, start, start, until),
-        }
-    }
-
-    fn of_call(&self, trace: &RankTrace, call: u32) -> Option<&SyncRow> {
+    pub(super) fn of_call(&self, trace: &RankTrace, call: u32) -> Option<&SyncRow> {
         let id = trace.columns.args.uint(Arg::Correlation, call)?;
         let i = self.rows.partition_point(|r| r.correlation < id);
         self.rows.get(i).filter(|r| r.correlation == id)

@@ -24,6 +24,7 @@ mod candidates;
 mod contained;
 mod lcp;
 mod occurrences;
+mod pattern;
 mod prefixes;
 mod rotation;
 mod runs;
@@ -32,7 +33,8 @@ mod suffix_array;
 mod tests;
 
 pub use contained::parents;
-pub use occurrences::{Pattern, Repeats};
+pub use occurrences::Repeats;
+pub use pattern::Pattern;
 
 /// What a pattern must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

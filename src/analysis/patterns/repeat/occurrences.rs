@@ -16,6 +16,7 @@
 use crate::analysis::patterns::repeat::Least;
 use crate::analysis::patterns::repeat::candidates::Candidate;
 use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::pattern::Pattern;
 use crate::analysis::patterns::repeat::prefixes::Prefixes;
 use crate::analysis::patterns::repeat::rotation::one_of_rotations;
 use std::cmp::Reverse;
@@ -23,27 +24,6 @@ use std::cmp::Reverse;
 /// Places that may be visited, per position of the text and at least.
 const PLACES_PER_POSITION: u64 = 64;
 const PLACES: u64 = 1 << 22;
-
-/// One pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pattern {
-    pub(super) at: Candidate,
-    /// Start of the first occurrence.
-    pub first: u32,
-    /// Occurrences that do not overlap.
-    pub count: u32,
-    /// Sum of the weights of all symbols in them.
-    pub weight: i64,
-    /// Where its starts are in `Repeats::positions`.
-    from: u32,
-}
-
-impl Pattern {
-    /// Symbols.
-    pub fn length(&self) -> u32 {
-        self.at.length
-    }
-}
 
 /// The patterns of a text.
 pub struct Repeats {

@@ -4,7 +4,7 @@
 //! neighbours (the last and the first are neighbours, too) says so. Only patterns alike in both are
 //! turned to their least rotation and compared.
 
-use crate::analysis::patterns::repeat::occurrences::Pattern;
+use crate::analysis::patterns::repeat::pattern::Pattern;
 use std::cmp::Reverse;
 
 /// Keeps of each set of rotations the one with most weight; of several, the one that comes first.

@@ -1,13 +1,14 @@
 //! Calls on a device: communication kernels, with what the operator that launched them says.
 
+use crate::facts::collectives::evidence::{Evidence, kind_in};
+use crate::facts::collectives::found::Found;
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
-use crate::trace::collective::call::{Call, Edge, Found};
+use crate::trace::collective::Kind;
 use crate::trace::collective::dtype::{dtype_in_kernel, dtype_name};
-use crate::trace::collective::evidence::{Evidence, kind_in};
 use crate::trace::collective::group::{HeaderGroups, Members};
-use crate::trace::collective::kind::Kind;
+use crate::trace::collective::{Call, Edge};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::Work;
 use crate::units::Ns;

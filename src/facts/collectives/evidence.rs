@@ -2,9 +2,9 @@
 //! `record_param_comms`, or the eight positional inputs that came before those.
 
 use crate::trace::args::Arg;
+use crate::trace::collective::Kind;
 use crate::trace::collective::dtype::{dtype_name, element_bytes};
 use crate::trace::collective::group::{LocalGroup, Members, parse_ranks, possible_size};
-use crate::trace::collective::kind::Kind;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::collective_kind;
 use serde_json::Value;

@@ -9,11 +9,12 @@
 //! The k-th operator of a kind belongs to the k-th range of that kind; with sizes on both sides, of that kind
 //! and size. A range never comes before its operator: one whose operator was not recorded has none.
 
+use crate::facts::collectives::evidence::{Evidence, kind_in};
+use crate::facts::collectives::found::Found;
 use crate::trace::category::Class;
-use crate::trace::collective::call::{Call, Found};
-use crate::trace::collective::evidence::{Evidence, kind_in};
+use crate::trace::collective::Call;
+use crate::trace::collective::Kind;
 use crate::trace::collective::group::HeaderGroups;
-use crate::trace::collective::kind::Kind;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use std::collections::BTreeMap;

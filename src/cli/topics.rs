@@ -1,0 +1,24 @@
+//! What `hta explain` explains beside analyses, tables and queries.
+
+use crate::diff;
+
+const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
+
+/// Topics: name, title, text.
+pub const TOPICS: &[(&str, &str, &str)] = &[
+    ("windows", "spans, captures, steps: which time a row is for", include_str!("explain/windows.md")),
+    ("ranks", "how a file's rank is found", include_str!("explain/ranks.md")),
+    ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
+    ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),
+    ("health", "what was repaired, dropped or odd; exit codes", include_str!("explain/health.md")),
+    ("clocks", "offsets between ranks: how found, when applied, how far to trust", include_str!("explain/clocks.md")),
+    ("matching", "which call of one rank is which of another", include_str!("explain/matching.md")),
+    ("diff", DIFF_TITLE, diff::PAGE),
+    ("overlay", "one file of ranks to look at, with counters and marks", include_str!("explain/overlay.md")),
+    ("report", "report.html: what is in it, what is joined in it, links to source", include_str!("explain/report.md")),
+    ("memory", "what hta takes, and how to bound it", include_str!("explain/memory.md")),
+    ("partials", "map ranks on several machines, and merge", include_str!("explain/partials.md")),
+    ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
+    ("schema", "every table and column, as one page of Markdown", ""),
+    ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),
+];

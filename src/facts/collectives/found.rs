@@ -1,0 +1,47 @@
+//! Calls while they are collected.
+
+use crate::trace::collective::{Call, Edge, LocalGroup, RankCalls};
+use hashbrown::HashMap;
+
+/// Calls while they are collected.
+#[derive(Default)]
+pub(super) struct Found {
+    pub calls: Vec<(Call, Vec<Edge>)>,
+    groups: Vec<LocalGroup>,
+    group_ids: HashMap<LocalGroup, u32>,
+    dtypes: Vec<String>,
+    dtype_ids: HashMap<String, u16>,
+}
+
+impl Found {
+    pub fn group(&mut self, group: LocalGroup) -> u32 {
+        if let Some(i) = self.group_ids.get(&group) {
+            return *i;
+        }
+        let i = self.groups.len() as u32;
+        self.groups.push(group.clone());
+        self.group_ids.insert(group, i);
+        i
+    }
+
+    /// Index of an element type, adding it when it is new. What a `u16` cannot count is unknown.
+    pub fn dtype(&mut self, name: &str) -> u16 {
+        if let Some(i) = self.dtype_ids.get(name) {
+            return *i;
+        }
+        let Ok(i) = u16::try_from(self.dtypes.len()) else { return 0 };
+        self.dtypes.push(name.to_string());
+        self.dtype_ids.insert(name.to_string(), i);
+        i
+    }
+
+    pub fn finish(mut self) -> RankCalls {
+        self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
+        let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
+            edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
+            calls.push(call);
+        }
+        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
+    }
+}

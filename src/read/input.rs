@@ -1,0 +1,44 @@
+//! A file to read, and what its name says.
+
+use regex::Regex;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// A trace to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    pub path: PathBuf,
+    /// What messages call it; standard input is spooled to a file but still called `<stdin>`.
+    pub shown: String,
+    /// Named on the command line, not found in a folder: then a file that is no trace is an error.
+    pub named: bool,
+}
+
+impl Input {
+    /// Whether the file is named as the trace of a rank.
+    pub fn has_trace_name(&self) -> bool {
+        has_trace_name(&self.path)
+    }
+}
+
+/// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
+/// `trace_rank3.1.json`. Not `rank_3_memory.json` or `config.json`.
+pub fn has_trace_name(path: &Path) -> bool {
+    let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
+    packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
+}
+
+static RANK_FILE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?\d+(\.[^/]*)?\.json$").ok());
+
+/// File name without folders and without the endings of trace files.
+pub(super) fn base_name(path: &Path) -> String {
+    let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt"] {
+        if let Some(short) = name.strip_suffix(ending) {
+            name = short.to_string();
+        }
+    }
+    name
+}

@@ -1,0 +1,49 @@
+//! The tokens of one event, collected before its row is made: keys come in any order.
+
+use super::cursor::{Kind, Token};
+use crate::trace::args::Arg;
+
+/// Tokens of one event.
+#[derive(Default)]
+pub struct Scratch {
+    /// Its braces, the closing one included.
+    pub start: usize,
+    pub end: usize,
+    pub ph: Token,
+    pub cat: Token,
+    pub name: Token,
+    pub pid: Token,
+    pub tid: Token,
+    pub ts: Token,
+    pub dur: Token,
+    pub id: Token,
+    /// With the place of the key's quote.
+    pub(super) args: Vec<(Arg, Token, usize)>,
+    /// Arguments without a column: from the key's quote to the value's end.
+    pub(super) rest: Vec<Token>,
+    /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
+    pub label: Token,
+    pub loose_name: bool,
+    /// Its arguments are damaged, and go.
+    pub lost_args: bool,
+    /// Integers beyond 64 bits among the arguments without a column.
+    pub(super) huge: u64,
+    /// A key that is kept stood twice.
+    pub(super) repeated_key: bool,
+    pub(super) seen_args: bool,
+    pub(super) in_args: bool,
+}
+
+impl Scratch {
+    pub(super) fn clear(&mut self) {
+        let (mut args, mut rest) = (std::mem::take(&mut self.args), std::mem::take(&mut self.rest));
+        args.clear();
+        rest.clear();
+        *self = Scratch { args, rest, ..Scratch::default() };
+    }
+
+    /// Whether reading stopped inside `args`, with all that identifies the event before it.
+    pub fn can_do_without_args(&self) -> bool {
+        self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
+    }
+}

@@ -1,0 +1,51 @@
+//! How a file is read, and what comes of it.
+
+use super::options::LoadOptions;
+use super::room::Room;
+use super::source::ByteCount;
+use crate::trace::events::Columns;
+use crate::trace::meta::Meta;
+
+/// How a file is spread over cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// All of it on the calling thread: as many files as cores, or one thread.
+    Inline,
+    /// Unpacking on a second thread; plain files in pieces on all.
+    AllCores,
+}
+
+/// One file, read.
+pub struct Loaded {
+    pub columns: Columns,
+    pub meta: Meta,
+    /// Size of the unpacked text, bytes.
+    pub unpacked_bytes: u64,
+}
+
+/// How much of a file is looked at at once. It never changes what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunks {
+    /// Bytes of text per step; few enough to stay in the cache between unpacking and parsing.
+    pub block: usize,
+    /// Bytes of a plain file per piece.
+    pub piece: usize,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self { block: 256 << 10, piece: 1 << 20 }
+    }
+}
+
+/// How a file is read.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    pub options: LoadOptions,
+    pub spread: Spread,
+    pub chunks: Chunks,
+    /// Counts the bytes taken from the disk, for progress.
+    pub count: &'a ByteCount,
+    /// Grants memory, or stops the reading.
+    pub room: &'a dyn Room,
+}
