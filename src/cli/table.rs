@@ -26,7 +26,7 @@ pub struct OutputArgs {
     csv: CsvArgs,
 }
 
-/// How CSV is written.
+// Options of CSV. Not a doc comment: clap would take it for the description of every command that flattens this.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
     /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @
