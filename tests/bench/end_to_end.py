@@ -94,6 +94,10 @@ with open(sys.argv[1], "rb") as f:
 OUT = "{out}"
 NEW = iter(())
 
+# Between these lines a page keeps the tables (docs/benchmarks.md).
+BEGIN = "<!-- figures: begin, written by tests/bench/end_to_end.py --markdown -->"
+END = "<!-- figures: end -->"
+
 
 # Starts a process and prints what it took. The system counts, as memory of a process, what stood there before it: that of
 # whoever started it, so this one holds as little as Python can.
@@ -194,6 +198,17 @@ class Table:
         head = "| " + " | ".join(self.columns) + " |"
         rule = "|---|" + "---:|" * (len(self.columns) - 1)
         return "\n".join([f"{self.title}:", "", head, rule, *("| " + " | ".join(r) + " |" for r in self.rows), ""])
+
+
+def write_markdown(path, tables):
+    """Writes the tables to the file; in a file that has the two lines, between them."""
+    text = "\n".join(t.markdown() for t in tables)
+    page = open(path).read() if os.path.exists(path) else ""
+    if BEGIN in page and END in page:
+        head, rest = page.split(BEGIN, 1)
+        text = f"{head}{BEGIN}\n\n{text}\n{END}{rest.split(END, 1)[1]}"
+    with open(path, "w") as f:
+        f.write(text)
 
 
 class Bench:
@@ -341,7 +356,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peer-rounds", type=int, default=2)
     parser.add_argument("--no-doubling", dest="doubling", action="store_false")
-    parser.add_argument("--markdown", metavar="FILE", help="write the tables there too")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables there too, between its markers if it has them")
     args = parser.parse_args()
     for built in (args.hta, args.load):
         if not os.path.exists(built):
@@ -359,8 +374,7 @@ def main():
     finally:
         shutil.rmtree(work)
     if args.markdown:
-        with open(args.markdown, "w") as f:
-            f.write("\n".join(t.markdown() for t in tables))
+        write_markdown(args.markdown, tables)
     if bench.limits.missed:
         sys.exit("limits that are not met:\n" + "\n".join(f"  {m}" for m in bench.limits.missed))
     print("\nall limits are met")
