@@ -1,4 +1,4 @@
-//! The README's tables for users of Meta's HTA: every call is there, every command runs, every table exists.
+//! docs/coming-from-hta.md: every call of Meta's HTA is there, every command runs, every table exists.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -38,11 +38,10 @@ fn hta(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hta")).args(args).current_dir(ROOT).output().unwrap()
 }
 
-/// Rows of the section's tables: their cells.
+/// Rows of the page's tables: their cells.
 fn rows() -> Vec<Vec<String>> {
-    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).unwrap();
-    let section = readme.split("\n## ").find(|s| s.starts_with("Coming from HTA\n")).unwrap();
-    let lines = section.lines().filter(|l| l.starts_with("| ") && !l.starts_with("|---"));
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/coming-from-hta.md")).unwrap();
+    let lines = page.lines().filter(|l| l.starts_with("| ") && !l.starts_with("|---"));
     lines.map(|l| l.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect()).collect()
 }
 
