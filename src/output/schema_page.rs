@@ -1,5 +1,5 @@
 //! The schema page: every table and column with type, unit and meaning, as Markdown, from the declarations that the
-//! tables are written by. `queries/SCHEMA.md` is this page, and a test holds it to that.
+//! tables are written by. `docs/reference/tables.md` is this page, and a test holds it to that.
 
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
 use crate::analysis::inventory;

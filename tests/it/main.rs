@@ -15,6 +15,7 @@ mod cupti;
 mod damage;
 mod determinism;
 mod diff;
+mod docs;
 mod faults;
 mod filters;
 mod folders;
