@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Third-party notices of a shipped binary: every crate that is compiled into it, with its licence and licence texts.
 
-    .ci/notices.py > THIRD-PARTY-NOTICES.txt
-    .ci/notices.py --target aarch64-unknown-linux-gnu > THIRD-PARTY-NOTICES.txt
+    .ci/notices.py > LICENSE-THIRD-PARTY.txt
+    .ci/notices.py --target aarch64-unknown-linux-gnu > LICENSE-THIRD-PARTY.txt
 
 Reads the dependency graph from `cargo metadata --locked` and the texts from the sources that cargo has downloaded, so it
 works offline once the crates are there (`cargo fetch --locked`). Crates that only build scripts, procedural macros or tests
