@@ -45,6 +45,7 @@ mod reference_hta_counters;
 mod reference_sequences;
 mod reference_tracelens;
 mod registry;
+mod rooms;
 mod run;
 mod schema_page;
 mod shapes;

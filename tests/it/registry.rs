@@ -1,5 +1,4 @@
-//! The registry's promises: what is declared is what is produced, names are unique, pages exist, and
-//! modules depend on each other one way only.
+//! The registry's promises: what is declared is what is produced, names are unique, pages exist.
 
 use crate::invariants::traces_below;
 use crate::run::{answer, compat, options};
@@ -9,7 +8,6 @@ use hta::analysis::inventory;
 use hta::analysis::registry::{ANALYSES, find};
 use hta::table::schema::{Batch, TableSpec};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 fn declared(tool: Option<Compat>) -> Vec<&'static TableSpec> {
     ANALYSES.iter().flat_map(|a| a.declared(tool).iter().copied()).chain(inventory::TABLES.iter().copied()).collect()
@@ -129,81 +127,4 @@ fn every_analysis_is_explained_and_declares_what_it_gives() {
         }
     }
     assert_eq!(find("no such analysis").map(|a| a.stem()), None);
-}
-
-/// Top-level modules, each may use those before it.
-const LAYERS: [&str; 17] = [
-    "units", "health", "error", "table", "trace", "wording", "read", "facts", "job", "analysis", "diff", "run",
-    "output", "partial", "sql", "overlay", "cli",
-];
-
-/// Arrows that point backwards on purpose: an error may carry the health of the file it is about.
-const ALLOWED: [(&str, &str); 1] = [("job", "analysis")];
-
-/// Top-level modules that a file of module `own` names: `crate::x`, and `super::` out of the module.
-fn named(text: &str, depth: usize) -> BTreeSet<&str> {
-    let mut found = BTreeSet::new();
-    let word = |rest: &str| rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-    for (at, path) in text.match_indices("crate::") {
-        // `use crate::{a, b::c}` names several
-        let rest = &text[at + path.len()..];
-        match rest.strip_prefix('{') {
-            None => drop(found.insert(&rest[..word(rest)])),
-            Some(list) => {
-                let mut open = 0;
-                let end = list.find('}').map_or(list.len(), |_| {
-                    list.find(|c| {
-                        open += i32::from(c == '{') - i32::from(c == '}');
-                        open < 0
-                    })
-                    .unwrap_or(list.len())
-                });
-                for part in list[..end].split(',').map(str::trim) {
-                    found.insert(&part[..word(part)]);
-                }
-            }
-        }
-    }
-    let up = "super::".repeat(depth);
-    for (at, path) in text.match_indices(&up) {
-        let rest = &text[at + path.len()..];
-        found.insert(&rest[..word(rest)]);
-    }
-    found.retain(|m| LAYERS.contains(m));
-    found
-}
-
-#[test]
-fn modules_depend_on_each_other_one_way_only() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let level = |m: &str| LAYERS.iter().position(|l| *l == m);
-    let (mut files, mut arrows) = (0, 0);
-    for file in shared::files_below(&src) {
-        let path = file.strip_prefix(&src).expect("below src").to_path_buf();
-        let parts: Vec<String> = path.with_extension("").iter().map(|p| p.to_string_lossy().into_owned()).collect();
-        if path.extension().is_none_or(|e| e != "rs") || ["lib", "main", "build"].contains(&parts[0].as_str()) {
-            continue;
-        }
-        let own = parts[0].as_str();
-        let from = level(own).unwrap_or_else(|| panic!("{own} has no place among {LAYERS:?}"));
-        let depth = parts.iter().filter(|p| *p != "mod").count();
-        let text = std::fs::read_to_string(&file).expect("a source file can be read");
-        files += 1;
-        for to in named(&text, depth) {
-            arrows += usize::from(to != own);
-            let forward = level(to).is_some_and(|t| t <= from) || ALLOWED.contains(&(own, to));
-            assert!(forward, "{}: {own} must not use {to}", path.display());
-        }
-    }
-    assert!(files > 50 && arrows > 50, "{files} files, {arrows} arrows: the scan sees too little");
-}
-
-#[test]
-fn the_scan_sees_every_way_to_name_a_module() {
-    let of = |text, depth| named(text, depth).into_iter().collect::<Vec<_>>();
-    assert_eq!(of("use crate::cli::x;", 1), ["cli"]);
-    assert_eq!(of("use crate::{cli::{a, b}, output, other};", 1), ["cli", "output"]);
-    assert_eq!(of("fn f() { crate::read::load::load(); }", 1), ["read"]);
-    assert_eq!(of("use super::super::output::x;", 2), ["output"]);
-    assert_eq!(of("use super::read;", 2), [""; 0]);
 }

@@ -1,0 +1,190 @@
+//! The direction of the source: which rooms may use which, and that no two files need each other.
+//!
+//! In every folder, the files and folders in it are nodes; one uses another where any file of it names a module of the
+//! other. These graphs have no circle, and at the top they follow the order of [`ROOMS`]. The `mod.rs` of a folder is
+//! the folder itself, so it may use what is in it and be used by it.
+
+use crate::shared;
+use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Top-level modules; each may use those before it.
+const ROOMS: [&str; 17] = [
+    "units", "health", "error", "table", "trace", "wording", "read", "facts", "job", "analysis", "diff", "run",
+    "output", "partial", "sql", "overlay", "cli",
+];
+
+/// A module's path, and the modules that its file names.
+type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// A file's text without comments and without its tests.
+fn code(text: &str) -> String {
+    let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let without = |line: &str| line.split("//").next().unwrap_or_default().to_string();
+    text[..tests].lines().map(without).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths behind a tree of imports: `a::{b, c::{d, e}}` gives `a::b`, `a::c::d` and `a::c::e`.
+fn leaves(tree: &str) -> Vec<String> {
+    let Some((before, inside)) = tree.split_once('{') else { return vec![tree.trim().to_string()] };
+    let inside = inside.rsplit_once('}').map_or(inside, |(inside, _)| inside);
+    let (mut parts, mut open, mut from) = (Vec::new(), 0, 0);
+    for (at, c) in inside.char_indices() {
+        match c {
+            '{' => open += 1,
+            '}' => open -= 1,
+            ',' if open == 0 => {
+                parts.push(&inside[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inside[from..]);
+    let parts = parts.into_iter().map(str::trim).filter(|p| !p.is_empty());
+    parts.flat_map(|p| leaves(&format!("{}{p}", before.trim_start()))).collect()
+}
+
+/// The module among `known` that a path leads to or into, seen from `own`.
+fn target(path: &str, own: &[String], known: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
+    let mut full: Vec<String> = own.to_vec();
+    for (i, part) in path.split("::").map(str::trim).enumerate() {
+        match part {
+            "crate" if i == 0 => full.clear(),
+            "self" => {}
+            "super" => drop(full.pop()),
+            name => full.push(name.split(' ').next().unwrap_or_default().to_string()),
+        }
+    }
+    while !full.is_empty() && !known.contains(&full) {
+        full.pop();
+    }
+    Some(full).filter(|f| !f.is_empty() && f != own)
+}
+
+fn uses(files: &BTreeMap<Vec<String>, String>) -> Uses {
+    let import = Regex::new(r"\buse\s+([^;]+);").expect("a regex");
+    let inline = Regex::new(r"\b(?:crate|super)(?:::\w+)+").expect("a regex");
+    let known: BTreeSet<Vec<String>> = files.keys().cloned().collect();
+    let of = |(own, text): (&Vec<String>, &String)| {
+        let text = code(text);
+        let imports = import.captures_iter(&text).flat_map(|c| leaves(&c[1]));
+        let named = imports.chain(inline.find_iter(&text).map(|m| m.as_str().to_string()));
+        (own.clone(), named.filter_map(|path| target(&path, own, &known)).collect())
+    };
+    files.iter().map(of).collect()
+}
+
+/// Which children of a folder use which, with a file that does.
+fn children(uses: &Uses, folder: &[String]) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let child = |m: &[String]| m.strip_prefix(folder).and_then(|rest| rest.first().cloned());
+    let mut out: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for (own, targets) in uses {
+        let Some(from) = child(own) else { continue };
+        for to in targets.iter().filter_map(|t| child(t)).filter(|to| *to != from) {
+            out.entry(from.clone()).or_default().entry(to).or_insert_with(|| own.clone());
+        }
+    }
+    out
+}
+
+/// A circle among the children of a folder: what is left when all that use nothing (else) are taken away, again and again,
+/// and then all that nothing uses.
+fn circle(graph: &BTreeMap<String, BTreeMap<String, Vec<String>>>) -> Vec<String> {
+    let mut left: BTreeSet<&String> = graph.keys().collect();
+    loop {
+        let uses = |n: &&String| graph[*n].keys().any(|t| left.contains(t));
+        let used = |n: &&String| left.iter().any(|m| graph[*m].contains_key(*n));
+        let kept: BTreeSet<&String> = left.iter().copied().filter(|n| uses(n) && used(n)).collect();
+        if kept.len() == left.len() {
+            return left.into_iter().cloned().collect();
+        }
+        left = kept;
+    }
+}
+
+/// The source: module path to text.
+fn source() -> BTreeMap<Vec<String>, String> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = BTreeMap::new();
+    for file in shared::files_below(&src) {
+        if file.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
+        let path = file.strip_prefix(&src).expect("below src").with_extension("");
+        let mut module: Vec<String> = path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        if module.last().is_some_and(|m| m == "mod") {
+            module.pop();
+        }
+        if !matches!(module[..], [ref one] if one == "lib" || one == "main") {
+            files.insert(module, std::fs::read_to_string(&file).expect("a source file can be read"));
+        }
+    }
+    files
+}
+
+#[test]
+fn rooms_use_each_other_one_way_only() {
+    let uses = uses(&source());
+    let place = |room: &str| ROOMS.iter().position(|r| *r == room).unwrap_or_else(|| panic!("{room} has no place"));
+    let mut arrows = 0;
+    for (from, targets) in &uses {
+        for to in targets {
+            arrows += 1;
+            assert!(place(&to[0]) <= place(&from[0]), "{} must not use {}", from.join("::"), to.join("::"));
+        }
+    }
+    assert!(uses.len() > 200 && arrows > 1000, "{} files, {arrows} arrows: the scan sees too little", uses.len());
+}
+
+#[test]
+fn no_two_files_of_a_folder_need_each_other() {
+    let uses = uses(&source());
+    let folders: BTreeSet<&[String]> = uses.keys().flat_map(|m| (0..m.len()).map(|n| &m[..n])).collect();
+    for folder in folders {
+        let graph = children(&uses, folder);
+        let in_circle = circle(&graph);
+        let arrows = |from: &String| -> Vec<String> {
+            let inside = graph[from].iter().filter(|(to, _)| in_circle.contains(to));
+            inside.map(|(to, file)| format!("{from} -> {to} (in {})", file.join("::"))).collect()
+        };
+        let arrows: Vec<String> = in_circle.iter().flat_map(arrows).collect();
+        assert!(arrows.is_empty(), "a circle in `{}`:\n{}", folder.join("::"), arrows.join("\n"));
+    }
+}
+
+#[test]
+fn the_scan_sees_every_way_to_name_a_module() {
+    let file = |path: &str, text: &str| (path.split("::").map(String::from).collect(), text.to_string());
+    let files = BTreeMap::from([
+        file("a", "use crate::{b::{c::X, d}, e};\n#[cfg(test)]\nmod tests { use crate::f; }"),
+        file("b", "mod c; use c::X;"),
+        file("b::c", "fn f() { super::d::g() } // crate::e"),
+        file("b::d", "use super::super::e as other; use self::h;"),
+        file("e", ""),
+        file("f", "use super::b;"),
+    ]);
+    let uses = uses(&files);
+    let of = |m: &str| -> Vec<String> {
+        let own: Vec<String> = m.split("::").map(String::from).collect();
+        uses[&own].iter().map(|t| t.join("::")).collect()
+    };
+    assert_eq!(of("a"), ["b::c", "b::d", "e"]);
+    assert_eq!(of("b"), ["b::c"]);
+    assert_eq!(of("b::c"), ["b::d"]);
+    assert_eq!(of("b::d"), ["e"]);
+    assert_eq!(of("f"), ["b"]);
+}
+
+#[test]
+fn a_circle_is_found_and_what_hangs_on_it_is_not() {
+    let file = |path: &str, text: &str| (vec![path.to_string()], text.to_string());
+    let files = BTreeMap::from([
+        file("a", "use crate::b;"),
+        file("b", "use crate::c;"),
+        file("c", "use crate::b; use crate::d;"),
+        file("d", ""),
+    ]);
+    assert_eq!(circle(&children(&uses(&files), &[])), ["b", "c"]);
+}
