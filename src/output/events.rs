@@ -1,6 +1,5 @@
 //! The `events` table: every complete event of a rank, with real text and typed arguments.
 
-use crate::output::chunk::Encoder;
 use crate::output::parquet::RowGroups;
 use crate::trace::args::{ARGS, ArgType};
 use crate::trace::rank_trace::RankTrace;
@@ -101,10 +100,9 @@ pub fn schema(with_rest: bool) -> SchemaRef {
 /// When the file cannot be written.
 pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
     let mut file = RowGroups::new(File::create(path)?, schema(with_rest))?;
-    let mut encoder = Encoder::new()?;
     let events = Events::new(trace);
     for (group, rows) in events.order.chunks(GROUP).enumerate() {
-        file.write(&mut encoder, |i| events.column(i, group * GROUP, rows))?;
+        file.write(|i| vec![events.column(i, group * GROUP, rows)])?;
     }
     file.finish()
 }

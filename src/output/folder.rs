@@ -5,10 +5,9 @@ use crate::analysis::api::{Analysis, Compat, Output};
 use crate::output::html::Results;
 use crate::output::json;
 use crate::output::json::Answers;
-use crate::output::parquet::{Groups, Tables, failed};
 pub use crate::output::place::FolderError;
 use crate::output::place::Place;
-use crate::output::small::Small;
+use crate::output::tables::{Groups, Tables, failed};
 use crate::output::unfinished::UnfinishedFolder;
 use crate::run::{Outcome, RowSink};
 use crate::table::schema::{Batch, TableSpec};
@@ -23,7 +22,6 @@ pub struct Folder {
     place: Place,
     groups: Groups,
     tables: RwLock<Tables>,
-    small: Small,
     answers: Mutex<Answers>,
     /// Whether events are written, and whether with their other arguments.
     events: Option<bool>,
@@ -52,7 +50,7 @@ impl Folder {
         }
         let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
         let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
-        Ok(Self { place, groups, tables, small: Small::default(), answers, events, work })
+        Ok(Self { place, groups, tables, answers, events, work })
     }
 
     /// Makes sure that a table exists.
@@ -60,7 +58,6 @@ impl Folder {
     /// # Errors
     /// When it cannot be made.
     pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
-        self.small.declare(spec);
         self.tables()?.declare(spec)
     }
 
@@ -69,7 +66,6 @@ impl Folder {
     /// # Errors
     /// When it cannot be written.
     pub fn append(&self, batch: &Batch) -> io::Result<()> {
-        self.small.append(batch);
         self.tables()?.append(batch)
     }
 
@@ -97,8 +93,8 @@ impl Folder {
     }
 
     /// What is in it, once it is closed.
-    pub fn results(&self) -> Results<'_> {
-        Results::being_written(self.work.path(), &self.small)
+    pub fn results(&self) -> Results {
+        Results::new(self.work.path())
     }
 
     /// Where the result is written until it is complete.
@@ -155,7 +151,6 @@ impl RowSink for Folder {
         let mut tables = self.tables.write().map_err(|_| failed())?;
         fs::remove_dir_all(self.work.path().join("tables"))?;
         *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
-        self.small.clear();
         if self.events.is_some() {
             fs::remove_dir_all(self.work.path().join("events"))?;
             fs::create_dir_all(self.work.path().join("events"))?;

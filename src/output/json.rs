@@ -3,8 +3,6 @@
 //! The summary of a thousand ranks is hundreds of megabytes, so it is never in memory: rows are written as they are read
 //! off their batches, and each analysis' answer waits in a file without a name until the rest of the summary is known.
 
-use crate::output::pretty;
-use crate::output::pretty::Cell;
 use crate::output::text::findings;
 use crate::output::visible;
 use crate::run::Outcome;
@@ -12,12 +10,13 @@ use crate::table::column::Column;
 use crate::table::schema::{Batch, TableSpec};
 use arrow::array::{ArrayRef, RecordBatch};
 use serde::ser::{Serialize, Serializer};
-use serde_json::ser::PrettyFormatter;
+use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 /// Writes the summary of a run; `answers` writes the value of `analyses`.
 ///
@@ -59,36 +58,68 @@ pub fn summary<W: Write>(
     field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
     field(out, "health", &Streamed::new(set.chain(health)))?;
     field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
-    out.write_all(b",\n  \"ranks\": ")?;
-    pretty::rows(out, &ranks, 1)?;
+    field(out, "ranks", &Rows(ranks))?;
     field(out, "refused", &refused)?;
     out.write_all(b"\n}\n")
 }
 
 fn field(out: &mut impl Write, name: &str, value: &impl Serialize) -> io::Result<()> {
     write!(out, ",\n  \"{name}\": ")?;
-    let mut writer = serde_json::Serializer::with_formatter(Deeper { out }, PrettyFormatter::new());
-    value.serialize(&mut writer).map_err(io::Error::from)
+    pretty(out, value, 1)
 }
 
-/// Indents every line but the first by a level. JSON has no line break inside a text, so each is one of the layout's.
-struct Deeper<'a, W> {
-    out: &'a mut W,
+/// Writes a value that stands `depth` levels deep, in the layout of serde_json.
+fn pretty(out: &mut impl Write, value: &impl Serialize, depth: usize) -> io::Result<()> {
+    let mut layout = PrettyFormatter::new();
+    (0..depth).try_for_each(|_| layout.begin_object(&mut io::sink()))?;
+    value.serialize(&mut serde_json::Serializer::with_formatter(out, layout)).map_err(io::Error::from)
 }
 
-impl<W: Write> Write for Deeper<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for line in bytes.split_inclusive(|b| *b == b'\n') {
-            self.out.write_all(line)?;
-            if line.ends_with(b"\n") {
-                self.out.write_all(b"  ")?;
-            }
-        }
-        Ok(bytes.len())
+/// Rows of batches of one table as a list of objects, whose fields are in alphabetical order.
+#[derive(Default)]
+struct Rows<'a>(Vec<&'a Batch>);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().flat_map(|batch| {
+            let mut columns: Vec<(&str, Option<Column>)> =
+                batch.spec.columns.iter().map(|c| c.name).zip(batch.rows.columns().iter().map(Column::new)).collect();
+            columns.sort_unstable_by_key(|(name, _)| *name);
+            let columns = Rc::new(columns);
+            (0..batch.len()).map(move |row| Record { columns: Rc::clone(&columns), row })
+        }))
     }
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+/// A row as an object.
+struct Record<'a> {
+    columns: Rc<Vec<(&'a str, Option<Column<'a>>)>>,
+    row: usize,
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.columns.iter().map(|(name, column)| (name, Cell { column: *column, row: self.row })))
+    }
+}
+
+/// A cell; without a column where tables have no columns of its type.
+struct Cell<'a> {
+    column: Option<Column<'a>>,
+    row: usize,
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let row = self.row;
+        match &self.column {
+            None => to.serialize_unit(),
+            Some(c @ Column::F64(_)) => c.float(row).serialize(to),
+            Some(c @ Column::U64(_)) => c.uint(row).serialize(to),
+            Some(c @ Column::Bool(_)) => c.int(row).map(|v| v != 0).serialize(to),
+            Some(c @ Column::Text(..)) => c.text(row).serialize(to),
+            Some(c) => c.int(row).serialize(to),
+        }
     }
 }
 
@@ -113,11 +144,11 @@ impl Answers {
     /// When they cannot be written.
     pub fn add(&mut self, stem: &'static str, batches: &[Batch]) -> io::Result<()> {
         // long tables are in Parquet; here is what a dashboard shows
-        let mut tables: BTreeMap<&str, Vec<&Batch>> = BTreeMap::new();
+        let mut tables: BTreeMap<&str, Rows> = BTreeMap::new();
         for batch in batches.iter().filter(|b| is_short(b.spec)) {
-            tables.entry(batch.spec.name).or_default().push(batch);
+            tables.entry(batch.spec.name).or_default().0.push(batch);
         }
-        pretty::tables(&mut self.file, &tables, 2)?;
+        pretty(&mut self.file, &tables, 2)?;
         let start = std::mem::replace(&mut self.end, self.file.stream_position()?);
         self.places.insert(stem, (start, self.end - start));
         Ok(())
@@ -224,6 +255,25 @@ fn quoted(text: &str, style: CsvStyle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::every::{Row, batch};
+
+    #[test]
+    fn values_in_an_object_are_laid_out_as_in_one_that_is_written_at_once() {
+        let rows: [Row; 2] = [
+            (1, Some(-1), Some(u64::MAX), Some(0.5), Some(true), Some("a\nb".to_string())),
+            (2, None, None, None, None, None),
+        ];
+        let batches = rows.each_ref().map(|r| batch(std::slice::from_ref(r)));
+        let expected = json!([
+            { "at_ns": -1, "host": "a\nb", "rank": 1, "share": 0.5, "size": u64::MAX, "was_it": true },
+            { "at_ns": null, "host": null, "rank": 2, "share": null, "size": null, "was_it": null },
+        ]);
+        let mut out = b"{\n  \"a\": 1".to_vec();
+        field(&mut out, "b", &Rows(batches.iter().collect())).unwrap();
+        out.extend(b"\n}");
+        let whole = serde_json::to_string_pretty(&json!({ "a": 1, "b": expected })).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), whole);
+    }
 
     #[test]
     fn csv_cells_are_quoted_where_they_must_be() {

@@ -1,68 +1,60 @@
-//! Parquet writing: one file per table, a row group for each large rank or for several small ones.
+//! Parquet files, written column by column.
 //!
-//! Until a file is closed its row groups have to be remembered, and rows that wait for theirs. A job of a thousand ranks
-//! would hold little but that, so the one is kept as it will be written, and the others without what Arrow puts around them.
+//! Integers are written as differences, floats and flags as they are, texts with a dictionary. A column of a row group is
+//! one page, so its bytes depend on its rows alone and not on how they were divided into batches.
 
-use crate::output::chunk::Encoder;
-use crate::output::footer::Footer;
-use crate::table::appended::Appended;
 use crate::table::schema::{Batch, TableSpec};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int32Type, SchemaRef};
-use rayon::prelude::*;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::fs::File;
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema, SchemaRef};
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{
+    DeltaBinaryPackedEncoderOptions, EnabledStatistics, WriterProperties, WriterPropertiesPtr,
+};
+use parquet::file::writer::SerializedFileWriter;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-/// What a Parquet file begins and ends with.
-const MAGIC: &[u8] = b"PAR1";
+/// Rows that an encoder is given at a time: it makes lists of positions for them.
+const AT_ONCE: usize = 1 << 16;
 
-/// Encoded columns are written in pieces of about this size, bytes.
-const PIECE: usize = 64 << 10;
+/// Bytes of values from which a column is compressed: below, starting a frame costs more than it saves.
+const COMPRESSED_FROM: usize = 256;
 
-/// A Parquet file whose row groups are encoded column by column.
+/// A Parquet file to which row groups are appended.
 ///
-/// General writers keep an encoder and a compressor per column until a row group ends; with a hundred
-/// columns that is many times the data. Here each column is made, encoded and dropped before the next.
-pub struct RowGroups<W: io::Write> {
-    out: W,
+/// Only one column's encoder and compressor are in memory at a time: with a hundred columns, those of a whole row group
+/// would take many times the data.
+pub struct RowGroups<W: io::Write + Send> {
+    file: SerializedFileWriter<W>,
     schema: SchemaRef,
-    /// Bytes that are written or about to be.
-    at: u64,
-    footer: Footer,
 }
 
-impl<W: io::Write> RowGroups<W> {
+impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When the file's head cannot be written.
-    pub fn new(mut out: W, schema: SchemaRef) -> io::Result<Self> {
-        out.write_all(MAGIC)?;
-        Ok(Self { out, schema, at: MAGIC.len() as u64, footer: Footer::default() })
+    pub fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
+        let properties = common().build();
+        let file = file_writer(out, &schema, Arc::new(properties)).map_err(io_error)?;
+        Ok(Self { file, schema })
     }
 
-    /// Writes one row group; `column` makes the array of each position.
+    /// Writes one row group; `column` makes the arrays of the column at a position, whose rows follow each other.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&mut self, encoder: &mut Encoder, mut column: impl FnMut(usize) -> ArrayRef) -> io::Result<()> {
-        let start = self.at;
-        encoder.out.clear();
-        let mut chunks = Vec::with_capacity(self.schema.fields().len());
-        for (i, field) in self.schema.fields().iter().enumerate() {
-            let chunk = encoder.column(field.is_nullable(), &column(i))?;
-            self.at += chunk.packed;
-            chunks.push(chunk);
-            if encoder.out.len() >= PIECE {
-                self.out.write_all(&encoder.out)?;
-                encoder.out.clear();
+    pub fn write(&mut self, mut column: impl FnMut(usize) -> Vec<ArrayRef>) -> io::Result<()> {
+        let mut write = || {
+            let mut group = self.file.next_row_group()?;
+            for (i, field) in self.schema.fields().iter().enumerate() {
+                encode(field, &column(i))?.append_to_row_group(&mut group)?;
             }
-        }
-        self.out.write_all(&encoder.out)?;
-        self.footer.push(&self.schema, start, &chunks);
-        Ok(())
+            group.close().map(|_| ())
+        };
+        write().map_err(io_error)
     }
 
     /// Ends the file, with the schema of its rows.
@@ -78,13 +70,10 @@ impl<W: io::Write> RowGroups<W> {
     ///
     /// # Errors
     /// When the file's end cannot be written.
-    pub fn finish_noted(mut self, schema: &SchemaRef) -> io::Result<()> {
-        let mut end = self.footer.finish(schema);
-        let length = u32::try_from(end.len()).map_err(io::Error::other)?;
-        end.extend_from_slice(&length.to_le_bytes());
-        end.extend_from_slice(MAGIC);
-        self.out.write_all(&end)?;
-        self.out.flush()
+    pub fn finish_noted(mut self, schema: &Schema) -> io::Result<()> {
+        let note = KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encode_arrow_schema(schema));
+        self.file.append_key_value_metadata(note);
+        self.file.close().map(|_| ()).map_err(io_error)
     }
 }
 
@@ -92,16 +81,15 @@ impl<W: io::Write> RowGroups<W> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_to<W: io::Write>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    let file = groups(out, spec.schema(), batches.iter().map(|b| &b.rows))?;
-    file.finish_noted(&spec.noted_schema())
+pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
+    groups(out, spec.schema(), batches.iter().map(|b| &b.rows))?.finish_noted(&spec.noted_schema())
 }
 
-/// The same of rows without a declaration; their columns are of the types that tables have.
+/// The same of rows without a declaration.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_rows<'a, W: io::Write>(
+pub fn write_rows<'a, W: io::Write + Send>(
     out: W,
     schema: SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,
@@ -109,226 +97,107 @@ pub fn write_rows<'a, W: io::Write>(
     groups(out, schema, batches)?.finish()
 }
 
-fn groups<'a, W: io::Write>(
+fn groups<'a, W: io::Write + Send>(
     out: W,
     schema: SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,
 ) -> io::Result<RowGroups<W>> {
     let mut file = RowGroups::new(out, schema)?;
-    let mut encoder = Encoder::new()?;
     for rows in batches.into_iter().filter(|b| b.num_rows() > 0) {
-        file.write(&mut encoder, |i| ArrayRef::clone(rows.column(i)))?;
+        file.write(|i| vec![ArrayRef::clone(rows.column(i))])?;
     }
     Ok(file)
 }
 
-/// Bytes of rows from which a row group is written, at first.
-const GROUP_BYTES: usize = 256 << 10;
-
-/// Groups get larger as the table does: by the root of it, so that what waits for a group and what is noted of all
-/// groups grow alike. This is a group's share of both, bytes.
-const GROUP_NOTES: usize = 8 << 10;
-
-/// What a row group of a table holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Groups {
-    /// One rank.
-    ByRank,
-    /// One large rank, or several small ones.
-    ByWeight,
+fn file_writer<W: io::Write + Send>(
+    out: W,
+    schema: &Schema,
+    properties: WriterPropertiesPtr,
+) -> Result<SerializedFileWriter<W>> {
+    let columns = ArrowSchemaConverter::new().convert(schema)?;
+    SerializedFileWriter::new(out, columns.root_schema_ptr(), properties)
 }
 
-/// One table that grows rank by rank.
-struct Growing {
-    spec: &'static TableSpec,
-    file: RowGroups<File>,
-    /// Rows of the next row group. A batch is all that a rank has for the table, or a long piece of it; none is divided.
-    held: Held,
-    held_bytes: usize,
-    written_bytes: usize,
+/// Encodes a column of a row group. The library makes the encoders of all columns of a file at once, so this one comes from
+/// a file of this column alone, which is never written.
+fn encode(field: &FieldRef, arrays: &[ArrayRef]) -> Result<ArrowColumnChunk> {
+    let schema = Arc::new(Schema::new(vec![FieldRef::clone(field)]));
+    let file = file_writer(io::sink(), &schema, Arc::new(properties(field.data_type(), arrays)?))?;
+    let columns = ArrowRowGroupWriterFactory::new(&file, schema).create_column_writers(0)?;
+    let no_column = || ParquetError::General(format!("`{}` is not one column", field.name()));
+    let mut column = columns.into_iter().next().ok_or_else(no_column)?;
+    for array in arrays {
+        for at in (0..array.len()).step_by(AT_ONCE) {
+            let rows = array.slice(at, AT_ONCE.min(array.len() - at));
+            compute_leaves(field, &rows)?.iter().try_for_each(|leaf| column.write(leaf))?;
+        }
+    }
+    column.close()
 }
 
-/// Rows that wait.
-#[derive(Default)]
-enum Held {
-    #[default]
-    Nothing,
-    /// As they came: in a run of one rank no others follow.
-    One(Batch),
-    Many(Vec<Appended>),
+/// What all columns have in common: one page, least and greatest value, no page index.
+fn common() -> parquet::file::properties::WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_created_by(concat!("hta ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_data_page_size_limit(usize::MAX)
+        .set_data_page_row_count_limit(usize::MAX)
+        .set_dictionary_page_size_limit(usize::MAX)
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
 }
 
-impl Held {
-    fn push(&mut self, batch: &Batch) {
-        let append = |columns: &mut [Appended], batch: &Batch| {
-            columns.iter_mut().zip(batch.rows.columns()).for_each(|(held, column)| held.append(column));
+/// How the values of a column are encoded.
+fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> {
+    let mut how = common();
+    if arrays.iter().any(|a| a.null_count() < a.len()) {
+        how = match kind {
+            DataType::Boolean | DataType::Float64 => how,
+            DataType::Int64 | DataType::UInt64 | DataType::UInt32 => how
+                .set_encoding(Encoding::DELTA_BINARY_PACKED)
+                .set_delta_binary_packed_encoder_options(DeltaBinaryPackedEncoderOptions::try_new(128, 4)?),
+            _ => how.set_dictionary_enabled(true),
         };
-        match self {
-            Self::Nothing => *self = Self::One(batch.clone()),
-            Self::One(first) => {
-                let schema = first.rows.schema();
-                let mut columns: Vec<_> = schema.fields().iter().map(|f| Appended::new(f.data_type())).collect();
-                append(&mut columns, first);
-                append(&mut columns, batch);
-                *self = Self::Many(columns);
-            }
-            Self::Many(columns) => append(columns, batch),
+        if is_long(arrays) {
+            how = how.set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?));
         }
     }
+    Ok(how.build())
 }
 
-impl Growing {
-    fn push(&mut self, batch: &Batch, groups: Groups, encoder: &mut Encoder) -> io::Result<()> {
-        let bytes = batch.rows.columns().iter().map(|c| weight(c)).sum::<usize>();
-        let enough = match groups {
-            Groups::ByRank => 0,
-            Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
+/// Whether values are worth being compressed. By what all rows hold, each for itself, so that it does not depend on how
+/// they were divided.
+fn is_long(arrays: &[ArrayRef]) -> bool {
+    let rows: usize = arrays.iter().map(|a| a.len()).sum();
+    if rows * size_of::<u32>() >= COMPRESSED_FROM {
+        return true;
+    }
+    let text_bytes = |array: &ArrayRef| -> usize {
+        let Some(texts) =
+            array.as_dictionary_opt::<Int32Type>().and_then(|a| a.downcast_dict::<arrow::array::StringArray>())
+        else {
+            return array.len() * size_of::<u64>();
         };
-        if bytes >= enough && matches!(self.held, Held::Nothing) {
-            self.written_bytes += bytes;
-            return self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i)));
-        }
-        self.held.push(batch);
-        self.held_bytes += bytes;
-        if self.held_bytes >= enough { self.flush(encoder) } else { Ok(()) }
-    }
-
-    fn flush(&mut self, encoder: &mut Encoder) -> io::Result<()> {
-        self.written_bytes += std::mem::take(&mut self.held_bytes);
-        match std::mem::take(&mut self.held) {
-            Held::Nothing => Ok(()),
-            Held::One(batch) => self.file.write(encoder, |i| ArrayRef::clone(batch.rows.column(i))),
-            Held::Many(columns) => {
-                let mut columns = columns.into_iter();
-                self.file.write(encoder, |_| columns.next().expect("a column for each field of the schema").finish())
-            }
-        }
-    }
-
-    fn finish(mut self, encoder: &mut Encoder) -> io::Result<()> {
-        self.flush(encoder)?;
-        self.file.finish_noted(&self.spec.noted_schema())
-    }
+        texts.into_iter().flatten().map(str::len).sum()
+    };
+    arrays.iter().map(text_bytes).sum::<usize>() >= COMPRESSED_FROM
 }
 
-/// What rows weigh in a row group. By type and by the texts that occur, not by what a buffer happens to hold, so that the
-/// same rows make the same groups wherever they come from.
-fn weight(column: &dyn Array) -> usize {
-    let rows = column.len();
-    match column.data_type() {
-        DataType::Boolean => rows / 8,
-        DataType::UInt32 => rows * 4,
-        DataType::Dictionary(_, _) => rows * 4 + bytes_of_texts(column),
-        _ => rows * 8,
+/// What went wrong when bytes were written, as the sink said it.
+fn io_error(e: ParquetError) -> io::Error {
+    match e {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(own) => *own,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
     }
-}
-
-/// Length of all texts that occur, each counted once.
-fn bytes_of_texts(column: &dyn Array) -> usize {
-    let Some(column) = column.as_dictionary_opt::<Int32Type>() else { return 0 };
-    let Some(texts) = column.values().as_string_opt::<i32>() else { return 0 };
-    let mut seen = vec![false; texts.len()];
-    let new = |key: &usize| seen.get_mut(*key).is_some_and(|seen| !std::mem::replace(seen, true));
-    let occur = column.keys_iter().flatten().filter(new);
-    occur.map(|key| texts.value_length(key) as usize).sum()
-}
-
-/// A folder of tables that grow rank by rank. Several threads may write different tables at once.
-pub struct Tables {
-    folder: PathBuf,
-    /// By name; `None`: it is whole.
-    open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
-    groups: Groups,
-    /// Those that nobody uses now: there are as many as threads that write at once.
-    encoders: Mutex<Vec<Encoder>>,
-}
-
-impl Tables {
-    /// # Errors
-    /// When the folder cannot be made.
-    pub fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups, encoders: Mutex::default() })
-    }
-
-    /// Appends rows. A batch is never divided between row groups.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn append(&self, batch: &Batch) -> io::Result<()> {
-        let table = self.table(batch.spec)?;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let table = table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
-        self.encode(|encoder| table.lock().map_err(|_| failed())?.push(batch, self.groups, encoder))
-    }
-
-    /// Makes sure that a table exists, with its schema, also without rows.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
-        self.table(spec).map(|_| ())
-    }
-
-    fn table(&self, spec: &'static TableSpec) -> io::Result<Option<Arc<Mutex<Growing>>>> {
-        let mut open = self.open.lock().map_err(|_| failed())?;
-        match open.entry(spec.name) {
-            Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => {
-                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
-                let file = RowGroups::new(file, spec.schema())?;
-                let table = Growing { spec, file, held: Held::Nothing, held_bytes: 0, written_bytes: 0 };
-                Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
-            }
-        }
-    }
-
-    fn encode(&self, write: impl FnOnce(&mut Encoder) -> io::Result<()>) -> io::Result<()> {
-        let free = self.encoders.lock().map_err(|_| failed())?.pop();
-        let mut encoder = free.map_or_else(Encoder::new, Ok)?;
-        let written = write(&mut encoder);
-        encoder.rest();
-        self.encoders.lock().map_err(|_| failed())?.push(encoder);
-        written
-    }
-
-    /// Closes the files of tables that get no more rows, so that nothing of them stays in memory.
-    ///
-    /// # Errors
-    /// When the last bytes cannot be written.
-    pub fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
-        let taken = |spec: &&TableSpec| self.open.lock().ok()?.get_mut(spec.name)?.take();
-        specs.iter().filter_map(taken).try_for_each(|table| self.close(table))
-    }
-
-    fn close(&self, table: Arc<Mutex<Growing>>) -> io::Result<()> {
-        let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
-        self.encode(|encoder| table.finish(encoder))
-    }
-
-    /// Closes all files.
-    ///
-    /// # Errors
-    /// When the last bytes cannot be written.
-    pub fn finish(&self) -> io::Result<()> {
-        let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
-        let open: Vec<_> = open.into_values().flatten().collect();
-        open.into_par_iter().with_max_len(1).try_for_each(|table| self.close(table))
-    }
-}
-
-/// Another thread has failed while it held a lock.
-pub(super) fn failed() -> io::Error {
-    io::Error::other("another thread failed while writing tables")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::table::every::{Every, Row, batch};
-    use arrow::array::{Array, AsArray};
     use arrow::compute::{concat_batches, max, min};
     use arrow::datatypes::Int64Type;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -338,7 +207,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn a_reader_that_is_not_ours_finds_schema_bounds_and_rows(
+        fn a_reader_finds_schema_bounds_and_rows(
             lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 0..4),
         ) {
             let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
@@ -354,28 +223,25 @@ mod tests {
                 prop_assert_eq!(found.null_count_opt(), Some(times.null_count() as u64));
                 prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
             }
-            let read = reader.build().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+            let read = reader.build().unwrap().collect::<std::result::Result<Vec<_>, _>>().unwrap();
             let (schema, all) = (Every::SPEC.noted_schema(), batch(&lists.concat()));
             let read = concat_batches(&schema, &read).unwrap();
             prop_assert_eq!(read.columns(), all.rows.columns());
         }
-    }
 
-    #[test]
-    fn rows_of_many_ranks_are_one_group_until_they_weigh_enough_and_a_closed_table_takes_no_more() {
-        let folder = tempfile::tempdir().unwrap();
-        let tables = Tables::create(folder.path(), Groups::ByWeight).unwrap();
-        let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
-        let rank = |rank: u32| batch(&vec![row(rank); 100]);
-        (0..300).for_each(|r| tables.append(&rank(r)).unwrap());
-        tables.end(&[Every::SPEC]).unwrap();
-        tables.declare(Every::SPEC).unwrap();
-        assert!(tables.append(&rank(300)).is_err());
-        tables.finish().unwrap();
-        let file = File::open(folder.path().join("every.parquet")).unwrap();
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
-        assert_eq!(groups.iter().sum::<i64>(), 30_000);
-        assert!((2..30).contains(&groups.len()) && groups.iter().all(|n| n % 100 == 0), "{groups:?}");
+        #[test]
+        fn bytes_depend_on_rows_and_not_on_batches(
+            lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 1..6),
+        ) {
+            let bytes = |batches: &[Batch]| {
+                let mut bytes = Vec::new();
+                let mut file = RowGroups::new(&mut bytes, Every::SPEC.schema()).unwrap();
+                file.write(|i| batches.iter().map(|b| ArrayRef::clone(b.rows.column(i))).collect()).unwrap();
+                file.finish().unwrap();
+                bytes
+            };
+            let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
+            prop_assert_eq!(bytes(&batches), bytes(&[batch(&lists.concat())]));
+        }
     }
 }

@@ -19,53 +19,6 @@ mod tally;
 mod texts;
 mod time;
 
-/// Tables that the page is made of.
-pub const TABLES: [&str; 20] = [
-    "call_tree",
-    "collective_summary",
-    "counters",
-    "critical_path_summary",
-    "health",
-    "idle",
-    "idle_host",
-    "kernels_by_name",
-    "modules",
-    "operators",
-    "process_groups",
-    "ranks",
-    "record_edges",
-    "repeats",
-    "stack_anomalies",
-    "straggler_causes",
-    "straggler_delays",
-    "stragglers",
-    "temporal_breakdown",
-    "what_if",
-];
-
 pub use overview::Found;
 pub use page::{Editor, PageOptions, write};
 pub use results::{Results, ResultsError};
-
-#[cfg(test)]
-mod tests {
-    use super::TABLES;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_tables_of_the_page_are_those_that_its_parts_read() {
-        let sources = [
-            include_str!("across.rs"),
-            include_str!("breakdown.rs"),
-            include_str!("idle.rs"),
-            include_str!("names.rs"),
-            include_str!("overview.rs"),
-            include_str!("time.rs"),
-        ];
-        let named = |source: &'static str| {
-            source.split(".read(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)).collect::<Vec<_>>()
-        };
-        let read: BTreeSet<&str> = sources.into_iter().flat_map(named).collect();
-        assert_eq!(read, BTreeSet::from(TABLES));
-    }
-}

@@ -1,7 +1,6 @@
 //! Reading the tables of a results folder: only the columns asked for, a few thousand rows at a time, so that what is in
 //! memory depends on what is kept of them and not on the size of the job.
 
-use crate::output::small::Small;
 use crate::table::column::Column;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -38,20 +37,13 @@ impl ResultsError {
 }
 
 /// A results folder.
-pub struct Results<'a> {
+pub struct Results {
     folder: PathBuf,
-    /// Tables that need not be read.
-    small: Option<&'a Small>,
 }
 
-impl<'a> Results<'a> {
+impl Results {
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), small: None }
-    }
-
-    /// One that is being written, with the tables that are still in memory.
-    pub fn being_written(folder: &Path, small: &'a Small) -> Self {
-        Self { small: Some(small), ..Self::new(folder) }
+        Self { folder: folder.to_path_buf() }
     }
 
     pub fn folder(&self) -> &Path {
@@ -76,9 +68,6 @@ impl<'a> Results<'a> {
             each(&rows);
             Ok(())
         };
-        if let Some(batches) = self.small.and_then(|s| s.rows(table)) {
-            return batches.iter().try_for_each(give).map(|()| true);
-        }
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
