@@ -1,6 +1,6 @@
 //! The registry's promises: what is declared is what is produced, names are unique, pages exist.
 
-use crate::invariants::traces_below;
+use crate::robustness::invariants::traces_below;
 use crate::run::{answer, compat, options};
 use crate::shared;
 use hta::analysis::api::{Compat, Options};

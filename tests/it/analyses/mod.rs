@@ -1,0 +1,18 @@
+//! Each analysis on traces whose numbers are known.
+
+pub mod annotations;
+pub mod copies;
+pub mod counters;
+pub mod critical_path;
+pub mod cupti;
+pub mod known_answers;
+pub mod known_samples;
+pub mod launches;
+pub mod patterns;
+pub mod queue;
+pub mod record_edges;
+pub mod stacks;
+pub mod stacks_known;
+pub mod steps;
+pub mod top_names;
+pub mod worst_first;

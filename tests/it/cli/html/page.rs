@@ -1,0 +1,221 @@
+//! The page of every sample: well formed, self-contained, and with the numbers of the tables.
+
+use super::{Page, analyze, hta, shown};
+use hta::trace::testing::{TraceBuilder, us};
+use serde_json::Value;
+
+const SAMPLES: [&str; 5] = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"];
+
+fn of_sample(name: &str) -> Page {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    analyze(&format!("data/samples/{name}"), &dir.path().join("out"), &[])
+}
+
+/// Rows of a table, as the analysis' own command gives them.
+fn rows(analysis: &str, table: &str, sample: &str) -> Vec<Value> {
+    let run = hta(&[analysis, &format!("data/samples/{sample}"), "--format", "json", "--table", table]);
+    serde_json::from_slice(&run.stdout).unwrap_or_else(|e| panic!("{analysis} of {sample}: {e}"))
+}
+
+fn sum(rows: &[&Value], column: &str) -> i64 {
+    rows.iter().map(|r| r[column].as_i64().unwrap_or_else(|| panic!("`{column}` is no integer"))).sum()
+}
+
+/// Rows that a lane is judged by: its full steps, else its span.
+fn counted(all: &[Value]) -> Vec<&Value> {
+    let lane = |r: &Value| (r["rank"].as_i64(), r["device"].as_i64());
+    // without marks the capture is the one step: then the span counts, as in the text
+    let is_whole = |r: &Value| {
+        let same = |c: &&Value| lane(c) == lane(r) && c["ts_ns"] == r["ts_ns"] && c["dur_ns"] == r["dur_ns"];
+        all.iter().filter(|c| c["scope"] == "capture").any(|c| same(&c))
+    };
+    let is_full = |r: &Value| r["scope"] == "step" && r["is_partial"] != true && !is_whole(r);
+    let with_steps: Vec<_> = all.iter().filter(|r| is_full(r)).map(lane).collect();
+    all.iter().filter(|r| if with_steps.contains(&lane(r)) { is_full(r) } else { r["scope"] == "span" }).collect()
+}
+
+const PLOTLY: &str = include_str!("../../../../src/output/html/plotly/plotly-cartesian.min.js");
+
+#[test]
+fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let all = rows("breakdown", "temporal_breakdown", sample);
+        let counted = counted(&all);
+        assert!(!counted.is_empty(), "{sample}");
+        let parts = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
+        for column in parts.iter().chain(&["dur_ns"]) {
+            assert_eq!(page.sum("breakdown", "lanes", column), sum(&counted, column), "{sample} {column}");
+        }
+        let lengths = page.cells("breakdown", "lanes", "dur_ns");
+        for (i, length) in lengths.iter().enumerate() {
+            let of_parts: i64 = parts.iter().filter_map(|p| page.cells("breakdown", "lanes", p)[i]).sum();
+            assert_eq!(Some(of_parts), *length, "{sample}, lane {i}");
+        }
+        let steps: Vec<&Value> = all.iter().filter(|r| r["scope"] == "step").collect();
+        let has_marks = page.has("breakdown", "cells");
+        assert_eq!(has_marks, sample != "gpu_counters", "{sample}");
+        if has_marks {
+            assert_eq!(page.sum("breakdown", "cells", "idle_ns"), sum(&steps, "idle_ns"), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let all = rows("idle", "idle", sample);
+        let devices: Vec<Value> = all.into_iter().filter(|r| r["stream"].is_null()).collect();
+        let idle = sum(&counted(&devices), "idle_ns");
+        assert_eq!(page.sum("idle", "lanes", "idle_ns"), idle, "{sample}");
+        let columns = page.grid("idle", "lanes")["columns"].as_array().expect("columns");
+        let causes = columns.iter().filter(|c| c["kind"] == "ns" && c["name"] != "idle_ns");
+        let of_causes: i64 = causes.map(|c| page.sum("idle", "lanes", c["name"].as_str().expect("a name"))).sum();
+        assert_eq!(of_causes, idle, "{sample}");
+        let host = rows("idle", "idle_host", sample);
+        assert_eq!(page.sum("idle", "host", "time_ns"), sum(&counted(&host), "time_ns"), "{sample}");
+    }
+}
+
+#[test]
+fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let kernels = rows("kernels", "kernels_by_name", sample);
+        let kernels: Vec<&Value> = kernels.iter().filter(|r| r["scope"] == "span").collect();
+        match page.reason("kernels") {
+            Some(reason) => assert!(kernels.is_empty() && reason.contains("No kernels"), "{sample}: {reason}"),
+            None => {
+                for column in ["sum_ns", "count"] {
+                    assert_eq!(page.sum("kernels", "kernels", column), sum(&kernels, column), "{sample}");
+                }
+            }
+        }
+        let operators = rows("stacks", "operators", sample);
+        let operators: Vec<&Value> = operators.iter().filter(|r| r["scope"] != "step").collect();
+        for column in ["host_self_ns", "gpu_self_ns", "count"] {
+            assert_eq!(page.sum("stacks", "operators", column), sum(&operators, column), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn delays_and_collectives_in_the_page_are_those_of_the_tables() {
+    for sample in ["gpu_ddp8", "gloo_ddp4"] {
+        let page = of_sample(sample);
+        let delays = rows("stragglers", "straggler_delays", sample);
+        let delays: Vec<&Value> = delays.iter().filter(|r| r["process_group"].is_null()).collect();
+        for column in ["gain_ns", "excess_ns", "imposed_wait_ns", "wait_ns"] {
+            assert_eq!(page.sum("stragglers", "delays", column), sum(&delays, column), "{sample}");
+        }
+        let sizes = rows("collectives", "collective_summary", sample);
+        let sizes: Vec<&Value> = sizes.iter().collect();
+        for column in ["dur_sum_ns", "wait_sum_ns", "count"] {
+            assert_eq!(page.sum("collectives", "sizes", column), sum(&sizes, column), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn utilization_over_time_has_the_mean_of_the_whole() {
+    let page = of_sample("gpu_single");
+    let means = rows("counters", "counter_means", "gpu_single");
+    let capture = means.iter().find(|r| r["scope"] == "capture").expect("a row of the capture");
+    let busy = capture["gpu_utilization_ratio"].as_f64().expect("a ratio");
+    let cells = page.column("utilization", "stretches", "mean")["cells"].as_array().expect("cells");
+    let values: Vec<f64> = cells.iter().filter_map(Value::as_f64).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    // the last stretch may be shorter than the others
+    assert!((mean - busy).abs() < 0.01, "{mean} and {busy}");
+    assert!(values.iter().all(|v| (0.0..=1.0).contains(v)));
+}
+
+#[test]
+fn what_is_empty_says_why() {
+    let cpu = of_sample("cpu_single");
+    for (section, word) in
+        [("kernels", "CPU-only"), ("utilization", "CPU-only"), ("patterns", "CPU-only"), ("collectives", "matched")]
+    {
+        let reason = cpu.reason(section).unwrap_or_else(|| panic!("`{section}` is not empty"));
+        assert!(reason.contains(word), "{section}: {reason}");
+    }
+    let one = of_sample("gpu_single");
+    for section in ["stragglers", "collectives"] {
+        assert!(one.reason(section).is_some_and(|r| r.starts_with("One rank")), "{section}");
+    }
+    assert!(one.reason("kernels").is_none() && one.reason("breakdown").is_none());
+}
+
+#[test]
+fn python_functions_have_file_and_line_where_stacks_were_recorded() {
+    let page = of_sample("cpu_single");
+    let names = page.texts("stacks", "python", "name");
+    assert!(names.iter().any(|n| n.starts_with("torch/nn/modules/") && n.contains(".py(")), "{names:?}");
+    assert!(page.sum("stacks", "python", "count") > 1000);
+}
+
+#[test]
+fn the_page_loads_nothing_and_its_elements_are_closed() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let frame = page.frame();
+        assert!(page.html.contains("default-src 'none'"), "{sample}");
+        // what Plotly asks for is seen in a browser (tests/html/check.py); its text alone is left out here
+        let (before, after) = page.html.split_once(PLOTLY).expect("Plotly as it is published");
+        for part in [before, after] {
+            for (at, _) in part.match_indices("://") {
+                let before = &part[part.floor_char_boundary(at.saturating_sub(40))..at];
+                assert!(
+                    !before.contains("src=") && !before.contains("href=") && !before.contains("url("),
+                    "{sample}: {before}"
+                );
+            }
+        }
+        assert!(!frame.contains("://") && !frame.contains("@import") && !frame.contains("url("), "{sample}");
+        assert_eq!(page.html.matches("<script").count(), page.html.matches("</script>").count(), "{sample}");
+        assert_closed(&frame);
+        assert!(page.html.len() < 8_000_000);
+    }
+}
+
+/// Every element that is opened is closed, in order.
+fn assert_closed(html: &str) {
+    const VOID: [&str; 6] = ["!doctype", "!--", "meta", "link", "input", "br"];
+    let mut open: Vec<String> = Vec::new();
+    let (mut rest, mut in_style) = (html, false);
+    while let Some((_, tag)) = rest.split_once('<') {
+        rest = tag;
+        let name: String = tag.chars().take_while(|c| !c.is_whitespace() && *c != '>').collect();
+        let name = name.to_lowercase();
+        if let Some(closed) = name.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(closed));
+            in_style = false;
+        } else if !in_style && !VOID.contains(&name.as_str()) {
+            in_style = name == "style";
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_trace_without_steps_is_as_idle_in_the_page_as_in_the_text() {
+    // idle before the first kernel and behind the last: the capture is longer than the span
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    main.op("aten::add", us(0)..us(100));
+    main.launch(us(10)..us(15)).kernel("a", 7, us(40)..us(60));
+    main.launch(us(30)..us(35)).kernel("b", 7, us(61)..us(80));
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let input = dir.path().join("rank_0.json");
+    std::fs::write(&input, t.to_json()).expect("a trace can be written");
+    let page = analyze(shown(&input), &dir.path().join("out"), &[]);
+    let text = hta(&["breakdown", shown(&input)]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("2.5 %"), "{text:?}");
+    for section in ["breakdown", "idle"] {
+        assert_eq!(page.sum(section, "lanes", "idle_ns"), us(1), "{section}");
+    }
+    assert_eq!(page.sum("breakdown", "lanes", "dur_ns"), us(40));
+    assert!(!page.has("breakdown", "steps"));
+}

@@ -1,0 +1,15 @@
+//! Commands as users type them: what they print, write and refuse.
+
+pub mod commands;
+pub mod completions;
+pub mod csv;
+pub mod diff;
+pub mod docs;
+pub mod filters;
+pub mod html;
+pub mod one_analysis;
+pub mod only;
+pub mod overlay;
+pub mod picture;
+pub mod queries;
+pub mod schema_page;

@@ -1,0 +1,142 @@
+//! One rank: its file stays as it is, and reads as it did.
+
+use super::{Asked, is_added, members, raw_events, text};
+use crate::robustness::invariants::traces_below;
+use crate::run::{answer, options};
+use crate::shared;
+use hta::analysis::counters::series::{Counter, series};
+use hta::read::input::Input;
+use hta::read::load::load;
+use hta::read::options::LoadOptions;
+use hta::read::reading::Spread;
+use hta::read::source::ByteCount;
+use hta::trace::meta::RankSource;
+use hta::trace::rank_trace::RankTrace;
+use hta::trace::testing::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Rows of all tables but `health`, and without what names the file.
+fn rows(path: &Path) -> Vec<Value> {
+    let answer = answer(&[path.to_path_buf()], &options());
+    let mut tables: Vec<_> = answer.batches().filter(|b| b.spec.name != "health").collect();
+    // analyses answer side by side
+    tables.sort_by_key(|b| b.spec.name);
+    let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::output::json::records).collect();
+    for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+        row.remove("file");
+        row.remove("unpacked_bytes");
+    }
+    rows
+}
+
+/// The overlay of a file holds its events, reads as it does, and adds only what says that it was added.
+fn check(path: &Path) -> (usize, usize) {
+    let dir = tempfile::tempdir().unwrap();
+    // of the same name, by which a rank may be told
+    let name = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".gz").trim_end_matches(".zst");
+    let out = dir.path().join(name);
+    let summary = Asked::default().write(&[path.to_path_buf()], &out).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let (before, after) = (text(path), text(&out));
+    let (source, overlay) = (raw_events(&before), raw_events(&after));
+    let kept = overlay.iter().position(|e| is_added(e)).unwrap_or(overlay.len());
+    assert_eq!(summary.drawn[0].events, kept as u64);
+    assert!(source == overlay[..kept], "{path:?}: events differ");
+    assert!(overlay[kept..].iter().all(|e| is_added(e)));
+    let (mut old, mut new) = (members(&before), members(&after));
+    new.remove("hta_overlay");
+    old.remove("hta_overlay");
+    assert_eq!(old, new, "{path:?}");
+    let (old, new) = (rows(path), rows(&out));
+    assert_eq!(old.len(), new.len(), "{path:?}");
+    for (a, b) in old.iter().zip(&new) {
+        assert_eq!(a, b, "{path:?}");
+    }
+    (kept, overlay.len() - kept)
+}
+
+fn one_rank() -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(3).world(8).host("node-0").device("NVIDIA H100", 132).with_flows();
+    let mut main = t.thread(1);
+    main.step(7, us(0)..us(200));
+    main.op("aten::mm", us(1)..us(50));
+    main.launch(us(10)..us(15)).kernel("sgemm", 7, us(60) + 1..us(120)).grid([132, 1, 1]).block([256, 1, 1]);
+    main.launch(us(20)..us(25)).memcpy("Memcpy HtoD (Pinned -> Device)", 7, 4096, us(121)..us(130));
+    main.launch(us(30)..us(35)).kernel("relu", 9, us(131)..us(150)).grid([10, 1, 1]).block([64, 1, 1]);
+    t
+}
+
+#[test]
+fn every_byte_of_every_event_stays_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut formats = Vec::new();
+    for era in Era::ALL {
+        for metadata in [Placement::Before, Placement::After, Placement::Both] {
+            formats.push(Format { era, metadata, ..Format::default() });
+        }
+    }
+    formats.push(Format { base: Side::After, ..Format::default() });
+    formats.push(Format { root: Root::Array, era: Era::Decimal, ..Format::default() });
+    formats.push(Format { layout: Layout::Pretty, ..Format::default() });
+    for (i, format) in formats.iter().enumerate() {
+        let path = dir.path().join(format!("rank_{i}.json"));
+        std::fs::write(&path, one_rank().to_bytes(format)).unwrap();
+        let (kept, added) = check(&path);
+        assert!(kept >= 7 && added > 20, "{format:?}: {kept} {added}");
+    }
+}
+
+/// Samples, and real traces where they are.
+fn files() -> Vec<PathBuf> {
+    let mut files = traces_below(&shared::samples());
+    if let Some(folder) = shared::folder() {
+        for name in [
+            "hta/nccl_parser_config_nccl_data.json.gz",
+            "hta/large_integer_trace_rank-70.Mar_25_20_48_12.2861.pt.trace.json.gz",
+            "kineto_tb/2d19c6_samples_resnet50_num_workers_0_worker0.pt.trace.json.gz",
+            "tracelens/b200_eager_trace.json.gz",
+            "cpu_single/cpu_awkward_names.pt.trace.json",
+            "multirank_nccl_megatron_tp8/megatron_kineto_3.json.gz",
+        ] {
+            files.push(folder.join("traces").join(name));
+        }
+    }
+    files.retain(|f| !f.to_string_lossy().contains("truth") && !f.to_string_lossy().contains("KNOWN"));
+    files
+}
+
+#[test]
+fn counters_need_no_host_events_but_calls() {
+    let mut found = 0;
+    for file in files() {
+        let of = |device_only: bool, spread: Spread| {
+            let input = Input { path: file.clone(), shown: file.display().to_string(), named: true };
+            let options = LoadOptions { device_only, ..LoadOptions::default() };
+            let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
+            let trace = RankTrace::new(
+                0,
+                RankSource::File,
+                input.shown,
+                l.unpacked_bytes,
+                l.meta,
+                l.columns,
+                &crate::run::options().model,
+            );
+            (trace.capture, series(&trace, &Counter::ALL, None))
+        };
+        let (all, few) = (of(false, Spread::Inline), of(true, Spread::Inline));
+        assert_eq!(all, few, "{file:?}");
+        assert_eq!(few, of(true, Spread::AllCores), "{file:?}");
+        found += few.1.series.len();
+    }
+    assert!(found > 20);
+}
+
+#[test]
+fn samples_and_real_traces_read_as_they_did() {
+    let mut added = 0;
+    for file in &files() {
+        added += check(file).1;
+    }
+    assert!(added > 1000);
+}

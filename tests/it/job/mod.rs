@@ -1,0 +1,5 @@
+//! Jobs of several ranks: planted causes, partials, one result whatever the threads.
+
+pub mod determinism;
+pub mod partial;
+pub mod planted;

@@ -1,0 +1,9 @@
+//! The numbers that other tools give, and where hta differs on purpose.
+
+pub mod across;
+pub mod coming_from_hta;
+pub mod hta_calls;
+pub mod hta_counters;
+pub mod hta_sequences;
+pub mod hta_tables;
+pub mod tracelens;

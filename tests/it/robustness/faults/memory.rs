@@ -1,0 +1,198 @@
+//! `--memory-limit`: fewer ranks at once, the same bytes; what cannot fit is refused; a small file without end too.
+
+use super::{errors, event, hta, names, sample, trace};
+use crate::job::determinism::{gzip, zstandard};
+use crate::shared::contents;
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+/// A set with a large rank and small ones: file names and the folder that holds them.
+fn set(ranks: usize, large: usize) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for rank in 0..ranks {
+        let count = if rank == 1 { large } else { 4_000 };
+        let events: Vec<String> = (0..count).map(|i| event(&format!("op{}", i % 50), i * 10)).collect();
+        std::fs::write(dir.path().join(format!("rank_{rank}.json.gz")), gzip(trace(&events).as_bytes())).unwrap();
+    }
+    dir
+}
+
+fn analyze(out: &Path, input: &Path, args: &[&str]) -> Output {
+    hta(&["analyze", "--out"]).arg(out).args(args).arg(input).output().unwrap()
+}
+
+#[test]
+fn a_limit_changes_no_byte() {
+    let large = set(6, 60_000);
+    for input in [sample(), large.path().to_path_buf()] {
+        let dir = tempfile::tempdir().unwrap();
+        let free = dir.path().join("free");
+        let run = analyze(&free, &input, &["--threads", "1"]);
+        assert_eq!(run.status.code(), Some(0), "{}", errors(&run));
+        let free = contents(&free);
+        for (limit, threads) in [("110MB", "4"), ("130MB", "3"), ("200MB", "8"), ("110MB", "1"), ("1TB", "4")] {
+            let out = dir.path().join("out");
+            let run = analyze(&out, &input, &["--memory-limit", limit, "--threads", threads]);
+            assert_eq!(run.status.code(), Some(0), "{limit}: {}", errors(&run));
+            assert!(contents(&out) == free, "{limit} on {threads} threads gives other bytes");
+        }
+    }
+}
+
+#[test]
+fn one_rank_that_cannot_fit_is_refused_and_the_others_are_analysed() {
+    let input = set(4, 900_000);
+    let dir = tempfile::tempdir().unwrap();
+    let mut before = None;
+    for threads in ["1", "4"] {
+        let out = dir.path().join(format!("out{threads}"));
+        let run = analyze(&out, input.path(), &["--memory-limit", "100MB", "--threads", threads]);
+        let said = errors(&run);
+        assert_eq!(run.status.code(), Some(1), "{said}");
+        assert!(said.contains("rank_1.json.gz: it needs") && said.contains("--memory-limit leaves"), "{said}");
+        let now = contents(&out);
+        assert!(before.is_none_or(|b| b == now), "the number of threads changes the result");
+        before = Some(now);
+    }
+    let out = dir.path().join("alone");
+    let run = analyze(&out, &input.path().join("rank_1.json.gz"), &["--memory-limit", "100MB"]);
+    assert_eq!(run.status.code(), Some(2), "{}", errors(&run));
+    assert!(errors(&run).contains("hint: raise --memory-limit"), "{}", errors(&run));
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_limit_below_what_the_program_takes_says_what_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = analyze(&dir.path().join("out"), &sample(), &["--memory-limit", "20MB"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(errors(&run).contains("expected at least 84"), "{}", errors(&run));
+    let run = analyze(&dir.path().join("out"), &sample(), &["--memory-limit", "four potatoes"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(names(dir.path()).is_empty());
+}
+
+/// What endless output may look like: distinct names, one long text, blanks, numbers beside the events.
+fn bombs() -> Vec<(&'static str, Vec<u8>)> {
+    let mut names = b"{\"traceEvents\":[".to_vec();
+    for i in 0..400 {
+        names.extend_from_slice(event(&format!("{i}{}", "x".repeat(1_000_000)), i).as_bytes());
+        names.push(b',');
+    }
+    let text = [b"{\"traceEvents\":[{\"name\":\"".to_vec(), vec![b'x'; 400 << 20]].concat();
+    let value = [b"{\"a\":[".to_vec(), b"1,".repeat(200 << 20)].concat();
+    let event = event("op", 10) + ",";
+    let tiny = [b"{\"traceEvents\":[".to_vec(), event.as_bytes().repeat((400 << 20) / event.len())].concat();
+    vec![("names", names), ("text", text), ("value", value), ("tiny", tiny)]
+}
+
+/// Peak memory of a command, bytes, by the shell's own account of it.
+fn peak(args: &[&str], input: &Path) -> (Option<i32>, String, u64) {
+    let mut run = Command::new("python3");
+    let script = "import os, subprocess, sys\n\
+        p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n\
+        _, status, usage = os.wait4(p.pid, 0)\n\
+        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)";
+    run.args(["-c", script, env!("CARGO_BIN_EXE_hta")]).args(args).arg(input);
+    let end = run.output().unwrap();
+    let said = errors(&end);
+    let out = String::from_utf8_lossy(&end.stdout);
+    let mut words = out.split_whitespace();
+    let code = words.next().and_then(|w| w.parse().ok());
+    (code, said, words.next().and_then(|w| w.parse().ok()).unwrap_or(0))
+}
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !found {
+        println!("skipped: no python3 to measure with");
+    }
+    found
+}
+
+#[test]
+fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
+    if !has_python() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in bombs() {
+        for (ending, packed) in [("gz", gzip(&text)), ("zst", zstandard(&text))] {
+            let file: PathBuf = dir.path().join(format!("{name}.json.{ending}"));
+            std::fs::write(&file, packed).unwrap();
+            let (code, said, bytes) = peak(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
+            assert_eq!(code, Some(2), "{}: {said}", file.display());
+            assert!(said.contains("--memory-limit leaves"), "{}: {said}", file.display());
+            assert!(bytes < 150_000_000, "{}: {bytes} bytes", file.display());
+        }
+    }
+}
+
+/// A table of a few kilobytes that is large when it is read: a long text in every row, with and without a dictionary,
+/// many rows, one long page.
+fn tables() -> Vec<(&'static str, RecordBatch, usize)> {
+    let long = "x".repeat(1 << 20);
+    let word: ArrayRef = Arc::new(StringArray::from(vec![long.as_str()]));
+    let keys = Int32Array::from(vec![0; 20_000]);
+    let repeated: ArrayRef = Arc::new(DictionaryArray::try_new(keys, word).unwrap());
+    let plain: ArrayRef = Arc::new(StringArray::from(vec![long.as_str(); 50]));
+    let rows: ArrayRef = Arc::new(Int64Array::from(vec![7; 1 << 20]));
+    let page: ArrayRef = Arc::new(StringArray::from(vec!["y".repeat(300 << 20)]));
+    let table = |column: ArrayRef| RecordBatch::try_from_iter([("name", column)]).unwrap();
+    vec![
+        ("repeated", table(repeated), 1),
+        ("plain", table(plain), 20),
+        ("rows", table(rows), 200),
+        ("page", table(page), 1),
+    ]
+}
+
+#[test]
+fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit() {
+    if !has_python() {
+        return;
+    }
+    for (name, batch, times) in tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("tables/kernels.parquet");
+        std::fs::create_dir(dir.path().join("tables")).unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_dictionary_page_size_limit(8 << 20)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .build();
+        let file = std::fs::File::create(&table).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        (0..times).for_each(|_| writer.write(&batch).unwrap());
+        drop(batch);
+        writer.close().unwrap();
+        assert!(std::fs::metadata(&table).unwrap().len() < 2_000_000, "{name} is a small file");
+        for select in ["SELECT * FROM kernels", "SELECT COUNT(name) AS n FROM kernels"] {
+            let (code, said, bytes) = peak(&["query", select, "--memory-limit", "200MB"], dir.path());
+            assert_eq!(code, Some(2), "{name}: {said}");
+            assert!(said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"), "{name}: {said}");
+            assert!(bytes < 200_000_000, "{name}: {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn many_ranks_stay_below_the_limit() {
+    if !has_python() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for ranks in [8, 64] {
+        let input = set(ranks, 100_000);
+        let out = dir.path().join("out");
+        let args = ["analyze", "--threads", "8", "--memory-limit", "160MB", "--out", out.to_str().unwrap()];
+        let (code, said, bytes) = peak(&args, input.path());
+        assert_eq!(code, Some(0), "{said}");
+        assert!(bytes < 160_000_000, "{ranks} ranks: {bytes} bytes");
+    }
+}

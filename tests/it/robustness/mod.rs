@@ -1,0 +1,13 @@
+//! Damaged, hostile, odd and random input, and what must hold for any input.
+
+pub mod broken;
+pub mod brute;
+pub mod damage;
+pub mod faults;
+pub mod folders;
+pub mod growth;
+pub mod hostile;
+pub mod invariants;
+pub mod random;
+pub mod shapes;
+pub mod unusable;
