@@ -1,9 +1,9 @@
 //! What several analyses need of one rank: computed once by whoever asks first, and shared.
 
-pub mod collectives;
-pub mod gaps;
-pub mod host_activity;
+pub(crate) mod collectives;
+pub(crate) mod gaps;
+pub(crate) mod host_activity;
 mod host_sums;
-pub mod idle_split;
-pub mod queue_lengths;
-pub mod step_scopes;
+pub(crate) mod idle_split;
+pub(crate) mod queue_lengths;
+pub(crate) mod step_scopes;

@@ -6,10 +6,10 @@
 //!
 //! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
 
-pub mod cause;
+pub(crate) mod cause;
 mod clock;
-pub mod delay;
-pub mod exposed;
+pub(crate) mod delay;
+pub(crate) mod exposed;
 mod groups;
 mod hta_rows;
 mod infer;
@@ -19,11 +19,11 @@ mod matching;
 mod meeting;
 mod part;
 mod ready;
-pub mod replicas;
+pub(crate) mod replicas;
 mod sequence;
 mod waited;
 mod waits;
-pub mod window;
+pub(crate) mod window;
 
 pub use clock::{Clock, ClockMode, median};
 pub use groups::Group;

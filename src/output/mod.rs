@@ -1,16 +1,16 @@
 //! What a run leaves: Parquet tables, events, text, JSON, in a folder that is complete or absent.
 
-pub mod columns;
-pub mod events;
+pub(crate) mod columns;
+pub(crate) mod events;
 pub mod folder;
-pub mod html;
+pub(crate) mod html;
 pub mod inputs;
 pub mod json;
-pub mod parquet;
-pub mod paths;
+pub(crate) mod parquet;
+pub(crate) mod paths;
 pub mod place;
 pub mod schema_page;
-pub mod tables;
-pub mod text;
-pub mod unfinished;
-pub mod visible;
+pub(crate) mod tables;
+pub(crate) mod text;
+pub(crate) mod unfinished;
+pub(crate) mod visible;

@@ -12,7 +12,7 @@
 //! out, so that an overlay reads like the trace it was made of.
 
 mod axis;
-pub mod copy;
+pub(crate) mod copy;
 mod output;
 mod plan;
 mod tracks;

@@ -1,10 +1,10 @@
 //! Tables: how one is declared, built row by row, read and documented. Arrow arrays are the store.
 
-pub mod appended;
-pub mod cells;
-pub mod checked;
-pub mod column;
+pub(crate) mod appended;
+pub(crate) mod cells;
+pub(crate) mod checked;
+pub(crate) mod column;
 #[cfg(test)]
-pub mod every;
-pub mod packed;
+pub(crate) mod every;
+pub(crate) mod packed;
 pub mod schema;

@@ -1,5 +1,5 @@
 //! How counts, ranks and names are written in sentences and printed tables.
 
-pub mod counts;
-pub mod names;
-pub mod ranks;
+pub(crate) mod counts;
+pub(crate) mod names;
+pub(crate) mod ranks;

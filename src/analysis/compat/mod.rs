@@ -1,17 +1,17 @@
 //! Answers in other tools' definitions, so that people can check hta against numbers they have.
 
-pub mod hta;
-pub mod hta_annotations;
-pub mod hta_bandwidth;
-pub mod hta_cupti;
+pub(crate) mod hta;
+pub(crate) mod hta_annotations;
+pub(crate) mod hta_bandwidth;
+pub(crate) mod hta_cupti;
 pub mod hta_diff;
-pub mod hta_launches;
+pub(crate) mod hta_launches;
 mod hta_loader;
-pub mod hta_queue;
-pub mod hta_sequences;
+pub(crate) mod hta_queue;
+pub(crate) mod hta_sequences;
 mod hta_statistics;
-pub mod hta_stragglers;
-pub mod tracelens;
+pub(crate) mod hta_stragglers;
+pub(crate) mod tracelens;
 
 use crate::analysis::api::{Align, Output, Partial, View};
 use crate::table::schema::{Batch, TableSpec};

@@ -1,8 +1,8 @@
 //! Copies and sets of memory: what is moved where and how fast, what of it no kernel covers, and which of
 //! it holds the host.
 
-pub mod bandwidth;
-pub mod copy;
+pub(crate) mod bandwidth;
+pub(crate) mod copy;
 mod report;
 mod rules;
 

@@ -1,6 +1,6 @@
 //! The tables that every run leaves, whatever analyses it ran: ranks, health, edges of the recordings, kernels. Steps are the analysis `steps`.
 
-pub mod record_edges;
+pub(crate) mod record_edges;
 
 use crate::analysis::api::{Give, Partial};
 use crate::analysis::inventory::record_edges::RecordEdgeTable;

@@ -3,7 +3,7 @@
 
 mod names;
 mod operators;
-pub mod repeat;
+pub(crate) mod repeat;
 mod report;
 mod stream;
 mod tables;

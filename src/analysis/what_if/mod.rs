@@ -4,7 +4,7 @@ mod published;
 mod published_graph;
 mod published_report;
 mod replay;
-pub mod timeline;
+pub(crate) mod timeline;
 
 pub use published::Op;
 

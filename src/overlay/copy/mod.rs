@@ -5,7 +5,7 @@
 //! exactly those events are copied that an analysis would see, and a damaged event is left out or mended as it is
 //! read. What is written is JSON in every case.
 
-pub mod copier;
-pub mod mend;
-pub mod retime;
-pub mod stream;
+pub(crate) mod copier;
+pub(crate) mod mend;
+pub(crate) mod retime;
+pub(crate) mod stream;

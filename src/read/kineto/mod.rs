@@ -3,16 +3,16 @@
 pub mod cursor;
 pub mod document;
 pub mod event;
-pub mod gaps;
-pub mod header;
-pub mod load;
+pub(crate) mod gaps;
+pub(crate) mod header;
+pub(crate) mod load;
 pub mod number;
 mod peek;
-pub mod pieces;
+pub(crate) mod pieces;
 mod recent;
 mod scratch;
-pub mod sink;
-pub mod text;
+pub(crate) mod sink;
+pub(crate) mod text;
 
 use super::format::TraceFormat;
 use super::input::Input;

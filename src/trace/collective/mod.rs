@@ -4,11 +4,10 @@
 //! (`job`). Here is what each rank says by itself.
 
 mod call;
-pub mod dtype;
-pub mod group;
+pub(crate) mod dtype;
+pub(crate) mod group;
 mod kind;
 
 pub use call::{Call, Edge, RankCalls};
-pub use dtype::element_bytes;
 pub use group::{LocalGroup, Members};
 pub use kind::Kind;

@@ -34,7 +34,6 @@ mod tests;
 
 pub use contained::parents;
 pub use occurrences::Repeats;
-pub use pattern::Pattern;
 
 /// What a pattern must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

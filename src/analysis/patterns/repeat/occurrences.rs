@@ -32,6 +32,7 @@ pub struct Repeats {
     positions: Vec<u32>,
     pub(super) sorted: Sorted,
     /// Strings that were not looked up because of the bound on work; 0 but for texts made for it.
+    #[cfg(test)]
     pub left_out: usize,
 }
 
@@ -49,7 +50,7 @@ pub fn occurrences(
     mut candidates: Vec<Candidate>,
     least: Least,
 ) -> Repeats {
-    let left_out = keep_within_bound(text.len(), &mut candidates);
+    let _left_out = keep_within_bound(text.len(), &mut candidates);
     let mut before = Vec::with_capacity(weights.len() + 1);
     let mut sum = 0i64;
     before.push(0);
@@ -89,7 +90,13 @@ pub fn occurrences(
             *slot += 1;
         },
     );
-    Repeats { patterns, positions, sorted, left_out }
+    Repeats {
+        patterns,
+        positions,
+        sorted,
+        #[cfg(test)]
+        left_out: _left_out,
+    }
 }
 
 /// What the first walk finds of a candidate.
