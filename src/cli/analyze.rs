@@ -30,7 +30,8 @@ pub struct AnalyzeArgs {
     /// Folder for the results
     #[arg(short, long, alias = "output", value_name = "DIR", default_value = "hta-out")]
     out: PathBuf,
-    /// Write to the folder whatever is in it: files of the names that hta writes are replaced, all others stay
+    /// Write to the folder even if it holds other files: files with names that hta writes are replaced, all others
+    /// stay
     #[arg(long)]
     force: bool,
     /// Only these analyses, e.g. breakdown,idle (`hta list` has them all)
@@ -40,10 +41,10 @@ pub struct AnalyzeArgs {
     /// Leave the events out of the results
     #[arg(long)]
     no_events: bool,
-    /// Keep arguments without a column of their own in the events, as JSON
+    /// Keep event arguments that have no column of their own, as JSON
     #[arg(long, conflicts_with = "no_events")]
     keep_args: bool,
-    /// Only map these ranks of a job, for `hta merge`: give every part of the job the same options
+    /// Write partial results of these ranks, for `hta merge`; use the same options for every part of the job
     #[arg(long)]
     partial: bool,
     /// Leave report.html out of the results

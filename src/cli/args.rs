@@ -43,10 +43,10 @@ pub struct AcrossArgs {
     /// Longest wait after a launch that counts as kernel wait, us
     #[arg(long, value_name = "US", default_value_t = 30)]
     pub kernel_wait_max_us: u32,
-    /// Clocks of ranks: corrected by the ends of collectives where that is clear, always, or never
+    /// Correct clocks between ranks by the ends of collectives: where the offset is clear, always, or never
     #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
     pub clock: ClockArg,
-    /// Gain from which a rank is named as a straggler, percent of the median step
+    /// Smallest gain for which a rank is reported as a straggler, percent of the median step
     #[arg(long, value_name = "PCT", default_value_t = 5.0, value_parser = parse_percent)]
     pub straggler_min_pct: f64,
     /// Only these process groups, by name or description
@@ -66,10 +66,10 @@ pub struct CommonArgs {
     /// Steps are annotations whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     pub step_pattern: Option<String>,
-    /// Window of a step: its annotation, or up to the end of what it launched
+    /// Window of a step: its annotation, or until the work that it launched has ended
     #[arg(long, value_enum, default_value_t = WindowArg::Host)]
     pub step_window: WindowArg,
-    /// Shortest wait of a stream's first activity, early in the recording, that shows work from before it, us
+    /// Shortest wait of a stream's first launched activity that is evidence of work from before the recording, us
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub hidden_min_us: u32,
     /// Leave out GPU activities without a launch record
@@ -78,23 +78,23 @@ pub struct CommonArgs {
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
-    /// Kernel rules that come before the built-in ones
+    /// File with kernel rules that take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// Leave events out, counted
+    /// Do not load these events; they are counted
     #[arg(long, value_enum, value_delimiter = ',')]
     pub skip: Vec<SkipArg>,
-    /// Rows that are printed of each table
+    /// Rows to print of each table
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub top: usize,
     /// Threads to use; all cores by default
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Memory to use, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and one that cannot fit is refused;
-    /// without it, 80% of what the machine (or its control group) has to spare
+    /// Memory limit, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and a rank that cannot fit is refused;
+    /// default: 80% of the memory that is available on the machine or in its control group
     #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
     pub memory_limit: Option<u64>,
-    /// Any loss in the input is an error: exit 2, write nothing
+    /// Treat any loss in the input as an error: exit 2, write nothing
     #[arg(long)]
     pub strict: bool,
 }

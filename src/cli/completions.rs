@@ -21,7 +21,7 @@ For this session alone:
 pub fn command() -> Command {
     let shell = Arg::new("shell").required(true).value_name("SHELL").value_parser(value_parser!(Shell));
     Command::new("completions")
-        .about("Write what a shell needs to complete commands, options and names")
+        .about("Write a script with which a shell completes commands, options and names")
         .after_help(AFTER_HELP)
         .arg(shell.help("the shell that it is for"))
 }

@@ -27,7 +27,7 @@ const WIDEST_LINE: usize = 90;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command whose page is written; none: the page of hta itself
+    /// Command whose page to write; without one, the page of hta itself
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Option<String>,
     /// Write the pages of all commands into this folder, e.g. ~/.local/share/man/man1

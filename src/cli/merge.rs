@@ -16,19 +16,20 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// Folders that `hta analyze --partial` left, in any order
+    /// Folders written by `hta analyze --partial`, in any order
     #[arg(value_name = "PART", required = true)]
     parts: Vec<PathBuf>,
     /// Folder for the results
     #[arg(short, long, alias = "output", value_name = "DIR", default_value = "hta-out")]
     out: PathBuf,
-    /// Write to the folder whatever is in it: files of the names that hta writes are replaced, all others stay
+    /// Write to the folder even if it holds other files: files with names that hta writes are replaced, all others
+    /// stay
     #[arg(long)]
     force: bool,
     /// Threads to use; all cores by default
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// Any loss in the input is an error: exit 2, write nothing
+    /// Treat any loss in the input as an error: exit 2, write nothing
     #[arg(long)]
     strict: bool,
     /// Leave report.html out of the results
@@ -40,9 +41,9 @@ pub struct MergeArgs {
 
 pub const AFTER_HELP: &str = "\
 The options of the analyses (--steps, --top, --clock, --compat, --rules and so on) are taken from the partials, which \
-must all have been made with the same, and by this version of hta. Each rank stands in one partial. The results are, \
-byte for byte, those of one `hta analyze` over all the files; the files of events are linked where that is possible, \
-else copied.";
+must all have been made with the same options and by this version of hta. Each rank must be in exactly one partial. \
+The results are, byte for byte, those of one `hta analyze` over all the files; files of events are linked where \
+possible, else copied.";
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
     on_threads(args.threads, || all(args))?

@@ -75,7 +75,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The whole command, with a subcommand for every analysis of the registry.
 pub fn command() -> Command {
-    let analyze = Command::new("analyze").about("Run every analysis and leave tables, events and a report");
+    let analyze = Command::new("analyze").about("Run every analysis and write tables, events and a report");
     let mut root = Command::new("hta")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Where the time went in a PyTorch job, from the Kineto traces of its ranks")
@@ -86,10 +86,10 @@ pub fn command() -> Command {
     for a in crate::analysis::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
-    let overlay =
-        Command::new("overlay").about("Write one file of chosen ranks to look at, with counters and marks drawn in");
-    let merge = Command::new("merge").about("Join what `hta analyze --partial` left, as if one run had read all");
-    let report = Command::new("report").about("Make the page for people, report.html, of a results folder");
+    let overlay = Command::new("overlay")
+        .about("Write one trace file of chosen ranks for a viewer, with counters and marks added");
+    let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
+    let report = Command::new("report").about("Write report.html again from a results folder");
     root = root
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))

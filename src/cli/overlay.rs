@@ -29,28 +29,28 @@ Open the file in https://ui.perfetto.dev. `hta explain overlay` says what is dra
 pub struct OverlayArgs {
     #[command(flatten)]
     traces: TraceArgs,
-    /// File to write, packed as its name says (.gz, .zst); `-` is standard output
+    /// File to write, compressed according to its name (.gz, .zst); `-` is standard output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: PathBuf,
-    /// Replace the file, if it is there; never one of the traces
+    /// Replace an existing file, but never one of the traces
     #[arg(long)]
     force: bool,
-    /// Draw only these of the ranks; the others are still compared
+    /// Draw only these ranks; the others are still compared
     #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
     draw: Option<RankRanges>,
     /// Counters to draw
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     counter: Vec<CounterArg>,
-    /// Draw the critical path: of the median step, or as --steps, --annotation or --capture say
+    /// Draw the critical path of the median step, or of what --steps, --annotation or --capture select
     #[arg(long)]
     critical_path: bool,
-    /// The path of an annotation in place of a step: its k-th occurrence, from 0
+    /// Find the path of the k-th occurrence of an annotation, from 0, instead of a step
     #[arg(long, value_name = "NAME[:k]", requires = "critical_path")]
     annotation: Option<String>,
-    /// The path of all that was recorded in place of a step
+    /// Find the path of the whole recording instead of a step
     #[arg(long, requires = "critical_path")]
     capture: bool,
-    /// Do not compare ranks: clocks as they are, no marks of late ranks
+    /// Do not compare ranks: leave clocks as recorded, and mark no late ranks
     #[arg(long)]
     no_compare: bool,
 }
@@ -60,15 +60,15 @@ pub struct OverlayArgs {
 pub enum CounterArg {
     All,
     None,
-    /// Launches that wait, by stream
+    /// Number of waiting launches, by stream
     QueueLength,
-    /// Of copies, by direction
+    /// Bandwidth of copies, by direction
     MemoryBandwidth,
-    /// Share of each bucket with a kernel running
+    /// Share of each bucket in which a kernel runs
     GpuUtilization,
-    /// Share of the multiprocessors with blocks
+    /// Share of the multiprocessors that have blocks
     SmEfficiency,
-    /// Estimated by the profiler
+    /// Occupancy as estimated by the profiler
     EstOccupancy,
 }
 

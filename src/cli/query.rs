@@ -31,19 +31,19 @@ pub struct QueryArgs {
     /// Name of a query (`hta list queries`), a SELECT, a file *.sql, or `-` for standard input
     #[arg(value_name = "QUERY", required = true)]
     query: String,
-    /// A folder of results, or traces as other commands take them [default: hta-out]
+    /// A results folder, or traces as for other commands [default: hta-out]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// A folder of results
+    /// A results folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "rank_dir"])]
     results: Option<PathBuf>,
     /// A folder with one trace per rank
     #[arg(long, value_name = "DIR")]
     rank_dir: Option<PathBuf>,
-    /// How the answer is written
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Only the first rows of the answer, in any format
+    /// Write only the first rows of the answer, in any format
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// File to write to instead of standard output
@@ -74,7 +74,7 @@ pub const AFTER_HELP: &str = "\
   hta query 'SELECT name, dur_ns FROM kernels ORDER BY dur_ns DESC LIMIT 5'
 
 `hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
-formats all. What chooses and reads traces (--ranks, --steps, --clock and so on) is only for traces.";
+formats all. Options that select and read traces (--ranks, --steps, --clock and so on) apply to traces only.";
 
 /// Where results are looked for when nothing is given.
 const DEFAULT: &str = "hta-out";
@@ -97,7 +97,7 @@ const FOR_TRACES: [&str; 13] = [
 ];
 
 pub fn command() -> Command {
-    let about = "Answer a question in SQL: one of the catalog, or your own, on results or on traces";
+    let about = "Run a query of the catalog, or your own SQL, on results or on traces";
     QueryArgs::augment_args(Command::new("query").about(about)).after_help(AFTER_HELP)
 }
 

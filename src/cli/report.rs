@@ -12,16 +12,16 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 pub const AFTER_HELP: &str = "\
-`hta analyze` and `hta merge` leave the same page in their results folder. It opens offline in any browser and can be \
-mailed: it loads nothing. `hta explain report` says what is in it.";
+`hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
+mailed: it loads nothing. `hta explain report` describes its contents.";
 
 // How file and line of Python frames become links.
 #[derive(Debug, Args)]
 pub struct HtmlArgs {
-    /// Editor that file and line lead to in report.html; the page itself has the choice, too
+    /// Editor that opens links to source lines in report.html; can also be chosen in the page
     #[arg(long, value_enum, default_value_t = EditorArg::Vscode)]
     editor: EditorArg,
-    /// Folder that relative source files are below, where report.html is read; written into it
+    /// Folder that contains relative source paths, where report.html is read; stored in the page
     #[arg(long, value_name = "DIR")]
     source_root: Option<String>,
 }
@@ -47,7 +47,7 @@ impl HtmlArgs {
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Folder that `hta analyze` or `hta merge` has left
+    /// Results folder of `hta analyze` or `hta merge`
     #[arg(value_name = "RESULTS")]
     results: PathBuf,
     /// File to write, report.html in the folder by default; `-` is standard output

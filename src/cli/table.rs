@@ -13,10 +13,10 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// How the table is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Which of the tables (csv, json, parquet)
+    /// Table to write (csv, json, parquet)
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// File to write to instead of standard output

@@ -123,7 +123,7 @@ pub const BY: Setting = Setting {
     stem: STEM,
     flag: "--by",
     value: "KEY",
-    help: "What GPU rows are keyed by: name, op (owning operator) or module (path of nn.Module frames around the launch)",
+    help: "Key of GPU rows: name, op (owning operator) or module (path of nn.Module frames around the launch)",
     kind: Kind::Choice(&["name", "op", "module"]),
 };
 

@@ -63,7 +63,7 @@ pub const MATCH: Setting = Setting {
     stem: "annotations",
     flag: "--match",
     value: "REGEX",
-    help: "Only annotations whose name this regular expression matches; the rest goes to `(none)`",
+    help: "Only annotations whose name matches this regular expression; activities of the others count as `(none)`",
     kind: Kind::Regex,
 };
 

@@ -94,7 +94,7 @@ impl Analysis for MemoryCopiesOf {
     }
 
     fn title(&self) -> &'static str {
-        "copies and sets of memory: sizes, bandwidth, and which of them hold the host"
+        "copies and sets of memory: sizes, bandwidth, and which of them block the host"
     }
 
     fn explain(&self) -> &'static str {

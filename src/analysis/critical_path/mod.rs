@@ -29,7 +29,7 @@ pub const ANNOTATION: Setting = Setting {
     stem: STEM,
     flag: "--annotation",
     value: "NAME[:k]",
-    help: "The path of an annotation in place of a step: its k-th occurrence, from 0",
+    help: "Find the path of the k-th occurrence of an annotation, from 0, instead of a step",
     kind: Kind::Text,
 };
 
@@ -38,7 +38,7 @@ pub const CAPTURE: Setting = Setting {
     stem: STEM,
     flag: "--capture",
     value: "",
-    help: "The path of all that was recorded in place of a step",
+    help: "Find the path of the whole recording instead of a step",
     kind: Kind::Flag,
 };
 
@@ -65,7 +65,7 @@ impl Analysis for CriticalPath {
     }
 
     fn title(&self) -> &'static str {
-        "the chain of work and waiting that a step's length is made of"
+        "the chain of work and waiting that determines a step's length"
     }
 
     fn explain(&self) -> &'static str {

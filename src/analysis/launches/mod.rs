@@ -136,7 +136,7 @@ impl Analysis for LaunchCalls {
     }
 
     fn title(&self) -> &'static str {
-        "what launch calls cost, and how soon their work starts"
+        "the cost of launch calls, and how soon their work starts"
     }
 
     fn explain(&self) -> &'static str {

@@ -22,7 +22,7 @@ pub(in crate::analysis) const OP: Setting = Setting {
     stem: "patterns",
     flag: "--op",
     value: "NAME",
-    help: "Operator of operator_sequences, by its exact name; without one, those that no other contains",
+    help: "Operator of operator_sequences, by its exact name; default: the outermost operators",
     kind: Kind::Text,
 };
 
@@ -38,7 +38,7 @@ pub(in crate::analysis) const MIN_LENGTH: Setting = Setting {
     stem: "patterns",
     flag: "--min-length",
     value: "N",
-    help: "Least kernels in a pattern; operator_sequences has all unless it is given",
+    help: "Least kernels in a pattern; does not limit operator_sequences unless given",
     kind: Kind::Count { default: 3, min: 1 },
 };
 
@@ -54,7 +54,7 @@ const RANK_BY: Setting = Setting {
     stem: "patterns",
     flag: "--rank-by",
     value: "KEY",
-    help: "Order of repeats: by GPU time, or by gaps inside (what fusing or a graph can save)",
+    help: "Order of repeats: by GPU time, or by the gaps inside (which fusing or a graph can save)",
     kind: Kind::Choice(&["gpu", "gaps"]),
 };
 
@@ -62,7 +62,7 @@ const BY: Setting = Setting {
     stem: "patterns",
     flag: "--by",
     value: "KEYS",
-    help: "What makes kernels different beside their names: shape (grid and block)",
+    help: "What distinguishes kernels in addition to their names: shape (grid and block)",
     kind: Kind::Choices(&["shape"]),
 };
 

@@ -85,7 +85,7 @@ impl Analysis for Stacks {
     }
 
     fn title(&self) -> &'static str {
-        "operators and modules: host and GPU time, own and with all they call"
+        "host and GPU time of operators and modules, self and total"
     }
 
     fn explain(&self) -> &'static str {

@@ -30,7 +30,7 @@ impl Analysis for StepTimes {
     }
 
     fn title(&self) -> &'static str {
-        "how long steps take, which are slow, and what they have more of"
+        "how long steps take, which are slow, and what takes longer in slow ones"
     }
 
     fn explain(&self) -> &'static str {

@@ -56,7 +56,7 @@ impl Analysis for Sync {
     }
 
     fn title(&self) -> &'static str {
-        "time lost synchronizing: exposed communication split up"
+        "exposed communication, divided into waiting for ranks and transfer"
     }
 
     fn explain(&self) -> &'static str {

@@ -48,7 +48,7 @@ impl Analysis for WhatIf {
     }
 
     fn title(&self) -> &'static str {
-        "the step if nobody straggled, and which repair helps most"
+        "the step time without stragglers, and which repair helps most"
     }
 
     fn explain(&self) -> &'static str {
