@@ -1,4 +1,4 @@
-//! The subcommand of one analysis: its table on standard output.
+//! The subcommands of single analyses: each prints one table or the text report of its analysis on standard output.
 
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Output, ReplayMethod, WaitMethod, Wanted};
 use crate::analysis::filters;
@@ -40,7 +40,7 @@ pub enum MethodArg {
     Published,
 }
 
-/// Enters the method, where the analysis has it.
+/// Sets the method in `options`; an error if the analysis does not have it.
 fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Result<(), SetError> {
     let across = &mut options.across;
     match (stem, method) {
@@ -62,7 +62,7 @@ fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Resul
     Ok(())
 }
 
-/// Keeps the rows of the table that is printed; none where the text for people is.
+/// Keeps the rows of the table to be printed. Keeps nothing if the text report is printed instead.
 struct Keep {
     table: &'static TableSpec,
     is_text: bool,
@@ -98,13 +98,14 @@ impl RowSink for Keep {
     }
 }
 
-/// The subcommand of an analysis: what all take, and what it declares itself.
+/// The subcommand of an analysis: the common arguments and the options that the analysis declares.
 pub fn command(analysis: &dyn Analysis) -> Command {
     let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
     with_tables(with_settings(command, analysis.settings()), analysis)
 }
 
-/// Lets the shell complete `--table`. What the chosen options declare is judged later, with its own message.
+/// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the table is
+/// checked later, with a better error message.
 pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
     let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| analysis.compat_tables(*c));
     let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
@@ -114,7 +115,7 @@ pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
     command.mut_arg("table", |arg| known::complete(arg, names))
 }
 
-/// Adds the options that are declared in the library.
+/// Adds the options that an analysis declares.
 pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
     for s in settings {
         let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
@@ -128,7 +129,7 @@ pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
     command
 }
 
-/// Enters what the user gave of an analysis' own options.
+/// Copies the user's values for the declared options into `options`.
 pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) -> Result<(), SetError> {
     for s in settings {
         let text = match s.kind {

@@ -1,4 +1,4 @@
-//! `hta analyze`: every analysis, and a folder of results.
+//! `hta analyze`: runs every analysis and writes a results folder.
 
 use crate::analysis::api::{Analysis, Options, Wanted};
 use crate::analysis::filters;
@@ -54,7 +54,7 @@ pub struct AnalyzeArgs {
     html: HtmlArgs,
 }
 
-/// Width of `report.txt`.
+/// Width of `report.txt`, columns.
 const REPORT_WIDTH: usize = 80;
 
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
@@ -82,14 +82,14 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     }
     let folder = Folder::create(place, events)?;
     args.traces.common.on_threads(|| {
-        // the process ends with it: the system takes back at once what would be freed piece by piece
+        // Never dropped: the process ends soon, and the system frees all memory at once.
         let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
         let page = (!args.no_html).then(|| args.html.options());
         finish(folder, &outcome, &options, page.as_ref(), &args.out, args.traces.common.strict)
     })?
 }
 
-/// Maps, and leaves what `hta merge` reduces.
+/// Maps the ranks and writes a partial for `hta merge`.
 fn part(args: &AnalyzeArgs, request: &Request, place: Place, events: Option<bool>) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
     let rules = common.rules_text()?;
@@ -112,7 +112,7 @@ fn part(args: &AnalyzeArgs, request: &Request, place: Place, events: Option<bool
     Ok(if set.has_loss() { Exit::Partly } else { Exit::Done })
 }
 
-/// Says where a folder is not replaced in one step, before the work begins.
+/// Tells the user before the work begins if the folder cannot be replaced in one step.
 pub fn announce(place: &Place) {
     if let Some(why) = place.in_place() {
         let (folder, proof) = (place.shown(), place.proof());
@@ -120,7 +120,7 @@ pub fn announce(place: &Place) {
     }
 }
 
-/// Adds to an error of writing which folder was written to.
+/// Adds the output folder to a write error.
 pub fn to(out: &Path) -> impl Fn(RunError) -> RunError {
     move |error| match error {
         RunError::Write { what, source } => RunError::Write { what: format!("{what} to {}", out.display()), source },
@@ -128,10 +128,10 @@ pub fn to(out: &Path) -> impl Fn(RunError) -> RunError {
     }
 }
 
-/// What `--strict` says of a loss.
+/// Message for a loss under `--strict`.
 const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
 
-/// Writes and prints what came of a run.
+/// Writes the results of a run, and prints its report.
 pub fn finish(
     folder: Folder,
     outcome: &Outcome,
@@ -148,7 +148,7 @@ pub fn finish(
     }
     let failed = || format!("cannot write to {}", out.display());
     write_tables(&folder, outcome, options.compat).with_context(failed)?;
-    // made of what a reader will find: the tables, whole
+    // Complete the tables first: the page is generated from them.
     folder.close().with_context(failed)?;
     let html = || match page {
         Some(page) => leave(&folder, text::findings(outcome).iter().map(Found::from).collect(), page),
@@ -161,7 +161,7 @@ pub fn finish(
     let (html, texts) = rayon::join(html, texts);
     html.with_context(failed)?;
     texts.with_context(failed)?;
-    // an earlier result is removed meanwhile
+    // Finishing removes an earlier result; format the report in parallel.
     let (placed, mut report) = rayon::join(|| folder.finish(), || text::report(outcome, width()));
     placed?;
     report.push_str(&format!("\nresults: {}\n", out.display()));
@@ -170,7 +170,7 @@ pub fn finish(
     Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
 }
 
-/// Says on standard error which files were refused.
+/// Lists the refused files on standard error.
 pub fn warn(refused: &[Refused]) {
     for r in refused.iter().filter(|r| r.is_loss()) {
         note(&format!("hta: {}", r.error));

@@ -1,4 +1,4 @@
-//! Arguments that all commands on traces share, and what they mean for the library.
+//! Arguments that all commands on traces share, and their conversion to the library's options.
 
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
 use crate::analysis::settings::Settings;
@@ -19,10 +19,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Default of --kernel-wait-max-us, ns.
+/// Default of `--kernel-wait-max-us`, ns.
 const KERNEL_WAIT_MAX: i64 = 30_000;
 
-// One set of traces. (No doc comment: it would become the text of every command.)
+// One set of traces. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     /// Traces: files, folders (one level deep) or patterns; `-` is standard input
@@ -37,7 +37,7 @@ pub struct TraceArgs {
     pub across: AcrossArgs,
 }
 
-// How one set is read as a whole. (No doc comment, as above.)
+// Options that apply to the comparison of ranks. Not a doc comment, as above.
 #[derive(Debug, Args)]
 pub struct AcrossArgs {
     /// Longest wait after a launch that counts as kernel wait, us
@@ -54,7 +54,7 @@ pub struct AcrossArgs {
     pub group: Vec<String>,
 }
 
-// What is read of traces and how, for commands on one set and on two.
+// Options for reading traces, for commands on one set and on two sets. Not a doc comment, as above.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
     /// Only these ranks, e.g. 0,3,8-15
@@ -99,7 +99,7 @@ pub struct CommonArgs {
     pub strict: bool,
 }
 
-/// `0,3,8-15`.
+/// Ranges of ranks as in `0,3,8-15`, both ends inclusive.
 #[derive(Debug, Clone)]
 pub struct RankRanges(pub Vec<(u32, u32)>);
 
@@ -140,7 +140,7 @@ fn range<T: std::str::FromStr + PartialOrd + Copy>(text: &str) -> Result<(T, T),
     if b < a { Err(format!("expected a range upwards, found `{text}`")) } else { Ok((a, b)) }
 }
 
-/// Most threads that can be asked for: more than cores only costs memory and time.
+/// Largest number of threads accepted: more threads than cores only cost memory and time.
 const MOST_THREADS: usize = 512;
 
 pub fn parse_threads(text: &str) -> Result<usize, String> {
@@ -169,34 +169,33 @@ fn parse_steps(text: &str) -> Result<StepFilter, String> {
     Ok(filter)
 }
 
-/// Traces on the command line; standard input stands in a file that lives as long as this.
+/// The traces of the command line. Standard input is stored in a temporary file that lives as long as this value.
 pub struct Traces {
     pub inputs: Vec<Input>,
-    /// What no output may overwrite: the traces and other files that the command reads.
+    /// Files that no output may overwrite: the traces and the other files that the command reads.
     pub guarded: Inputs,
     _spool: Option<UnfinishedFile>,
 }
 
 impl TraceArgs {
-    /// Files behind the arguments.
+    /// Resolves the arguments to files.
     pub fn traces(&self) -> anyhow::Result<Traces> {
         let mut traces = traces(&self.traces, self.rank_dir.as_deref())?;
         self.common.guard(&mut traces.guarded);
         Ok(traces)
     }
 
-    /// Options of the analyses.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
         options(&self.common, &self.across, analyses)
     }
 }
 
-/// Files behind paths and a folder of ranks.
+/// Resolves paths and a folder of ranks to files.
 pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Traces> {
     let (mut found, mut spool) = (Vec::new(), None);
     for path in paths.iter().map(PathBuf::as_path).chain(rank_dir) {
         if path.as_os_str() == "-" && spool.is_none() {
-            // a trace may have to be read twice
+            // Standard input cannot be rewound, and a trace may have to be read twice.
             spool = Some(spooled()?);
         } else {
             found.push(path.to_path_buf());
@@ -217,7 +216,7 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
     Ok(Traces { inputs, guarded, _spool: spool })
 }
 
-/// Standard input in a temporary file that only the user may read.
+/// Copies standard input to a temporary file that only the user may read.
 fn spooled() -> anyhow::Result<UnfinishedFile> {
     let folder = std::env::temp_dir();
     let keep = || format!("cannot keep standard input in a file in {} (TMPDIR)", folder.display());
@@ -237,18 +236,18 @@ fn spooled() -> anyhow::Result<UnfinishedFile> {
     }
 }
 
-/// Longest text that is read of rules or a statement, bytes: a device that never ends is no such file.
+/// Largest size of a rules file or a statement, bytes. The limit protects against endless inputs such as devices.
 const LONGEST_TEXT: u64 = 1 << 20;
 
-/// Reads a short text.
+/// Reads a short text file.
 ///
 /// # Errors
-/// When it cannot be read, is no text, or is too long.
+/// When it cannot be read, is not UTF-8, or is longer than `LONGEST_TEXT`.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     text_of(File::open(path)?)
 }
 
-/// The same of what is open.
+/// Like [`read_text`], from an open reader.
 pub fn text_of(file: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     file.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
@@ -258,7 +257,7 @@ pub fn text_of(file: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Options of the analyses, with those of one set.
+/// Options of the analyses, including those that compare ranks.
 pub fn options(
     common: &CommonArgs,
     across: &AcrossArgs,
@@ -280,7 +279,7 @@ pub fn options(
 }
 
 impl CommonArgs {
-    /// Options of the analyses, those of one set at their defaults.
+    /// Options of the analyses; those that compare ranks have their defaults.
     pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
         let builtin = Rules::builtin().map_err(anyhow::Error::msg)?;
         let rules = match (&self.rules, self.rules_text()?) {
@@ -333,12 +332,11 @@ impl CommonArgs {
         })
     }
 
-    /// Adds the files that these options name to what is not written over.
+    /// Adds the files that these options name to the files that must not be overwritten.
     pub fn guard(&self, inputs: &mut Inputs) {
         self.rules.iter().for_each(|path| inputs.add_file(path));
     }
 
-    /// Text of the user's kernel rules.
     pub fn rules_text(&self) -> Result<Option<String>, SetError> {
         let read =
             |path: &PathBuf| read_text(path).map_err(|e| SetError::Rules { path: path.clone(), reason: e.to_string() });
@@ -365,11 +363,11 @@ impl CommonArgs {
     }
 }
 
-/// Does all work of a command on so many threads; on all cores without a number. The calling thread is one of them: each
-/// has memory of its own that another cannot use, and one that only waits needs none.
+/// Runs `work` on a pool of `threads` threads (default: one per core). The calling thread is part of the pool, because
+/// each thread has its own allocator arena, and a thread that only waits would waste one.
 pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
     let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0));
-    // it cannot belong to two pools
+    // A thread cannot belong to two pools; without it in the pool the work still runs.
     let pool = pool().use_current_thread().build().or_else(|_| pool().build());
     Ok(pool.context("cannot start threads")?.install(work))
 }

@@ -1,4 +1,4 @@
-//! `hta completions SHELL`: what a shell needs to complete commands, options, and names of pages and tables.
+//! `hta completions SHELL`: scripts with which a shell completes commands, options, and names of pages and tables.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
@@ -38,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Names for arguments without a flag, which clap leaves out for fish.
+/// Completions of positional arguments, which clap leaves out for fish.
 fn names_for_fish(root: &Command) -> String {
     let mut out = String::new();
     for command in root.get_subcommands() {

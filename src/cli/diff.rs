@@ -1,4 +1,4 @@
-//! `hta diff BASE TEST`: two sets of traces, and whether the second is too slow.
+//! `hta diff BASE TEST`: compares two sets of traces and checks thresholds.
 
 use crate::analysis::api::{Analysis, Compat, Options, Output};
 use crate::analysis::compat::hta_diff;
@@ -47,7 +47,7 @@ pub fn command() -> Command {
     with_tables(with_settings(DiffArgs::augment_args(command), DIFF.settings()), &DIFF)
 }
 
-/// Keeps no rows: a diff needs the partials only.
+/// Discards rows: a diff needs only the partials.
 struct NoRows;
 
 impl RowSink for NoRows {
@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     filters::refuse_unused(&[&DIFF], &options)?;
     let table = args.output.table(DIFF.declared(options.compat))?;
     let thresholds = thresholds(&args.fail_if, options.compat)?;
-    // both sets are looked for before the first is read
+    // Find the files of both sets first, so that an error in the second set shows before the first is read.
     let (base_inputs, test_inputs) = (find("base", &args.base)?, find("test", &args.test)?);
     let mut guarded = Inputs::of_traces(&base_inputs);
     guarded.add_all(&Inputs::of_traces(&test_inputs));
@@ -105,7 +105,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(judge(&verdicts, has_loss))
 }
 
-/// A crossed threshold is the answer to what was asked, so it wins over a loss in the input.
+/// A crossed threshold takes precedence over a loss in the input, because it is what the user asked for.
 fn judge(verdicts: &[Verdict], has_loss: bool) -> Exit {
     for v in verdicts.iter().filter(|v| v.is_crossed || v.is_unknown) {
         note(&format!("hta: {}", v.sentence()));
@@ -148,7 +148,7 @@ fn read(args: &DiffArgs, name: &str, inputs: &[Input], options: &Options) -> any
     Ok(outcome)
 }
 
-/// What the mapper left of a set.
+/// The tables that the mapper made of a set.
 fn handed(outcome: &Outcome) -> &[Batch] {
     outcome.outputs.first().map_or(&[], |(_, output)| &output.tables)
 }

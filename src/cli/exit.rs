@@ -12,16 +12,15 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// How a command ended.
+/// How a command ended, with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All done.
     Done = 0,
-    /// Part of it: something in the input could not be used, the rest is there.
+    /// Something in the input could not be used; the rest was processed.
     Partly = 1,
-    /// Nothing useful.
+    /// No useful result.
     Nothing = 2,
-    /// A `--fail-if` threshold was crossed, whatever else was lost.
+    /// A `--fail-if` threshold was crossed; takes precedence over a loss.
     Crossed = 3,
 }
 
@@ -37,7 +36,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
     Exit::Nothing
 }
 
-/// The error, what caused it, and hints, a line each.
+/// The error, its causes and hints, one per line.
 fn message(error: &anyhow::Error) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "hta: {error}");

@@ -1,4 +1,4 @@
-//! `hta explain NAME`: definitions, columns with units, caveats; all from the code's own declarations.
+//! `hta explain NAME`: definitions, columns with units and caveats, generated from the declarations in the code.
 
 use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
 use crate::analysis::inventory;
@@ -20,7 +20,7 @@ use crate::table::schema::TableSpec;
 use crate::trace::args::ARGS;
 use std::fmt::Write;
 
-/// Width of what is wrapped.
+/// Width of wrapped text, columns.
 const WIDTH: usize = 80;
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
@@ -29,7 +29,7 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// All names that have a page, each with its title; none twice.
+/// All names that have a page, with their titles; each name once.
 pub fn names() -> Vec<(&'static str, &'static str)> {
     let first_line = |t: &'static TableSpec| t.doc.trim().lines().next().unwrap_or_default();
     let mut out: Vec<(&str, &str)> = ANALYSES.iter().map(|a| (a.stem(), a.title())).collect();
@@ -42,10 +42,10 @@ pub fn names() -> Vec<(&'static str, &'static str)> {
     out
 }
 
-/// The page of all that has this name: an analysis, a topic, a table, a query.
+/// The page for a name: of the analysis, topic, table and query of that name.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When nothing has that name.
 pub fn page(name: &str) -> Result<String, SetError> {
     let mut out = String::new();
     let analysis = ANALYSES.iter().find(|a| a.stem() == name);
@@ -75,7 +75,7 @@ pub fn page(name: &str) -> Result<String, SetError> {
             _ => {}
         }
     }
-    // a topic and a table of one name share a page; an analysis has its tables on its own
+    // A topic and a table of the same name share a page. The page of an analysis already lists its tables.
     let is_on_page = analysis.is_some_and(|a| a.tables().iter().any(|t| t.name == name));
     if let Some(spec) = tables().find(|t| t.name == name).filter(|_| !is_on_page) {
         table(&mut out, spec);

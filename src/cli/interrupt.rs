@@ -1,4 +1,4 @@
-//! Ctrl-C and its like: what is being written is removed, and the process ends with a code of its own.
+//! Ctrl-C, SIGTERM and SIGHUP: unfinished output is removed, and the process exits with code 130.
 
 use crate::cli::output::note;
 use crate::output::unfinished::abandon_all;
@@ -10,11 +10,11 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Exit code of an interrupted run.
 const CODE: i32 = 130;
 
-/// Watches for interrupts from now on.
+/// Starts a thread that handles interrupts.
 #[cfg(unix)]
 pub fn watch() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    // a file that may grow no more is an error where it is written, not the end of the process
+    // Ignore SIGXFSZ, so that reaching the file size limit is a write error instead of the end of the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let wanted: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| !is_ignored(*s)).collect();
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
@@ -22,7 +22,7 @@ pub fn watch() {
         if signals.forever().next().is_some() {
             INTERRUPTED.store(true, Ordering::SeqCst);
             match abandon_all() {
-                // it stands, and nothing of it is missing
+                // The result was complete before the interrupt and is kept.
                 Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),
                 None => note("hta: interrupted: nothing was written"),
             }
@@ -34,7 +34,7 @@ pub fn watch() {
 #[cfg(not(unix))]
 pub fn watch() {}
 
-/// Whether whoever started this process wants it to go on regardless, as shells do in the background.
+/// Whether the parent process set this signal to be ignored, as shells do for background jobs (nohup).
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -42,7 +42,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).is_some_and(|m| m >> (signal - 1) & 1 == 1)
 }
 
-/// Does not come back where the run was interrupted: what it has to say then is only that.
+/// Blocks forever after an interrupt, so that no error message caused by the removal of files is printed.
 pub fn stand_still_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         std::thread::park();

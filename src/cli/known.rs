@@ -1,12 +1,12 @@
-//! Arguments whose names a shell can complete. Any text is taken: the command that gets it knows better than
-//! the parser what to say of one that it does not know, and `--help` stays short.
+//! Arguments whose values a shell can complete. The parser accepts any text, because the command itself gives a better
+//! error message for an unknown name, and `--help` stays short.
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use std::ffi::OsStr;
 
-/// Names and what they are, in the order of the listing.
+/// Names with their titles, in the order of the listing.
 #[derive(Debug, Clone)]
 struct Known(Vec<PossibleValue>);
 
@@ -22,12 +22,12 @@ impl TypedValueParser for Known {
     }
 }
 
-/// An argument without a flag, and the names it is made for.
+/// A positional argument with completions.
 pub fn arg(id: &'static str, names: Vec<(&'static str, &'static str)>) -> Arg {
     complete(Arg::new(id), names)
 }
 
-/// The names that an argument is made for.
+/// Adds completions to an argument.
 pub fn complete(arg: Arg, names: Vec<(&'static str, &'static str)>) -> Arg {
     let value = |(name, title): (&'static str, &'static str)| match title {
         "" => PossibleValue::new(name),

@@ -1,4 +1,4 @@
-//! `hta list`: analyses with their tables, queries, all tables, and the topics of `hta explain`.
+//! `hta list`: the analyses with their tables, the queries, all tables, and the topics of `hta explain`.
 
 use crate::analysis::api::Analysis;
 use crate::analysis::registry::ANALYSES;
@@ -10,17 +10,17 @@ use crate::sql::catalog::QUERIES;
 use crate::sql::live;
 use std::fmt::Write;
 
-/// Width of names, and of what stands beside them.
+/// Width of the column of names, and of the text beside it.
 const NAME: usize = 13;
 const WIDTH: usize = 62;
 
-/// Width of the names of queries.
+/// Width of the column of query names.
 const LONG_NAME: usize = 30;
 
-/// What can be listed.
+/// The parts that can be listed.
 pub const PARTS: [&str; 4] = ["analyses", "queries", "tables", "topics"];
 
-/// Lists one of the parts, or all.
+/// Prints one part, or all.
 pub fn run(what: Option<&str>) -> anyhow::Result<Exit> {
     let mut out = String::new();
     for part in PARTS.iter().filter(|p| what.is_none_or(|w| w == **p)) {
@@ -74,14 +74,14 @@ fn topics(out: &mut String) {
     }
 }
 
-/// A name, and what it is.
+/// A name with its wrapped text.
 fn entry(out: &mut String, name: &str, text: &str) {
     for (i, line) in crate::output::columns::wrap(text, WIDTH).into_iter().enumerate() {
         let _ = writeln!(out, "  {:<NAME$} {line}", if i == 0 { name } else { "" });
     }
 }
 
-/// The tables of one analysis, below its line.
+/// The tables of one analysis, printed below its title.
 fn tables(out: &mut String, analysis: &dyn Analysis) {
     let names: Vec<&str> = analysis.tables().iter().map(|t| t.name).collect();
     entry(out, "", &format!("tables: {}", names.join(", ")));

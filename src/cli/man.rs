@@ -1,5 +1,5 @@
-//! `hta man`: the command line as manual pages. What clap knows of a command, then the text of its
-//! `hta explain` page as it is, since that is where its numbers are defined.
+//! `hta man`: manual pages. A page has what clap knows of a command, followed by its `hta explain` page, because that
+//! defines its numbers.
 
 use crate::cli::exit::Exit;
 use crate::cli::known;
@@ -22,7 +22,7 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("130", "interrupted"),
 ];
 
-/// Longest line that is shown as it is.
+/// Longest line that is printed without filling, characters.
 const WIDEST_LINE: usize = 90;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ fn command() -> Command {
     )
 }
 
-/// Adds this command, and lets the shell complete the names of all.
+/// Adds this command, with shell completion of all command names.
 pub fn add(root: Command) -> Command {
     static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
     let root = root.subcommand(ManArgs::augment_args(command()));
@@ -85,14 +85,14 @@ fn find<'a>(root: &'a Command, wanted: Option<&str>) -> Result<&'a Command, SetE
     })
 }
 
-/// `hta-analyze`.
+/// The name of the page, e.g. `hta-analyze`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
 fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     let after_help = command.get_after_help().map(ToString::to_string);
-    // its lines would be filled into one
+    // clap_mangen would fill the lines of the help into one paragraph; they are added verbatim below.
     let plain = command.clone().after_help(Resettable::<StyledStr>::Reset);
     let source = concat!("hta ", env!("CARGO_PKG_VERSION"));
     let mut out = Vec::new();
@@ -121,7 +121,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Lines as they are; a heading of the text becomes one of the page, its title goes.
+/// Copies lines verbatim. Headings of the text become headings of the page, and its title is dropped.
 fn verbatim(out: &mut Roff, text: &str) {
     out.control("nf", []);
     for line in text.lines().skip_while(|l| l.starts_with("# ") || l.is_empty()) {
@@ -131,7 +131,7 @@ fn verbatim(out: &mut Roff, text: &str) {
                 out.control("SS", [heading]);
                 out.control("nf", []);
             }
-            // a paragraph that is one line, which clap would wrap; what is indented is a table
+            // A long line is a paragraph without line breaks and is filled; indented lines are tables.
             None if line.chars().count() > WIDEST_LINE && !line.starts_with(' ') => {
                 out.control("fi", []);
                 out.text([roman(line)]);

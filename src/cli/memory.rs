@@ -1,14 +1,14 @@
-//! How much memory hta may use: what the user says, else most of what the machine has to spare.
+//! The memory limit: the user's value, or most of the memory that is available.
 
 use crate::read::room::MemoryLimit;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Part of the spare memory that is used without a limit, percent: what analyses, the allocator and other programs
-/// take in between is no part of the reckoning.
+/// Default limit, percent of the available memory. The rest is for what the estimate does not cover: temporary data of
+/// analyses, the allocator, and other programs.
 const SHARE_PERCENT: u64 = 80;
 
-/// Units of sizes, longest first.
+/// Units of sizes; units that end in another one come first.
 const UNITS: [(&str, u64); 12] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -24,7 +24,8 @@ const UNITS: [(&str, u64); 12] = [
     ("t", 1_000_000_000_000),
 ];
 
-/// `4GB`, `512MiB`, `1.5G`, bytes: K, M, G and T are powers of 1000, with `iB` of 1024.
+/// Parses sizes such as `4GB`, `512MiB`, `1.5G` or plain bytes. K, M, G and T are powers of 1000, with `iB` powers of
+/// 1024.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || format!("expected a size such as 4GB, 512MiB or 1.5G, found `{text}`");
     let lower = text.trim().to_ascii_lowercase();
@@ -44,7 +45,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(bytes).map_err(|_| bad())
 }
 
-/// The limit to keep: the given one, else one of the machine's; none where the machine does not tell.
+/// The limit to use: `given`, or a share of the available memory. `None` if that is unknown.
 pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
     match given {
         Some(bytes) => Some(MemoryLimit { bytes, given: true }),
@@ -52,7 +53,7 @@ pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
     }
 }
 
-/// Memory that can still be had, bytes: of the machine, and of each control group on the way to this process.
+/// Available memory, bytes: the minimum over the machine and each control group above this process.
 fn spare(root: &Path) -> Option<u64> {
     let machine = available(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
@@ -62,9 +63,9 @@ fn spare(root: &Path) -> Option<u64> {
     let mut least = machine;
     while folder.starts_with(&mount) {
         let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-        // `max` is no number: no limit
+        // `max` does not parse: the group has no limit.
         if let (Some(max), Some(now)) = (number("memory.max"), number("memory.current")) {
-            // cached files are given back when memory is short
+            // The page cache is reclaimed when memory is short, so it does not count as used.
             let cached = fs::read_to_string(folder.join("memory.stat")).ok().and_then(|t| value(&t, "inactive_file "));
             let left = max.saturating_sub(now.saturating_sub(cached.unwrap_or(0)));
             least = Some(least.map_or(left, |l| l.min(left)));
@@ -80,7 +81,7 @@ fn available(meminfo: &str) -> Option<u64> {
     value(meminfo, "MemAvailable:").map(|kib| kib << 10)
 }
 
-/// The number behind a word at the start of a line.
+/// The number that follows `word` at the start of a line.
 fn value(text: &str, word: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix(word))?.trim().trim_end_matches("kB").trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! `hta merge`: partials of `hta analyze --partial` to the results that one run over all files leaves.
+//! `hta merge`: reduces partials of `hta analyze --partial` to the same results as one run over all files.
 
 use crate::analysis::registry::ANALYSES;
 use crate::cli::analyze::{announce, finish, to};
@@ -68,7 +68,7 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     })?;
     let folder = Folder::create(place, events)?;
     let below = folder.work().join("events");
-    // first what mapping gave, as in one run
+    // Rows of the mapping first, in the same order as in one run.
     let streamed = stream(&partials, &folder, events.map(|_| below.as_path()));
     streamed.map_err(|error| match error {
         PartialError::Write { path, source } if !path.contains('/') => {

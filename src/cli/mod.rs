@@ -1,4 +1,4 @@
-//! The command line: arguments, progress, exit codes. Nobody imports this module.
+//! The command line: arguments, progress, exit codes. No other module imports this one.
 
 mod analysis;
 mod analyze;
@@ -28,14 +28,14 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs one command line.
+/// Parses the arguments and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(m) => m,
         Err(e) => {
-            // help and version are answers, everything else a bad argument
+            // clap reports help and version as errors, too; only the others are bad arguments.
             let plain = e.render().to_string();
-            // arguments may be names of files that a pattern of the shell found
+            // The message may quote file names with control characters, e.g. from a shell pattern.
             match visible::lines(&plain) {
                 Cow::Borrowed(_) => drop(e.print()),
                 Cow::Owned(safe) => output::note(safe.trim_end()),
@@ -73,7 +73,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The whole command, with a subcommand for every analysis of the registry.
+/// The whole command line, with a subcommand for every analysis of the registry.
 pub fn command() -> Command {
     let analyze = Command::new("analyze").about("Run every analysis and write tables, events and a report");
     let mut root = Command::new("hta")

@@ -1,9 +1,9 @@
-//! Standard output: data only; a reader that goes away is no error.
+//! Writing to standard output (data) and standard error (messages). A closed pipe is not an error.
 
 use crate::output::visible;
 use std::io::{self, IsTerminal, Write};
 
-/// Writes to standard output. `false`: the reader has gone.
+/// Writes to standard output. Returns `false` if the reader closed the pipe.
 pub fn print(text: &[u8]) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -13,23 +13,23 @@ pub fn print(text: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Prints text for people, in which nothing acts on the terminal. `false`: the reader has gone.
+/// Prints text with control characters escaped. Returns `false` if the reader closed the pipe.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When standard output cannot be written.
 pub fn print_text(text: &str) -> io::Result<bool> {
     print(visible::lines(text).as_bytes())
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
 }
 
-/// Widest report on a terminal; long lines are hard to read.
+/// Largest width of a report on a terminal, columns; longer lines are hard to read.
 const WIDEST: usize = 120;
 
-/// Columns of the terminal, 80 elsewhere.
+/// Width of the terminal, columns; 80 if standard output is not a terminal.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return 80;

@@ -1,4 +1,4 @@
-//! `hta overlay`: one file of chosen ranks to look at.
+//! `hta overlay`: writes one trace file of chosen ranks for a viewer.
 
 use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
@@ -16,7 +16,6 @@ use crate::units::{fmt_count, fmt_ns};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Shown below the options.
 pub const AFTER_HELP: &str = "\
 Examples:
   hta overlay rank_0.json.gz -o seen.json.gz --critical-path
@@ -132,7 +131,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     let made = args.traces.common.on_threads(|| overlay(&request, &mut out, &passes))?;
     let summary = match made {
         Ok(s) => s,
-        // a reader that goes away is no error
+        // The reader of standard output closed the pipe; that is not an error.
         Err(OverlayError::Write { source, .. })
             if target == Target::Stdout && source.kind() == std::io::ErrorKind::BrokenPipe =>
         {

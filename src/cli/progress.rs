@@ -1,4 +1,4 @@
-//! Progress on standard error, on a terminal only: ranks done, bytes, rate.
+//! Progress bar on standard error: ranks done, bytes, rate. Drawn only on a terminal.
 
 use crate::read::source::ByteCount;
 use crate::run::Progress;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Draws a bar; draws nothing where nobody looks.
+/// The progress bar; draws nothing if standard error is not a terminal.
 #[derive(Default)]
 pub struct Bar {
     bar: Mutex<Option<ProgressBar>>,

@@ -1,4 +1,4 @@
-//! `hta query`: a question of the catalog or a statement of the user's own, on results or on traces.
+//! `hta query`: runs a query of the catalog or the user's own statement, on results or on traces.
 
 use crate::analysis::filters;
 use crate::cli::analyze::warn;
@@ -76,10 +76,10 @@ pub const AFTER_HELP: &str = "\
 `hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
 formats all. Options that select and read traces (--ranks, --steps, --clock and so on) apply to traces only.";
 
-/// Where results are looked for when nothing is given.
+/// Folder used if no path is given.
 const DEFAULT: &str = "hta-out";
 
-/// Options that have no meaning for results.
+/// Options that apply to traces only.
 const FOR_TRACES: [&str; 13] = [
     "ranks",
     "steps",
@@ -119,7 +119,8 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
         return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
     }
     let statement = Statement::new(&text)?;
-    // the engine tells by a panic what it has no code for; what it prints then is not for users
+    // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
+    // the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
     let (answer, exit) = match args.source() {
         Source::Results(folder) => (args.on_results(&folder, &statement, matches)?, Exit::Done),
@@ -135,14 +136,13 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Where the tables come from.
 enum Source {
     Results(PathBuf),
     Traces,
 }
 
 impl QueryArgs {
-    /// The query of the catalog, where it is one, and the text of the statement.
+    /// The query of the catalog, if the argument names one, and the text of the statement.
     fn text(&self) -> anyhow::Result<(Option<&'static Query>, String)> {
         if let Some(query) = catalog::find(&self.query) {
             return Ok((Some(query), query.text.to_string()));
@@ -161,7 +161,7 @@ impl QueryArgs {
         Err(catalog::unknown(&self.query, &live::names()).into())
     }
 
-    /// Refuses a file to write to that is one of these or another input of the command.
+    /// Refuses to write to a file that is one of `inputs` or another input of the command.
     fn allow(&self, mut inputs: Inputs) -> Result<(), Clash> {
         self.common.guard(&mut inputs);
         if self.query.to_lowercase().ends_with(".sql") {
@@ -193,7 +193,7 @@ impl QueryArgs {
         Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
     }
 
-    /// No answer where `--strict` forbids one.
+    /// Returns no answer if `--strict` is given and the input has a loss.
     fn on_traces(&self, statement: &Statement) -> anyhow::Result<(Option<Answer>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();

@@ -1,4 +1,4 @@
-//! `hta report`: the page for people, made again from a results folder.
+//! `hta report`: writes the HTML report again from a results folder.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, print_text};
@@ -15,7 +15,7 @@ pub const AFTER_HELP: &str = "\
 `hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
 mailed: it loads nothing. `hta explain report` describes its contents.";
 
-// How file and line of Python frames become links.
+// Options for links to source lines. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct HtmlArgs {
     /// Editor that opens links to source lines in report.html; can also be chosen in the page
@@ -85,7 +85,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the page of results that are still being written.
+/// Writes the page into a results folder that is still being written.
 pub fn leave(folder: &Folder, found: Vec<Found>, options: &PageOptions) -> Result<(), ResultsError> {
     let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };

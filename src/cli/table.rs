@@ -1,4 +1,4 @@
-//! One table on standard output or in a file, in the format asked for.
+//! Writes one table to standard output or to a file, in the chosen format.
 
 use crate::cli::output::{print, stdout_is_terminal};
 use crate::error::SetError;
@@ -26,7 +26,7 @@ pub struct OutputArgs {
     csv: CsvArgs,
 }
 
-// Options of CSV. Not a doc comment: clap would take it for the description of every command that flattens this.
+// Options of CSV. Not a doc comment: clap would use it as the description of every command that flattens this.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
     /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @
@@ -53,10 +53,10 @@ impl OutputArgs {
         self.format == Format::Text
     }
 
-    /// The table asked for, else the first.
+    /// The table that the user asked for, or the first one.
     ///
     /// # Errors
-    /// A table that is not declared, or a format that the terminal cannot show.
+    /// When the table is not declared, or the format cannot be shown on a terminal.
     pub fn table(&self, declared: &[&'static TableSpec]) -> Result<&'static TableSpec, SetError> {
         let table = match &self.table {
             None => declared.first().copied(),
@@ -75,7 +75,7 @@ impl OutputArgs {
         Ok(table)
     }
 
-    /// Whether the file may be written.
+    /// Checks that the output file may be written.
     ///
     /// # Errors
     /// When it is one of the inputs.
@@ -83,10 +83,10 @@ impl OutputArgs {
         self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
-    /// Writes the table, or the text.
+    /// Writes the table, or the text report.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the output cannot be written.
     pub fn write(
         &self,
         table: &'static TableSpec,

@@ -1,4 +1,4 @@
-//! What `hta explain` explains beside analyses, tables and queries.
+//! Topics of `hta explain` that are not analyses, tables or queries.
 
 use crate::diff;
 
