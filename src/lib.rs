@@ -3,10 +3,10 @@
 //! # The flow
 //!
 //! ```text
-//!   read  ->  model  ->  analysis  ->  pipeline  ->  report  ->  partial  ->  query  ->  cli
-//!   bytes     what a     one rank:     files to      text,       some ranks   SQL over   arguments,
-//!   to        trace is   map; all      answers       Parquet,    mapped,      the        progress,
-//!   columns              ranks: reduce               JSON        on disk      tables     exit codes
+//!   read  ->  model  ->  analysis  ->  compat  ->  pipeline  ->  report  ->  partial  ->  query  ->  cli
+//!   bytes     what a     one rank:     the same    files to      text,       some ranks   SQL over   arguments,
+//!   to        trace is   map; all      in others'  answers       Parquet,    mapped,      the        progress,
+//!   columns              ranks: reduce definitions               JSON        on disk      tables     exit codes
 //! ```
 //!
 //! Each module uses only those to its left (a test holds it to that); [`units`] and [`error`] are used by
@@ -14,7 +14,8 @@
 //! number of ranks fits. Row tables are written rank by rank.
 //!
 //! Inside `analysis`, [`analysis::across`] joins the ranks once (match, align, waits) for all analyses that compare
-//! them. One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
+//! them. An answer in the definitions of another tool or of a paper is an analysis of its own in [`compat`]; which
+//! of them a run takes is chosen before it begins ([`compat::chosen`]). One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
 //! mapping and reducing together without knowing the command line, so that tests and programs run what
 //! `hta analyze` runs. And [`partial`] writes what was mapped of some ranks and reads it again, so that many processes
 //! can map and one reduce. [`query`] copies the columns that a statement names into Polars, so the one `unsafe` of the
@@ -37,6 +38,7 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod compat;
 pub mod diff;
 pub mod error;
 pub(crate) mod facts;

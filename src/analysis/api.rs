@@ -8,24 +8,6 @@ use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::units::Ns;
 use serde::Serialize;
 
-/// Another tool whose definitions an analysis can answer in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compat {
-    /// Meta's Holistic Trace Analysis 0.5.0.
-    Hta,
-    /// AMD's TraceLens.
-    TraceLens,
-}
-
-impl Compat {
-    pub fn name(self) -> &'static str {
-        match self {
-            Compat::Hta => "hta",
-            Compat::TraceLens => "tracelens",
-        }
-    }
-}
-
 /// What all analyses are told.
 pub struct Options {
     pub model: ModelOptions,
@@ -33,7 +15,6 @@ pub struct Options {
     pub kernel_wait_max: Ns,
     /// Rows that are printed; tables are never shortened.
     pub top: usize,
-    pub compat: Option<Compat>,
     pub across: AcrossOptions,
     /// Options that analyses declare themselves.
     pub settings: Settings,
@@ -71,32 +52,10 @@ impl Options {
     }
 }
 
-/// How waiting and transferring are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WaitMethod {
-    /// By the last arrival.
-    #[default]
-    Arrival,
-    /// As the TensorBoard plugin does: the shortest of the ranks' durations is the transfer.
-    Shortest,
-}
-
-/// How slowdown is estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ReplayMethod {
-    /// Replay of the recorded dependencies.
-    #[default]
-    Replay,
-    /// The what-if analysis of the OSDI'25 paper, on its own timeline format.
-    Published,
-}
-
 /// What the analyses across ranks are told.
 #[derive(Debug, Clone)]
 pub struct AcrossOptions {
     pub clock: ClockMode,
-    pub wait: WaitMethod,
-    pub replay: ReplayMethod,
     /// Gain from which a rank is named, percent of the median step.
     pub straggler_min_pct: f64,
     /// Process groups to answer for, by name or description; all when empty.
@@ -105,13 +64,7 @@ pub struct AcrossOptions {
 
 impl Default for AcrossOptions {
     fn default() -> Self {
-        Self {
-            clock: ClockMode::default(),
-            wait: WaitMethod::default(),
-            replay: ReplayMethod::default(),
-            straggler_min_pct: 5.0,
-            groups: Vec::new(),
-        }
+        Self { clock: ClockMode::default(), straggler_min_pct: 5.0, groups: Vec::new() }
     }
 }
 
@@ -196,7 +149,7 @@ pub struct Output {
 
 /// One analysis. Adding one is a new file and a line in the registry.
 pub trait Analysis: Sync {
-    /// Subcommand, file and section.
+    /// Subcommand, file and section. An answer in other definitions has that of the analysis it stands for.
     fn stem(&self) -> &'static str;
     /// One line for `hta list`.
     fn title(&self) -> &'static str;
@@ -204,10 +157,6 @@ pub trait Analysis: Sync {
     fn explain(&self) -> &'static str;
     /// Tables it writes; the subcommand prints the first.
     fn tables(&self) -> &'static [&'static TableSpec];
-    /// Tables it writes in another tool's definitions; empty where it has none.
-    fn compat_tables(&self, _compat: Compat) -> &'static [&'static TableSpec] {
-        &[]
-    }
     /// Tables that only its partials hold, for reducing: those are written where partials are.
     fn kept_tables(&self) -> &'static [&'static TableSpec] {
         &[]
@@ -227,11 +176,28 @@ pub trait Analysis: Sync {
     fn is_long(&self) -> bool {
         false
     }
-    /// Whether `--steps` changes its answer.
-    fn takes_steps(&self, options: &Options) -> bool {
-        options.compat.is_none()
+    /// The other tool in whose definitions it answers; `None`: they are hta's own.
+    fn definitions(&self) -> Option<&'static str> {
+        None
     }
-    /// Whether `--group` changes its answer in hta's own definitions.
+    /// Whether a trace is refused in which no event is of a kind that hta knows.
+    fn needs_known_events(&self) -> bool {
+        true
+    }
+    /// Index and label of the steps that `--steps` chooses from; `None` where they are those of the trace.
+    fn steps(&self, _trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
+        None
+    }
+    /// Whether the text of one of its settings selects something of a rank; `None` where the usual rule of the setting
+    /// says so.
+    fn selects(&self, _trace: &RankTrace, _setting: &Setting, _text: &str) -> Option<bool> {
+        None
+    }
+    /// Whether `--steps` changes its answer.
+    fn takes_steps(&self) -> bool {
+        self.definitions().is_none()
+    }
+    /// Whether `--group` changes its answer.
     fn takes_groups(&self) -> bool {
         false
     }
@@ -245,14 +211,4 @@ pub trait Analysis: Sync {
     }
     /// All ranks, in order of rank. `job` may have no ranks unless this analysis joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
-
-    /// Tables it writes by another method than its first.
-    fn method_tables(&self, _across: &AcrossOptions) -> Option<&'static [&'static TableSpec]> {
-        None
-    }
-
-    /// Tables for the chosen definitions.
-    fn declared(&self, compat: Option<Compat>) -> &'static [&'static TableSpec] {
-        compat.map_or_else(|| self.tables(), |c| self.compat_tables(c))
-    }
 }

@@ -6,18 +6,17 @@
 //! filters leaves no such table.
 
 use crate::analysis::annotations;
-use crate::analysis::api::{Analysis, Compat, Options, Partial, ReplayMethod};
+use crate::analysis::api::{Analysis, Options, Partial};
 use crate::analysis::collectives::Shown;
 use crate::analysis::critical_path;
 use crate::analysis::patterns;
 use crate::analysis::settings::Setting;
-use crate::analysis::what_if::timeline;
 use crate::error::SetError;
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Batch, TableSpec, Text};
 use crate::trace::category::Class;
-use crate::trace::rank_trace::{RankTrace, StepFilter};
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,8 +57,8 @@ impl Note {
 }
 
 /// What the filters select on a rank; `None` when no filter was given.
-pub fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
-    let notes = notes(trace, options);
+pub fn map(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Options) -> Option<Batch> {
+    let notes = notes(trace, analyses, options);
     if notes.is_empty() {
         return None;
     }
@@ -76,7 +75,7 @@ pub fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
     Some(table.finish())
 }
 
-fn notes(trace: &RankTrace, options: &Options) -> Vec<Note> {
+fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Options) -> Vec<Note> {
     let settings = &options.settings;
     let mut out = Vec::new();
     if let Some(pattern) = &options.model.step_pattern {
@@ -84,7 +83,8 @@ fn notes(trace: &RankTrace, options: &Options) -> Vec<Note> {
         out.push(Note::new(STEP_PATTERN, pattern.as_str(), is_hit, || names(trace, Class::Annotation)));
     }
     if let Some(filter) = &options.model.steps {
-        let all = steps(trace, options);
+        let recorded = || trace.steps.steps.iter().map(|s| (s.index, s.label)).collect();
+        let all: Vec<_> = analyses.iter().find_map(|a| a.steps(trace)).unwrap_or_else(recorded);
         let is_hit = all.iter().any(|(index, label)| filter.keeps(*index, *label));
         out.push(Note::new("--steps", &filter.to_string(), is_hit, || shown(&all)));
     }
@@ -98,35 +98,15 @@ fn notes(trace: &RankTrace, options: &Options) -> Vec<Note> {
         let is_hit = there.iter().any(|n| regex.is_match(n));
         out.push(Note::new("--match", regex.as_str(), is_hit, || there));
     }
-    let of_tool = options.compat == Some(Compat::Hta);
-    let operators = [(&patterns::OP, !of_tool), (&patterns::OP_GLOB, false)];
-    for (setting, is_exact) in operators {
+    for setting in [&patterns::OP, &patterns::OP_GLOB] {
         let Some(text) = settings.text(setting) else { continue };
-        let is_glob = setting == &patterns::OP_GLOB;
-        let fits = |name: &str| match (is_glob, is_exact) {
-            (true, _) => patterns::glob(text, name),
-            (false, true) => text == name,
-            // HTA takes every name that holds the text
-            (false, false) => name.contains(text),
-        };
         let there = names(trace, Class::HostOp);
-        let is_hit = match of_tool {
-            true => trace.columns.strings.iter().any(|(_, name)| fits(name)),
-            false => there.iter().any(|n| fits(n)),
-        };
+        let fits = |name: &String| if setting == &patterns::OP { name == text } else { patterns::glob(text, name) };
+        let is_hit = analyses.iter().find_map(|a| a.selects(trace, setting, text));
+        let is_hit = is_hit.unwrap_or_else(|| there.iter().any(fits));
         out.push(Note::new(setting.flag, text, is_hit, || there));
     }
     out
-}
-
-/// Index and label of the steps that `--steps` chooses from.
-fn steps(trace: &RankTrace, options: &Options) -> Vec<(u32, Option<i64>)> {
-    if options.across.replay == ReplayMethod::Published {
-        // a published timeline has steps of its own
-        let steps: BTreeSet<i64> = timeline::operations(trace).iter().map(|op| op.step).collect();
-        return steps.into_iter().zip(0..).map(|(label, index)| (index, Some(label))).collect();
-    }
-    trace.steps.steps.iter().map(|s| (s.index, s.label)).collect()
 }
 
 /// Steps as they are written on the command line: runs of labels, else positions.
@@ -252,22 +232,22 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
 /// The first such filter.
 pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> Result<(), SetError> {
     let refuse = |option, value: String, what: &str| {
-        let of = match (options.compat, analyses) {
-            (Some(c), _) => format!("answers in the definitions of {} are for all {what}", c.name()),
+        let of = match (analyses.iter().find_map(|a| a.definitions()), analyses) {
+            (Some(tool), _) => format!("answers in the definitions of {tool} are for all {what}"),
             (None, [one]) => format!("`{}` answers for all {what}", one.stem()),
             (None, _) => format!("what was asked for answers for all {what}"),
         };
         Err(SetError::Argument { option, value, reason: format!("{of}: leave {option} out") })
     };
     if let Some(filter) = &options.model.steps
-        && !analyses.iter().any(|a| a.takes_steps(options))
+        && !analyses.iter().any(|a| a.takes_steps())
     {
         return refuse("--steps", filter.to_string(), "steps");
     }
     let only_own = [(&annotations::MATCH, "annotations"), (&patterns::OP_GLOB, "operators")];
     for (setting, what) in only_own {
-        let value = settings_text(options, setting);
-        if let (Some(value), true) = (value, options.compat.is_some()) {
+        let is_taken = analyses.iter().any(|a| a.settings().contains(setting));
+        if let (Some(value), false) = (settings_text(options, setting), is_taken) {
             return refuse(setting.flag, value, what);
         }
     }
@@ -275,9 +255,7 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         let reason = "--op-glob chooses the operators: leave one of them out".to_string();
         return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
     }
-    if let (Some(name), false) =
-        (options.across.groups.first(), analyses.iter().any(|a| options.compat.is_none() && a.takes_groups()))
-    {
+    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| a.takes_groups())) {
         return refuse("--group", name.clone(), "process groups");
     }
     one_window(options)
@@ -306,24 +284,6 @@ pub fn one_window(options: &Options) -> Result<(), SetError> {
         return Err(SetError::Argument { option: "--annotation", value, reason });
     }
     Ok(())
-}
-
-/// Keeps the operations of a published timeline that are in the steps asked for.
-pub fn of_chosen_steps(
-    mut ops: Vec<crate::analysis::what_if::Op>,
-    filter: Option<&StepFilter>,
-) -> Vec<crate::analysis::what_if::Op> {
-    if let Some(filter) = filter {
-        let steps: BTreeSet<i64> = ops.iter().map(|op| op.step).collect();
-        let chosen: BTreeSet<i64> = steps
-            .into_iter()
-            .zip(0..)
-            .filter(|(label, index)| filter.keeps(*index, Some(*label)))
-            .map(|s| s.0)
-            .collect();
-        ops.retain(|op| chosen.contains(&op.step));
-    }
-    ops
 }
 
 #[cfg(test)]

@@ -46,12 +46,12 @@ impl Keeper {
     /// Keeps a rank's part.
     pub fn part(&self, part: Part) -> KeptPart {
         match &self.0 {
-            Some(_) if part.is_all_in_tables() => {
+            Some(_) => {
                 let partial = Partial { rank: part.rank, tables: part.tables(), reason: None };
                 drop(part);
                 KeptPart::Packed(self.keep(Self::PART, partial))
             }
-            _ => KeptPart::Open(Box::new(part)),
+            None => KeptPart::Open(Box::new(part)),
         }
     }
 }

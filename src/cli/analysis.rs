@@ -1,6 +1,6 @@
 //! The subcommands of single analyses: each prints one table or the text report of its analysis on standard output.
 
-use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Output, ReplayMethod, WaitMethod, Wanted};
+use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
 use crate::analysis::registry::find;
 use crate::analysis::settings::{Kind, Setting};
@@ -11,6 +11,8 @@ use crate::cli::known;
 use crate::cli::output::{note, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::OutputArgs;
+use crate::compat;
+use crate::compat::Compat;
 use crate::error::SetError;
 use crate::output::text;
 use crate::run::{Request, RowSink, run as run_pipeline};
@@ -40,15 +42,15 @@ pub enum MethodArg {
     Published,
 }
 
-/// Sets the method in `options`; an error if the analysis does not have it.
-fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Result<(), SetError> {
-    let across = &mut options.across;
+/// The method's definitions, where they are not hta's own.
+///
+/// # Errors
+/// When the analysis has no such method.
+fn definitions(stem: &str, method: Option<MethodArg>) -> Result<Option<Compat>, SetError> {
     match (stem, method) {
-        (_, None) => {}
-        ("sync", Some(MethodArg::Arrival)) => across.wait = WaitMethod::Arrival,
-        ("sync", Some(MethodArg::Shortest)) => across.wait = WaitMethod::Shortest,
-        ("what-if", Some(MethodArg::Replay)) => across.replay = ReplayMethod::Replay,
-        ("what-if", Some(MethodArg::Published)) => across.replay = ReplayMethod::Published,
+        (_, None) | ("sync", Some(MethodArg::Arrival)) | ("what-if", Some(MethodArg::Replay)) => Ok(None),
+        ("sync", Some(MethodArg::Shortest)) => Ok(Some(Compat::TensorBoard)),
+        ("what-if", Some(MethodArg::Published)) => Ok(Some(Compat::Osdi25)),
         (_, Some(method)) => {
             let value = format!("{method:?}").to_lowercase();
             let reason = match stem {
@@ -56,10 +58,9 @@ fn choose(stem: &str, method: Option<MethodArg>, options: &mut Options) -> Resul
                 "what-if" => "expected replay or published".to_string(),
                 _ => "this analysis has one method".to_string(),
             };
-            return Err(SetError::Argument { option: "--method", value, reason });
+            Err(SetError::Argument { option: "--method", value, reason })
         }
     }
-    Ok(())
 }
 
 /// Keeps the rows of the table to be printed. Keeps nothing if the text report is printed instead.
@@ -107,10 +108,8 @@ pub fn command(analysis: &dyn Analysis) -> Command {
 /// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the table is
 /// checked later, with a better error message.
 pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
-    let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| analysis.compat_tables(*c));
-    let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
-    let of_method = analysis.method_tables(&other).unwrap_or_default();
-    let tables = analysis.tables().iter().chain(of_method).chain(compat);
+    let answers = compat::of(analysis.stem()).flat_map(|a| a.tables()).filter(|t| !analysis.tables().contains(t));
+    let tables = analysis.tables().iter().chain(answers);
     let names: Vec<_> = tables.map(|t| (t.name, "")).collect();
     command.mut_arg("table", |arg| known::complete(arg, names))
 }
@@ -149,14 +148,14 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
 pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let args = &AnalysisArgs::from_arg_matches(matches)?;
-    let analyses = [analysis];
-    let mut options = args.traces.options(&analyses)?;
-    choose(stem, args.method, &mut options)?;
+    let mut options = args.traces.options()?;
+    let tool = args.traces.common.compat(&[analysis])?;
+    let by = tool.or(definitions(stem, args.method)?);
     enter(analysis.settings(), matches, &mut options)?;
+    let analyses = compat::chosen(by, &[analysis]);
     filters::refuse_unused(&analyses, &options)?;
-    let of_method = analysis.method_tables(&options.across).filter(|_| options.compat.is_none());
-    let declared = of_method.unwrap_or_else(|| analysis.declared(options.compat));
-    let table = args.output.table(declared)?;
+    let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
+    let table = args.output.table(&declared)?;
     options.wanted = Wanted::Only(table.name);
     let traces = args.traces.traces()?;
     args.output.allow(&traces.guarded)?;
@@ -164,7 +163,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
-        load: args.traces.common.load(analysis.reads_event_args(&options), false),
+        load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
         ranks: args.traces.common.rank_ranges(),
     };
     let keep = Keep { table, is_text: args.output.is_text(), rows: Mutex::default() };

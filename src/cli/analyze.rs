@@ -1,6 +1,6 @@
 //! `hta analyze`: runs every analysis and writes a results folder.
 
-use crate::analysis::api::{Analysis, Options, Wanted};
+use crate::analysis::api::{Analysis, Wanted};
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
@@ -9,6 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text, width};
 use crate::cli::progress::Bar;
 use crate::cli::report::{HtmlArgs, leave};
+use crate::compat::{Compat, chosen};
 use crate::output::folder::Folder;
 use crate::output::html::{Found, PageOptions};
 use crate::output::place::{Place, RESULTS};
@@ -58,9 +59,11 @@ pub struct AnalyzeArgs {
 const REPORT_WIDTH: usize = 80;
 
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
-    let analyses: Vec<&'static dyn Analysis> =
+    let asked: Vec<&'static dyn Analysis> =
         ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
-    let mut options = args.traces.options(&analyses)?;
+    let mut options = args.traces.options()?;
+    let compat = args.traces.common.compat(&asked)?;
+    let analyses = chosen(compat, &asked);
     filters::refuse_unused(&analyses, &options)?;
     if args.no_events {
         options.wanted = Wanted::NoEvents;
@@ -78,23 +81,29 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         ranks: args.traces.common.rank_ranges(),
     };
     if args.partial {
-        return args.traces.common.on_threads(|| part(args, &request, place, events))?;
+        return args.traces.common.on_threads(|| part(args, compat, &request, place, events))?;
     }
     let folder = Folder::create(place, events)?;
     args.traces.common.on_threads(|| {
         // Never dropped: the process ends soon, and the system frees all memory at once.
         let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
         let page = (!args.no_html).then(|| args.html.options());
-        finish(folder, &outcome, &options, page.as_ref(), &args.out, args.traces.common.strict)
+        finish(folder, &outcome, page.as_ref(), &args.out, args.traces.common.strict)
     })?
 }
 
 /// Maps the ranks and writes a partial for `hta merge`.
-fn part(args: &AnalyzeArgs, request: &Request, place: Place, events: Option<bool>) -> anyhow::Result<Exit> {
+fn part(
+    args: &AnalyzeArgs,
+    compat: Option<Compat>,
+    request: &Request,
+    place: Place,
+    events: Option<bool>,
+) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
     let rules = common.rules_text()?;
     let skip_python = request.load.skip_python;
-    let options = partial::record(request.options, rules.as_deref(), skip_python, events);
+    let options = partial::record(request.options, compat, rules.as_deref(), skip_python, events);
     let folder = Folder::create_by(Groups::ByRank, place, events)?;
     let set = map(request, Extent::Part, &folder, &Bar::default()).map_err(to(&args.out))?;
     warn(&set.refused);
@@ -135,7 +144,6 @@ const STRICT: &str = "hta: cannot go on with --strict: something in the input co
 pub fn finish(
     folder: Folder,
     outcome: &Outcome,
-    options: &Options,
     page: Option<&PageOptions>,
     out: &Path,
     strict: bool,
@@ -147,7 +155,7 @@ pub fn finish(
         return Ok(Exit::Nothing);
     }
     let failed = || format!("cannot write to {}", out.display());
-    write_tables(&folder, outcome, options.compat).with_context(failed)?;
+    write_tables(&folder, outcome).with_context(failed)?;
     // Complete the tables first: the page is generated from them.
     folder.close().with_context(failed)?;
     let html = || match page {
@@ -180,15 +188,11 @@ pub fn warn(refused: &[Refused]) {
     }
 }
 
-fn write_tables(
-    folder: &Folder,
-    outcome: &Outcome,
-    compat: Option<crate::analysis::api::Compat>,
-) -> std::io::Result<()> {
+fn write_tables(folder: &Folder, outcome: &Outcome) -> std::io::Result<()> {
     for spec in inventory::TABLES {
         folder.declare(spec)?;
     }
-    for spec in outcome.outputs.iter().flat_map(|(analysis, _)| analysis.declared(compat)) {
+    for spec in outcome.outputs.iter().flat_map(|(analysis, _)| analysis.tables()) {
         folder.declare(spec)?;
     }
     for spec in inventory::TABLES.iter().filter(|s| s.name != inventory::HealthTable::SPEC.name) {

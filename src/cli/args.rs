@@ -1,8 +1,10 @@
 //! Arguments that all commands on traces share, and their conversion to the library's options.
 
-use crate::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
+use crate::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
 use crate::analysis::settings::Settings;
 use crate::cli::memory;
+use crate::compat;
+use crate::compat::Compat;
 use crate::error::SetError;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
@@ -185,8 +187,8 @@ impl TraceArgs {
         Ok(traces)
     }
 
-    pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
-        options(&self.common, &self.across, analyses)
+    pub fn options(&self) -> anyhow::Result<Options> {
+        options(&self.common, &self.across)
     }
 }
 
@@ -258,12 +260,8 @@ pub fn text_of(file: impl Read) -> std::io::Result<String> {
 }
 
 /// Options of the analyses, including those that compare ranks.
-pub fn options(
-    common: &CommonArgs,
-    across: &AcrossArgs,
-    analyses: &[&'static dyn Analysis],
-) -> anyhow::Result<Options> {
-    let mut options = common.options(analyses)?;
+pub fn options(common: &CommonArgs, across: &AcrossArgs) -> anyhow::Result<Options> {
+    let mut options = common.options()?;
     options.kernel_wait_max = i64::from(across.kernel_wait_max_us) * 1000;
     options.across = AcrossOptions {
         clock: match across.clock {
@@ -273,14 +271,13 @@ pub fn options(
         },
         straggler_min_pct: across.straggler_min_pct,
         groups: across.group.clone(),
-        ..AcrossOptions::default()
     };
     Ok(options)
 }
 
 impl CommonArgs {
     /// Options of the analyses; those that compare ranks have their defaults.
-    pub fn options(&self, analyses: &[&'static dyn Analysis]) -> anyhow::Result<Options> {
+    pub fn options(&self) -> anyhow::Result<Options> {
         let builtin = Rules::builtin().map_err(anyhow::Error::msg)?;
         let rules = match (&self.rules, self.rules_text()?) {
             (Some(path), Some(text)) => {
@@ -297,20 +294,6 @@ impl CommonArgs {
                 reason: e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string(),
             })?),
         };
-        let compat = self.compat.map(|c| match c {
-            CompatArg::Hta => Compat::Hta,
-            CompatArg::Tracelens => Compat::TraceLens,
-        });
-        if let Some(c) = compat
-            && analyses.iter().all(|a| a.compat_tables(c).is_empty())
-        {
-            return Err(SetError::Argument {
-                option: "--compat",
-                value: c.name().to_string(),
-                reason: "this analysis has no answer in that tool's definitions".to_string(),
-            }
-            .into());
-        }
         Ok(Options {
             model: ModelOptions {
                 rules,
@@ -325,11 +308,27 @@ impl CommonArgs {
             },
             kernel_wait_max: KERNEL_WAIT_MAX,
             top: self.top,
-            compat,
             across: AcrossOptions::default(),
             settings: Settings::default(),
             wanted: Wanted::default(),
         })
+    }
+
+    /// The tool in whose definitions some of the analyses are to answer.
+    ///
+    /// # Errors
+    /// When none of them can.
+    pub fn compat(&self, analyses: &[&'static dyn Analysis]) -> Result<Option<Compat>, SetError> {
+        let Some(arg) = self.compat else { return Ok(None) };
+        let tool = match arg {
+            CompatArg::Hta => Compat::Hta,
+            CompatArg::Tracelens => Compat::TraceLens,
+        };
+        if analyses.iter().any(|a| compat::find(tool, a.stem()).is_some()) {
+            return Ok(Some(tool));
+        }
+        let reason = "this analysis has no answer in that tool's definitions".to_string();
+        Err(SetError::Argument { option: "--compat", value: tool.name().to_string(), reason })
     }
 
     /// Adds the files that these options name to the files that must not be overwritten.

@@ -1,7 +1,6 @@
 //! `hta diff BASE TEST`: compares two sets of traces and checks thresholds.
 
-use crate::analysis::api::{Analysis, Compat, Options, Output};
-use crate::analysis::compat::hta_diff;
+use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
 use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::analyze::warn;
@@ -10,6 +9,8 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::OutputArgs;
+use crate::compat;
+use crate::compat::Compat;
 use crate::diff::threshold::{Threshold, Verdict};
 use crate::diff::{DIFF, SHORT_NAMES, Set, compare};
 use crate::error::SetError;
@@ -66,27 +67,30 @@ impl RowSink for NoRows {
 
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
-    let mut options = args.common.options(&[&DIFF])?;
+    let mut options = args.common.options()?;
+    let tool = args.common.compat(&[&DIFF])?;
+    let analyses = compat::chosen(tool, &[&DIFF]);
     enter(DIFF.settings(), matches, &mut options)?;
-    filters::refuse_unused(&[&DIFF], &options)?;
-    let table = args.output.table(DIFF.declared(options.compat))?;
-    let thresholds = thresholds(&args.fail_if, options.compat)?;
+    filters::refuse_unused(&analyses, &options)?;
+    let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
+    let table = args.output.table(&declared)?;
+    let thresholds = thresholds(&args.fail_if, tool)?;
     // Find the files of both sets first, so that an error in the second set shows before the first is read.
     let (base_inputs, test_inputs) = (find("base", &args.base)?, find("test", &args.test)?);
     let mut guarded = Inputs::of_traces(&base_inputs);
     guarded.add_all(&Inputs::of_traces(&test_inputs));
     args.common.guard(&mut guarded);
     args.output.allow(&guarded)?;
-    let mut base = read(args, "base", &base_inputs, &options)?;
-    let mut test = read(args, "test", &test_inputs, &options)?;
+    let mut base = read(args, "base", &base_inputs, &analyses, &options)?;
+    let mut test = read(args, "test", &test_inputs, &analyses, &options)?;
     let has_loss = base.has_loss() || test.has_loss();
     if args.common.strict && has_loss {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
     let short = options.settings.flag(&SHORT_NAMES);
-    let (output, verdicts) = match options.compat {
-        Some(_) => (hta_diff::compare(handed(&base), handed(&test), short), Vec::new()),
+    let (output, verdicts) = match tool {
+        Some(_) => (compat::hta::diff::compare(handed(&base), handed(&test), short), Vec::new()),
         None => {
             let set = |path: &Path, outcome: &mut Outcome| {
                 let set = Set::read(&path.display().to_string(), handed(outcome));
@@ -133,14 +137,15 @@ fn of_set(name: &str) -> String {
     format!("cannot use the {name} set")
 }
 
-fn read(args: &DiffArgs, name: &str, inputs: &[Input], options: &Options) -> anyhow::Result<Outcome> {
-    let request = Request {
-        inputs,
-        analyses: &[&DIFF],
-        options,
-        load: args.common.load(false, false),
-        ranks: args.common.rank_ranges(),
-    };
+fn read(
+    args: &DiffArgs,
+    name: &str,
+    inputs: &[Input],
+    analyses: &[&'static dyn Analysis],
+    options: &Options,
+) -> anyhow::Result<Outcome> {
+    let request =
+        Request { inputs, analyses, options, load: args.common.load(false, false), ranks: args.common.rank_ranges() };
     let run = || run_pipeline(&request, &NoRows, &Bar::default());
     let outcome = args.common.on_threads(run)?.with_context(|| of_set(name))?;
     filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;

@@ -1,12 +1,13 @@
 //! `hta explain NAME`: definitions, columns with units and caveats, generated from the declarations in the code.
 
-use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
+use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
+use crate::compat;
 use crate::diff::DIFF;
 use crate::error::SetError;
 use crate::health::COUNTERS;
@@ -53,12 +54,8 @@ pub fn page(name: &str) -> Result<String, SetError> {
         out.push_str(a.explain().trim_end());
         out.push('\n');
         settings(&mut out, a.settings());
-        let compat = [Compat::Hta, Compat::TraceLens].iter().flat_map(|c| a.compat_tables(*c));
-        let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
-        let of_method = a.method_tables(&other).unwrap_or_default();
-        for spec in a.tables().iter().chain(of_method).chain(compat) {
-            table(&mut out, spec);
-        }
+        a.tables().iter().for_each(|spec| table(&mut out, spec));
+        answers(&mut out, *a);
     }
     if let Some((_, _, text)) = TOPICS.iter().find(|t| t.0 == name) {
         out.push_str(text.trim_end());
@@ -68,9 +65,8 @@ pub fn page(name: &str) -> Result<String, SetError> {
             "schema" => out = schema_page::page(),
             "diff" => {
                 settings(&mut out, DIFF.settings());
-                for spec in DIFF.tables().iter().chain(DIFF.compat_tables(Compat::Hta)) {
-                    table(&mut out, spec);
-                }
+                DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
+                answers(&mut out, &DIFF);
             }
             _ => {}
         }
@@ -95,6 +91,15 @@ pub fn page(name: &str) -> Result<String, SetError> {
         return Err(SetError::Argument { option: "explain", value: name.to_string(), reason });
     }
     Ok(out.trim_start().to_string())
+}
+
+/// Pages and tables of the answers in other definitions that stand for an analysis.
+fn answers(out: &mut String, analysis: &dyn Analysis) {
+    for answer in compat::of(analysis.stem()) {
+        let _ = write!(out, "\n{}", answer.explain());
+        // some write a table of the analysis
+        answer.tables().iter().filter(|t| !analysis.tables().contains(t)).for_each(|spec| table(out, spec));
+    }
 }
 
 fn documented(out: &mut String, query: &Query) {

@@ -5,10 +5,11 @@ use crate::cli::analyze::{announce, finish, to};
 use crate::cli::args::{on_threads, parse_threads};
 use crate::cli::exit::Exit;
 use crate::cli::report::HtmlArgs;
+use crate::compat::chosen;
 use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
 use crate::output::place::{Place, RESULTS};
-use crate::partial::{PartialError, merge, open, restore, stream};
+use crate::partial::{PartialError, Restored, merge, open, restore, stream};
 use crate::run::{RunError, reduce};
 use clap::Args;
 use rayon::prelude::*;
@@ -60,12 +61,13 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         return Err(RunError::NothingReadable(merged.set.refused).into());
     }
     let first = partials.first().map(|p| p.shown()).unwrap_or_default();
-    let (options, events) = restore(&merged.options).map_err(|(option, found)| PartialError::Damaged {
+    let restored = restore(&merged.options).map_err(|(option, found)| PartialError::Damaged {
         path: first,
         file: "partial.json".to_string(),
         expected: format!("a value of {option}"),
         found,
     })?;
+    let Restored { options, compat, events } = restored;
     let folder = Folder::create(place, events)?;
     let below = folder.work().join("events");
     // Rows of the mapping first, in the same order as in one run.
@@ -76,7 +78,7 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         }
         other => other,
     })?;
-    let outcome = reduce(merged.set, ANALYSES, &options, &folder).map_err(to(&args.out))?;
+    let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(to(&args.out))?;
     let page = (!args.no_html).then(|| args.html.options());
-    finish(folder, &outcome, &options, page.as_ref(), &args.out, args.strict)
+    finish(folder, &outcome, page.as_ref(), &args.out, args.strict)
 }

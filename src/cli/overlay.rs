@@ -86,7 +86,8 @@ impl CounterArg {
 }
 
 pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
-    let mut options = args.traces.options(&[])?;
+    let mut options = args.traces.options()?;
+    args.traces.common.compat(&[])?;
     if args.counter.len() > 1 && args.counter.contains(&CounterArg::None) {
         let reason = "expected none alone, or counters".to_string();
         return Err(SetError::Argument { option: "--counter", value: "none".to_string(), reason }.into());

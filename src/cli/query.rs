@@ -202,7 +202,7 @@ impl QueryArgs {
         }
         let live = Live::new(statement)?;
         let analyses = live.analyses();
-        let mut options = options(&self.common, &self.across, &analyses)?;
+        let mut options = options(&self.common, &self.across)?;
         filters::refuse_unused(&analyses, &options)?;
         options.wanted = live.rows_wanted();
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));

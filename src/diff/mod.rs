@@ -26,8 +26,7 @@ pub mod threshold;
 pub use report::compare;
 pub use set::Set;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_diff;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::settings::{Kind, Setting};
 use crate::job::Job;
 use crate::table;
@@ -153,27 +152,12 @@ impl Analysis for Diff {
         &[Summaries::SPEC, Names::SPEC, Steps::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_diff::Compared::SPEC, hta_diff::OpsDiff::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn settings(&self) -> &'static [Setting] {
         &[BY, SHORT_NAMES]
     }
 
-    fn takes_steps(&self, options: &Options) -> bool {
-        options.compat.is_none_or(|c| c == Compat::Hta)
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => hta_diff::map(trace, options.model.steps.as_ref()),
-            Some(Compat::TraceLens) => Partial::default(),
-            None => map::map(trace, options),
-        }
+        map::map(trace, options)
     }
 
     /// Hands the partials through: only two sets together can be reduced.

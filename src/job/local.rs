@@ -15,7 +15,6 @@
 //! thread's innermost event. Communication without compute is not listed here: `Lane::exposed` has it, since
 //! only the join knows what of it was waiting. So entries and exposed communication sum to the piece.
 
-use crate::analysis::api::Options;
 use crate::facts::gaps::{Classifier, Rest, busiest_launcher};
 use crate::facts::host_activity::HostNames;
 use crate::trace::activity::Activity;
@@ -282,7 +281,7 @@ pub fn of_device(
     trace: &RankTrace,
     work: &DeviceWork,
     cuts: Vec<Ns>,
-    options: &Options,
+    kernel_wait_max: Ns,
     hosts: &HostNames,
     names: &mut Interner,
 ) -> Local {
@@ -312,8 +311,7 @@ pub fn of_device(
     }
     let whole = Span::new(cuts.first().copied().unwrap_or(0), cuts.last().copied().unwrap_or(0));
     let default_thread = busiest_launcher(trace, work);
-    let classifier =
-        Classifier { trace, activities: &work.activities, kernel_wait_max: options.kernel_wait_max, default_thread };
+    let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
     for span in work.timeline.busy().gaps_in(whole) {
         let gap = classifier.classify(span);
         host_uses(trace, hosts, gap.thread, Span::new(span.start, gap.host_until), names, &mut stretches);

@@ -1,7 +1,7 @@
 //! The output folder: written beside its place and moved there when complete, so that a killed run
 //! leaves no half result.
 
-use crate::analysis::api::{Analysis, Compat, Output};
+use crate::analysis::api::{Analysis, Output};
 use crate::output::html::Results;
 use crate::output::json;
 use crate::output::json::Answers;
@@ -141,10 +141,7 @@ impl RowSink for Folder {
         let tables = std::mem::take(&mut output.tables);
         self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
         tables.iter().try_for_each(|b| self.append(b))?;
-        let compat = [Compat::Hta, Compat::TraceLens].map(|c| analysis.compat_tables(c));
-        let tables = self.tables()?;
-        tables.end(analysis.tables())?;
-        compat.iter().try_for_each(|specs| tables.end(specs))
+        self.tables()?.end(analysis.tables())
     }
 
     fn void(&self) -> io::Result<()> {

@@ -8,9 +8,9 @@
 //! mount point, and wrong where other files stay in it or where it is somebody's current folder: there the files are
 //! moved one by one, the one that proves the folder complete last.
 
-use crate::analysis::api::{AcrossOptions, Compat, WaitMethod};
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
+use crate::compat;
 use crate::output::inputs::{Clash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
 use serde::Deserialize;
@@ -50,12 +50,8 @@ pub fn is_events_file(name: &str) -> bool {
 /// A table of any analysis, in any definitions.
 pub fn is_table_file(name: &str) -> bool {
     let Some(table) = name.strip_suffix(".parquet") else { return false };
-    let other = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
-    let of_analysis = ANALYSES.iter().flat_map(|a| {
-        let compat = [Compat::Hta, Compat::TraceLens].into_iter().flat_map(|c| a.compat_tables(c));
-        a.tables().iter().chain(a.method_tables(&other).unwrap_or_default()).chain(compat)
-    });
-    inventory::TABLES.iter().chain(of_analysis).any(|t| t.name == table)
+    let of_analyses = ANALYSES.iter().copied().flat_map(|a| std::iter::once(a).chain(compat::of(a.stem())));
+    inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).any(|t| t.name == table)
 }
 
 /// Whether a `summary.json` is one of ours. It can be long, so it is read as a stream.

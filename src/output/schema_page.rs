@@ -1,9 +1,10 @@
 //! The schema page: every table and column with type, unit and meaning, as Markdown, from the declarations that the
 //! tables are written by. `docs/reference/tables.md` is this page, and a test holds it to that.
 
-use crate::analysis::api::{AcrossOptions, Analysis, Compat, WaitMethod};
+use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
+use crate::compat::{ANSWERS, Compat};
 use crate::diff::DIFF;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER, REST_COLUMN};
 use crate::table::schema::TableSpec;
@@ -41,15 +42,14 @@ pub fn page() -> String {
     }
     section(&mut out, "Two runs compared", "hta diff");
     DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
-    let shortest = AcrossOptions { wait: WaitMethod::Shortest, ..AcrossOptions::default() };
+    let answers = |out: &mut String, by: Compat| {
+        ANSWERS.iter().filter(|(of, _)| *of == by).flat_map(|(_, a)| a.tables()).for_each(|spec| table(out, spec));
+    };
     section(&mut out, "By the method of the TensorBoard plugin", "hta sync --method shortest");
-    for analysis in ANALYSES {
-        analysis.method_tables(&shortest).unwrap_or_default().iter().for_each(|spec| table(&mut out, spec));
-    }
-    for compat in [Compat::Hta, Compat::TraceLens] {
-        section(&mut out, "In the definitions of another tool", &format!("--compat {}", compat.name()));
-        let all = ANALYSES.iter().map(|a| *a as &dyn Analysis).chain([&DIFF as &dyn Analysis]);
-        all.flat_map(|a| a.compat_tables(compat)).for_each(|spec| table(&mut out, spec));
+    answers(&mut out, Compat::TensorBoard);
+    for tool in Compat::TOOLS {
+        section(&mut out, "In the definitions of another tool", &format!("--compat {}", tool.name()));
+        answers(&mut out, tool);
     }
     out
 }

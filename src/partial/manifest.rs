@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Version of the format of partials: every change of what is in them, or of how it is written, raises it.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// What stands in `format`.
 const FORMAT: &str = "hta-partial";
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let text = sample().text().replacen("\"version\": 2", "\"version\": 3", 1);
+        let text = sample().text().replacen("\"version\": 3", "\"version\": 4", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 2, found version 3");
+        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 3, found version 4");
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
 }

@@ -31,7 +31,7 @@ pub use error::PartialError;
 pub use folder::{LAYOUT, Partial, leave, open};
 pub use manifest::VERSION;
 pub use merge::{MergeError, Merged, merge};
-pub use options::{Recorded, record, restore};
+pub use options::{Recorded, Restored, record, restore};
 pub use rows::stream;
 pub use state::{State, state as assemble};
 pub use stored::{Damage, Stored, read};

@@ -1,8 +1,9 @@
 //! The options that a partial was made with: all that change a byte of the result. Partials are merged only where
 //! they are equal, and merging takes them from there.
 
-use crate::analysis::api::{AcrossOptions, Compat, Options, Wanted};
+use crate::analysis::api::{AcrossOptions, Options, Wanted};
 use crate::analysis::settings::Settings;
+use crate::compat::Compat;
 use crate::job::ClockMode;
 use crate::trace::rank_trace::{ModelOptions, StepFilter};
 use crate::trace::rules::Rules;
@@ -16,10 +17,15 @@ pub type Recorded = BTreeMap<String, String>;
 const CLOCKS: [(&str, ClockMode); 3] =
     [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
 const WINDOWS: [(&str, StepWindow); 2] = [("host", StepWindow::Host), ("device", StepWindow::Device)];
-const COMPATS: [Compat; 2] = [Compat::Hta, Compat::TraceLens];
 
 /// Everything that changes a byte. `rules`: text of the user's kernel rules; `events`: as for the results folder.
-pub fn record(options: &Options, rules: Option<&str>, skip_python: bool, events: Option<bool>) -> Recorded {
+pub fn record(
+    options: &Options,
+    compat: Option<Compat>,
+    rules: Option<&str>,
+    skip_python: bool,
+    events: Option<bool>,
+) -> Recorded {
     let name =
         |list: &[(&str, ClockMode)], v: ClockMode| list.iter().find(|c| c.1 == v).map_or("", |c| c.0).to_string();
     let window = WINDOWS.iter().find(|w| w.1 == options.model.step_window).map_or("", |w| w.0);
@@ -32,7 +38,7 @@ pub fn record(options: &Options, rules: Option<&str>, skip_python: bool, events:
         ("--steps", options.model.steps.as_ref().map(filter_text)),
         ("--linked-only", flag(options.model.linked_only)),
         ("--rules", rules.map(str::to_string)),
-        ("--compat", options.compat.map(|c| c.name().to_string())),
+        ("--compat", compat.map(|c| c.name().to_string())),
         ("--hidden-min-us", Some(format!("{} ns", options.model.hidden_min))),
         ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
         ("--top", Some(options.top.to_string())),
@@ -67,11 +73,19 @@ fn both<T: std::str::FromStr>(a: &str, b: &str) -> Option<(T, T)> {
     Some((a.parse().ok()?, b.parse().ok()?))
 }
 
-/// The options, and what of the events is written.
+/// What [`record`] wrote down.
+pub struct Restored {
+    pub options: Options,
+    pub compat: Option<Compat>,
+    /// As for the results folder.
+    pub events: Option<bool>,
+}
+
+/// The options.
 ///
 /// # Errors
 /// The option and its text, where it is none.
-pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, String)> {
+pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
     let given = |name: &str| recorded.get(name).map(String::as_str);
     let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());
     let flag = |name: &str| given(name) == Some("yes");
@@ -92,7 +106,7 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
     let clock = CLOCKS.iter().find(|c| Some(c.0) == given("--clock")).ok_or_else(|| bad("--clock"))?;
     let compat = match given("--compat") {
         None => None,
-        Some(text) => Some(COMPATS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
+        Some(text) => Some(Compat::TOOLS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
     };
     let wait = given("--kernel-wait-max-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let hidden = given("--hidden-min-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
@@ -110,17 +124,15 @@ pub fn restore(recorded: &Recorded) -> Result<(Options, Option<bool>), (String, 
         },
         kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,
         top: given("--top").and_then(|t| t.parse().ok()).ok_or_else(|| bad("--top"))?,
-        compat,
         across: AcrossOptions {
             clock: clock.1,
             straggler_min_pct: percent.ok_or_else(|| bad("--straggler-min-pct"))?,
             groups,
-            ..AcrossOptions::default()
         },
         settings: Settings::default(),
         wanted: if flag("--no-events") { Wanted::NoEvents } else { Wanted::All },
     };
-    Ok((options, (!flag("--no-events")).then_some(flag("--keep-args"))))
+    Ok(Restored { options, compat, events: (!flag("--no-events")).then_some(flag("--keep-args")) })
 }
 
 #[cfg(test)]
@@ -130,17 +142,16 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_restored() {
-        let mut o = restore(&record(&plain(), None, false, Some(false))).unwrap().0;
+        let mut o = restore(&record(&plain(), None, None, false, Some(false))).unwrap().options;
         o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
         o.model.step_window = StepWindow::Device;
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
         o.across.straggler_min_pct = 0.1 + 0.2;
         o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
-        o.compat = Some(Compat::Hta);
         o.kernel_wait_max = 1;
-        let recorded = record(&o, Some("rule = []"), true, None);
-        let (again, events) = restore(&recorded).unwrap();
-        assert_eq!(record(&again, Some("rule = []"), true, events), recorded);
+        let recorded = record(&o, Some(Compat::Hta), Some("rule = []"), true, None);
+        let Restored { options: again, compat, events } = restore(&recorded).unwrap();
+        assert_eq!(record(&again, compat, Some("rule = []"), true, events), recorded);
         assert_eq!((again.model.steps, again.across.groups), (o.model.steps, o.across.groups));
         assert_eq!(again.across.straggler_min_pct.to_bits(), (0.1f64 + 0.2).to_bits());
     }
@@ -150,7 +161,7 @@ mod tests {
         for (name, value) in
             [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
         {
-            let mut recorded = record(&plain(), None, false, None);
+            let mut recorded = record(&plain(), None, None, false, None);
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
         }
@@ -169,7 +180,6 @@ mod tests {
             },
             kernel_wait_max: 30_000,
             top: 16,
-            compat: None,
             across: AcrossOptions::default(),
             settings: Settings::default(),
             wanted: Wanted::All,

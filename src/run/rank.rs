@@ -1,11 +1,11 @@
 //! One rank: read, linked, mapped by every analysis, and dropped.
 
-use crate::analysis::api::{Analysis, ReplayMethod};
+use crate::analysis::api::Analysis;
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::kept::{Keeper, Kept};
 use crate::error::ReadError;
-use crate::job::Part;
+use crate::job::{JobOptions, Part};
 use crate::read::load::load_within;
 use crate::read::reading::{Loaded, Spread};
 use crate::read::room::Room;
@@ -64,14 +64,14 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    // events alone can be asked for, and the published what-if has a format of its own
-    let needs_known_rows = !request.analyses.is_empty() && options.across.replay != ReplayMethod::Published;
-    if needs_known_rows && let Some(what) = unknown_content(&trace) {
+    if request.analyses.iter().any(|a| a.needs_known_events())
+        && let Some(what) = unknown_content(&trace)
+    {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
     }
     let inventory = || {
         let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
-        partial.tables.extend(filters::map(&trace, options));
+        partial.tables.extend(filters::map(&trace, request.analyses, options));
         how.keeper.inventory(partial)
     };
     // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
@@ -98,7 +98,8 @@ pub(super) fn one(
     made.sort_by_key(|(i, _)| *i);
     let partials = made.into_iter().map(|(_, kept)| kept).collect();
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
-    let part = joins.then(|| how.keeper.part(Part::new(&trace, options, has_peers)));
+    let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
+    let part = joins.then(|| how.keeper.part(Part::new(&trace, job)));
     Ok(Done {
         rank: trace.rank,
         source,

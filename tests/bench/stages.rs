@@ -85,7 +85,6 @@ fn options() -> Options {
         },
         kernel_wait_max: 30_000,
         top: 16,
-        compat: None,
         across: AcrossOptions::default(),
         settings: Settings::default(),
         wanted: Wanted::NoEvents,

@@ -1,23 +1,23 @@
 //! The registry's promises: what is declared is what is produced, names are unique, pages exist.
 
 use crate::robustness::invariants::traces_below;
-use crate::run::{answer, compat, options};
+use crate::run::{answer_by, options};
 use crate::shared;
-use hta::analysis::api::{Compat, Options};
+use hta::analysis::api::Analysis;
 use hta::analysis::inventory;
 use hta::analysis::registry::{ANALYSES, find};
+use hta::compat;
+use hta::compat::{ANSWERS, Compat, chosen};
+use hta::diff::DIFF;
 use hta::table::schema::{Batch, TableSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn declared(tool: Option<Compat>) -> Vec<&'static TableSpec> {
-    ANALYSES.iter().flat_map(|a| a.declared(tool).iter().copied()).chain(inventory::TABLES.iter().copied()).collect()
+    let own = chosen(tool, ANALYSES).into_iter().flat_map(|a| a.tables().iter().copied());
+    own.chain(inventory::TABLES.iter().copied()).collect()
 }
 
 const TOOLS: [Option<Compat>; 3] = [None, Some(Compat::Hta), Some(Compat::TraceLens)];
-
-fn with(tool: Option<Compat>) -> Options {
-    tool.map_or_else(options, compat)
-}
 
 /// A batch has the columns, types and nulls of its declaration.
 pub fn follows_its_declaration(batch: &Batch) {
@@ -42,10 +42,10 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
             continue;
         }
         for tool in TOOLS {
-            let answer = answer(std::slice::from_ref(&file), &with(tool));
+            let answer = answer_by(tool, std::slice::from_ref(&file), &options());
             let known: BTreeSet<&str> = declared(tool).iter().map(|s| s.name).collect();
             for (analysis, output) in &answer.outcome.outputs {
-                let own: Vec<&str> = analysis.declared(tool).iter().map(|s| s.name).collect();
+                let own: Vec<&str> = analysis.tables().iter().map(|s| s.name).collect();
                 for batch in &output.tables {
                     assert!(own.contains(&batch.spec.name), "{} gives {}", analysis.stem(), batch.spec.name);
                 }
@@ -80,7 +80,7 @@ fn stems_tables_and_columns_are_unique_and_in_snake_case() {
     let stems: BTreeSet<&str> = ANALYSES.iter().map(|a| a.stem()).collect();
     assert_eq!(stems.len(), ANALYSES.len());
     let mut tables: BTreeMap<&str, usize> = BTreeMap::new();
-    let specs = TOOLS.iter().flat_map(|t| ANALYSES.iter().flat_map(|a| a.declared(*t).iter().copied()));
+    let specs = TOOLS.iter().flat_map(|t| chosen(*t, ANALYSES)).flat_map(|a| a.tables().iter().copied());
     for spec in specs.chain(inventory::TABLES.iter().copied()) {
         *tables.entry(spec.name).or_default() += 1;
         assert!(snake(spec.name), "{}", spec.name);
@@ -122,9 +122,30 @@ fn every_analysis_is_explained_and_declares_what_it_gives() {
         assert!(!analysis.title().is_empty() && !analysis.tables().is_empty(), "{stem}");
         assert_eq!(find(stem).map(|a| a.stem()), Some(stem));
         println!("{stem}: {}", analysis.title());
-        for spec in TOOLS.iter().flat_map(|t| analysis.declared(*t).iter().copied()) {
+        for spec in std::iter::once(*analysis).chain(compat::of(stem)).flat_map(|a| a.tables()) {
             println!("  {} ({} columns, by {}): {}", spec.name, spec.columns.len(), spec.order, spec.doc.trim());
         }
     }
     assert_eq!(find("no such analysis").map(|a| a.stem()), None);
+}
+
+#[test]
+fn every_answer_stands_for_an_analysis_and_is_explained() {
+    let mut keys = BTreeSet::new();
+    for (by, answer) in ANSWERS {
+        let (stem, name) = (answer.stem(), by.name());
+        assert!(keys.insert((name, stem)), "{name} {stem} stands twice");
+        assert!(find(stem).is_some() || stem == DIFF.stem(), "{stem}");
+        assert_eq!(compat::find(*by, stem).map(|a| a.title()), Some(answer.title()));
+        let page = answer.explain();
+        assert!(page.contains(stem) && page.contains(name) && page.len() > 300, "{name} {stem}: {page}");
+        assert!(!answer.title().is_empty() && !answer.tables().is_empty(), "{name} {stem}");
+        let is_tool = Compat::TOOLS.contains(by);
+        assert_eq!(answer.definitions(), is_tool.then_some(name), "{stem}");
+    }
+    // what has no answer keeps its place, and says nothing
+    for (own, other) in ANALYSES.iter().zip(chosen(Some(Compat::TraceLens), ANALYSES)) {
+        assert_eq!(own.stem(), other.stem());
+        assert_eq!(other.tables().is_empty(), other.stem() != "breakdown");
+    }
 }

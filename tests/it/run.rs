@@ -1,8 +1,9 @@
 //! Runs analyses through the library and keeps every table they produce.
 
-use hta::analysis::api::{AcrossOptions, Analysis, Compat, Options, Wanted};
+use hta::analysis::api::{AcrossOptions, Options, Wanted};
 use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
+use hta::compat::{Compat, chosen};
 use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::input::Input;
@@ -34,7 +35,6 @@ pub fn options() -> Options {
         },
         kernel_wait_max: 30_000,
         top: 16,
-        compat: None,
         across: AcrossOptions::default(),
         settings: Settings::default(),
         wanted: Wanted::default(),
@@ -46,11 +46,6 @@ pub fn device_windows() -> Options {
     let mut o = options();
     o.model.step_window = StepWindow::Device;
     o
-}
-
-/// The same, in another tool's definitions.
-pub fn compat(tool: Compat) -> Options {
-    Options { compat: Some(tool), ..options() }
 }
 
 /// Tables and outcome of a run.
@@ -143,7 +138,12 @@ impl Progress for Quiet {
 
 /// Runs all analyses over files, folders or patterns.
 pub fn try_run(paths: &[PathBuf], options: &Options) -> Result<Answer, RunError> {
-    let analyses: Vec<&'static dyn Analysis> = ANALYSES.to_vec();
+    try_run_by(None, paths, options)
+}
+
+/// The same, or what stands for them in other definitions.
+fn try_run_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Result<Answer, RunError> {
+    let analyses = chosen(by, ANALYSES);
     let inputs = discover(paths)?;
     let keep = Keep::default();
     let request = Request {
@@ -178,4 +178,9 @@ pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
 /// Runs all analyses over files that are known to be good.
 pub fn answer(paths: &[PathBuf], options: &Options) -> Answer {
     try_run(paths, options).unwrap_or_else(|e| panic!("{paths:?}: {e}"))
+}
+
+/// The same, or what stands for them in other definitions.
+pub fn answer_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Answer {
+    try_run_by(by, paths, options).unwrap_or_else(|e| panic!("{paths:?}: {e}"))
 }

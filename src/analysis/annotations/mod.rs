@@ -9,8 +9,7 @@ mod annotated;
 mod report;
 
 use crate::analysis::annotations::annotated::{Annotated, Named, Side};
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_annotations;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::settings::{Kind, Setting};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
@@ -89,23 +88,11 @@ impl Analysis for Annotations {
         &[UserAnnotations::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_annotations::OnGpu::SPEC, hta_annotations::OnCpu::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn settings(&self) -> &'static [Setting] {
         &[MATCH]
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta_annotations::map(trace),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let wanted = options.settings.regex(&MATCH);
         let annotated = Annotated::new(trace, wanted);
         let reason = match (annotated.names.is_empty(), wanted) {
@@ -123,10 +110,7 @@ impl Analysis for Annotations {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options),
-        }
+        report::reduce(partials, options)
     }
 }
 

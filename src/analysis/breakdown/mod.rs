@@ -1,7 +1,6 @@
 //! Temporal breakdown: what a device was doing at each instant.
 
-use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
-use crate::analysis::compat::{hta, tracelens};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
 use crate::job::Job;
@@ -60,19 +59,7 @@ impl Analysis for Breakdown {
         &[Breakdowns::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta::Temporal::SPEC],
-            Compat::TraceLens => &[tracelens::GpuTimeline::SPEC],
-        }
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta::temporal(trace),
-            Some(Compat::TraceLens) => return tracelens::gpu_timeline(trace),
-            None => {}
-        }
         let mut table = Breakdowns::default();
         for work in &trace.devices {
             for w in trace.windows(work, &options.model) {
@@ -112,9 +99,6 @@ impl Analysis for Breakdown {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if let Some(compat) = options.compat {
-            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
-        }
         let groups = groups(partials, Breakdowns::SPEC);
         let several = several_devices(&groups);
         let mut view = View {

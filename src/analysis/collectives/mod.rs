@@ -42,7 +42,7 @@ impl Analysis for CollectivesOf {
         true
     }
 
-    fn takes_steps(&self, _: &Options) -> bool {
+    fn takes_steps(&self) -> bool {
         false
     }
 
@@ -55,9 +55,6 @@ impl Analysis for CollectivesOf {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        if options.compat.is_some() {
-            return Output::default();
-        }
         let shown = Shown::new(job, options);
         let sums = summaries(job, &shown);
         let mut tables = vec![summary_table(&sums, &shown), rank_table(job, &shown)];

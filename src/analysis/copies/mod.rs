@@ -6,8 +6,7 @@ pub(crate) mod copy;
 mod report;
 mod rules;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_bandwidth;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
@@ -105,19 +104,7 @@ impl Analysis for MemoryCopiesOf {
         &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_bandwidth::BandwidthSummary::SPEC, hta_bandwidth::BandwidthSeries::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta_bandwidth::bandwidth(trace, give),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let (mut table, mut series, mut found) =
             (MemoryCopies::default(), MemoryBandwidth::default(), CopyRules::default());
         let mut any = false;
@@ -143,13 +130,7 @@ impl Analysis for MemoryCopiesOf {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(Compat::Hta) => {
-                crate::analysis::compat::concatenated(partials, &[hta_bandwidth::BandwidthSummary::SPEC])
-            }
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options),
-        }
+        report::reduce(partials, options)
     }
 }
 

@@ -83,9 +83,6 @@ impl Analysis for CountersOf {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        if options.compat.is_some() {
-            return Partial::default();
-        }
         let bucket = Some(options.settings.ns(&BUCKET)).filter(|b| *b > 0);
         let mut means = CounterMeans::default();
         let width = bucket_width(trace.capture, bucket);
@@ -120,10 +117,7 @@ impl Analysis for CountersOf {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options),
-        }
+        report::reduce(partials, options)
     }
 }
 

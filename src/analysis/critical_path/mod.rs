@@ -89,9 +89,6 @@ impl Analysis for CriticalPath {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        if options.compat.is_some() {
-            return Partial::default();
-        }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         let mut summary = CriticalSummary::default();
         let window = match choose(trace, options) {
@@ -117,9 +114,6 @@ impl Analysis for CriticalPath {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        if options.compat.is_some() {
-            return Output::default();
-        }
         report::reduce(partials, job, options)
     }
 }

@@ -4,8 +4,7 @@
 //! A range says nothing about its launch: the i-th range in time is the i-th launch call in time, provided
 //! that there are as many of both. Its times are made up and not used.
 
-use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
-use crate::analysis::compat::hta_cupti;
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
@@ -96,19 +95,7 @@ impl Analysis for Cupti {
         &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_cupti::Counters::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta_cupti::map(trace),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let rank = trace.rank;
         let ranges = in_order_of_time(trace, |row| is_range(trace, row));
         if ranges.is_empty() {
@@ -134,9 +121,6 @@ impl Analysis for Cupti {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if let Some(compat) = options.compat {
-            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
-        }
         let tables = [Operators::SPEC, Pairing::SPEC]
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))

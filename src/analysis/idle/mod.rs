@@ -4,8 +4,7 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::facts::gaps::{Classifier, Gap, Rest, Sums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
@@ -101,19 +100,7 @@ impl Analysis for Idle {
         &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta::IdleTimes::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta::idle(trace),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let mut tables = Tables::default();
         let names = HostNames::of(trace);
         for work in &trace.devices {
@@ -130,9 +117,6 @@ impl Analysis for Idle {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if let Some(compat) = options.compat {
-            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
-        }
         crate::analysis::idle::report::reduce(partials, options)
     }
 }

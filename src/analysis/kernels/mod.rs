@@ -1,7 +1,6 @@
 //! Kernel breakdown: which classes run together, and time by kernel name.
 
-use crate::analysis::api::{Align, Analysis, Certainty, Compat, Finding, Give, Options, Output, Partial, View};
-use crate::analysis::compat::hta;
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Kind, Setting};
 use crate::analysis::summary::{NameTotal, Summary, top_names_by};
@@ -105,37 +104,16 @@ impl Analysis for Kernels {
         &[KernelsByName::SPEC, KernelClasses::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta::KernelTypes::SPEC, hta::KernelNames::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[hta::TypeSums::SPEC]
-    }
-
     fn settings(&self) -> &'static [Setting] {
         &[BY]
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta::kernels(trace),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
         Partial { rank: trace.rank, tables: vec![classes(trace, options), by_name(trace, options)], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(Compat::Hta) => return hta::reduce_kernels(partials),
-            Some(compat) => return crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => {}
-        }
         let scope = options.printed_scope("span");
         let names = top_names_by(partials, KernelsByName::SPEC, scope, &[]);
         let names: Vec<NameTotal> = names.into_iter().map(|(total, _)| total).collect();

@@ -6,8 +6,7 @@
 mod calls;
 mod report;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_launches;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::launches::calls::{LaunchCall, launch_calls};
 use crate::analysis::settings::{Kind, Setting};
 use crate::analysis::summary::Summary;
@@ -112,7 +111,7 @@ table! {
     }
 }
 
-const RUNTIME_OUTLIER: Setting = Setting {
+pub(crate) const RUNTIME_OUTLIER: Setting = Setting {
     stem: "launches",
     flag: "--runtime-outlier-us",
     value: "US",
@@ -120,7 +119,7 @@ const RUNTIME_OUTLIER: Setting = Setting {
     kind: Kind::Micros { default: 50 },
 };
 
-const DELAY_OUTLIER: Setting = Setting {
+pub(crate) const DELAY_OUTLIER: Setting = Setting {
     stem: "launches",
     flag: "--delay-outlier-us",
     value: "US",
@@ -147,13 +146,6 @@ impl Analysis for LaunchCalls {
         &[LaunchStats::SPEC, Launches::SPEC, Unlinked::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_launches::LaunchStats::SPEC, hta_launches::LaunchOutliers::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn settings(&self) -> &'static [Setting] {
         &[RUNTIME_OUTLIER, DELAY_OUTLIER]
     }
@@ -161,11 +153,6 @@ impl Analysis for LaunchCalls {
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
         let limits =
             Limits { runtime: options.settings.ns(&RUNTIME_OUTLIER), delay: options.settings.ns(&DELAY_OUTLIER) };
-        match options.compat {
-            Some(Compat::Hta) => return hta_launches::map(trace, give, limits.runtime, limits.delay),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let scopes = StepScopes::new(trace, &options.model);
         let calls = launch_calls(trace);
         let reason = calls.is_empty().then_some("no launches recorded");
@@ -181,11 +168,7 @@ impl Analysis for LaunchCalls {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(Compat::Hta) => crate::analysis::compat::concatenated(partials, &[hta_launches::LaunchOutliers::SPEC]),
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options, options.settings.ns(&RUNTIME_OUTLIER)),
-        }
+        report::reduce(partials, options, options.settings.ns(&RUNTIME_OUTLIER))
     }
 }
 

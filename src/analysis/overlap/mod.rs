@@ -1,7 +1,6 @@
 //! Overlap: how much of communication is hidden under compute.
 
-use crate::analysis::api::{Align, Analysis, Compat, Give, Options, Output, Partial, View};
-use crate::analysis::compat::hta;
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
 use crate::facts::collectives::collectives;
@@ -70,19 +69,7 @@ impl Analysis for Overlap {
         &[Overlaps::SPEC, OverlapKernels::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta::CommComp::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta::overlap(trace),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let mut table = Overlaps::default();
         let mut found = false;
         for work in &trace.devices {
@@ -116,9 +103,6 @@ impl Analysis for Overlap {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if let Some(compat) = options.compat {
-            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
-        }
         let groups = groups(partials, Overlaps::SPEC);
         let several = several_devices(&groups);
         let mut view = View {

@@ -10,15 +10,14 @@ mod tables;
 
 pub(in crate::analysis) use names::glob;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_sequences;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::settings::{Kind, Setting};
 use crate::job::Job;
 use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, Repeats};
 
-pub(in crate::analysis) const OP: Setting = Setting {
+pub(crate) const OP: Setting = Setting {
     stem: "patterns",
     flag: "--op",
     value: "NAME",
@@ -34,7 +33,7 @@ pub(in crate::analysis) const OP_GLOB: Setting = Setting {
     kind: Kind::Text,
 };
 
-pub(in crate::analysis) const MIN_LENGTH: Setting = Setting {
+pub(crate) const MIN_LENGTH: Setting = Setting {
     stem: "patterns",
     flag: "--min-length",
     value: "N",
@@ -85,13 +84,6 @@ impl Analysis for Patterns {
         &[Repeats::SPEC, OperatorSequences::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_sequences::FrequentSequences::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn kept_tables(&self) -> &'static [&'static TableSpec] {
         &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC]
     }
@@ -100,16 +92,11 @@ impl Analysis for Patterns {
         &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
     }
 
-    fn takes_steps(&self, _: &Options) -> bool {
+    fn takes_steps(&self) -> bool {
         false
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta_sequences::sequences(trace, options),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let repeats = tables::repeats(trace, options, give);
         let sequences = operators::sequences(trace, options, give);
         let reason = if trace.is_cpu_only() {
@@ -127,9 +114,6 @@ impl Analysis for Patterns {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options),
-        }
+        report::reduce(partials, options)
     }
 }

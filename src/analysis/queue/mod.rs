@@ -2,8 +2,7 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
-use crate::analysis::compat::hta_queue;
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::settings::{Kind, Setting};
 use crate::facts::queue_lengths::{Entry, Queue, queues};
 use crate::job::Job;
@@ -110,23 +109,11 @@ impl Analysis for QueueLength {
         &[DeviceQueues::SPEC]
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => &[hta_queue::QueueSummary::SPEC, hta_queue::QueueSeries::SPEC],
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn settings(&self) -> &'static [Setting] {
         &[MAX_QUEUE]
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        match options.compat {
-            Some(Compat::Hta) => return hta_queue::queue(trace, give),
-            Some(Compat::TraceLens) => return Partial::default(),
-            None => {}
-        }
         let full = options.settings.count(&MAX_QUEUE);
         let queues = queues(trace);
         let mut of_device: HashMap<Option<i64>, Vec<&Queue>> = HashMap::new();
@@ -155,11 +142,7 @@ impl Analysis for QueueLength {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(Compat::Hta) => crate::analysis::compat::concatenated(partials, &[hta_queue::QueueSummary::SPEC]),
-            Some(compat) => crate::analysis::compat::concatenated(partials, self.compat_tables(compat)),
-            None => report::reduce(partials, options, options.settings.count(&MAX_QUEUE)),
-        }
+        report::reduce(partials, options, options.settings.count(&MAX_QUEUE))
     }
 }
 

@@ -109,9 +109,6 @@ impl Analysis for Stacks {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        if options.compat.is_some() {
-            return Partial::default();
-        }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         if trace.stacks.is_empty() {
             partial.reason = Some("no host events");
@@ -143,9 +140,6 @@ impl Analysis for Stacks {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if let Some(compat) = options.compat {
-            return crate::analysis::compat::concatenated(partials, self.compat_tables(compat));
-        }
         let specs = [Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         Output {

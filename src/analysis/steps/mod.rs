@@ -42,9 +42,6 @@ impl Analysis for StepTimes {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        if options.compat.is_some() {
-            return Partial::default();
-        }
         let chosen: Vec<&Step> = trace
             .steps
             .steps
@@ -75,9 +72,6 @@ impl Analysis for StepTimes {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        if options.compat.is_some() {
-            return Output::default();
-        }
         report::reduce(partials, options)
     }
 }

@@ -1,7 +1,6 @@
 //! Stragglers: which rank makes the others wait, how much, since when, and because of what.
 
 mod chance;
-mod compat;
 mod judge;
 mod marks;
 mod report;
@@ -12,7 +11,7 @@ pub use judge::{Judged, judge};
 pub use marks::{LateMarks, WhereLate};
 pub use why::{Explained, explain};
 
-use crate::analysis::api::{Analysis, Compat, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::job::Job;
 use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
@@ -36,13 +35,6 @@ impl Analysis for Stragglers {
         tables::ALL
     }
 
-    fn compat_tables(&self, compat: Compat) -> &'static [&'static TableSpec] {
-        match compat {
-            Compat::Hta => compat::TABLES,
-            Compat::TraceLens => &[],
-        }
-    }
-
     fn joins_ranks(&self) -> bool {
         true
     }
@@ -56,11 +48,6 @@ impl Analysis for Stragglers {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        match options.compat {
-            Some(Compat::Hta) => return compat::reduce(job),
-            Some(Compat::TraceLens) => return Output::default(),
-            None => {}
-        }
         let judged = judge(job, options);
         let why = explain(job, &judged);
         let sums = tables::delay_sums(job, &judged);

@@ -6,12 +6,9 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::analysis::api::{
-    AcrossOptions, Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View, WaitMethod,
-};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::collectives::{Shown, warnings};
 use crate::analysis::population::reasons;
-use crate::analysis::sync_shortest;
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::exposed::{Piece, Run, What, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
@@ -67,10 +64,6 @@ impl Analysis for Sync {
         &[Syncs::SPEC]
     }
 
-    fn method_tables(&self, across: &AcrossOptions) -> Option<&'static [&'static TableSpec]> {
-        (across.wait == WaitMethod::Shortest).then_some(sync_shortest::TABLES)
-    }
-
     fn joins_ranks(&self) -> bool {
         true
     }
@@ -84,12 +77,6 @@ impl Analysis for Sync {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        if options.compat.is_some() {
-            return Output::default();
-        }
-        if options.across.wait == WaitMethod::Shortest {
-            return sync_shortest::reduce(job);
-        }
         let shown = Shown::new(job, options);
         let rows = rows(job);
         let mut table = Syncs::default();

@@ -1,14 +1,8 @@
 //! What if nobody straggled: how much faster steps would be, and which repair helps most.
 
-mod published;
-mod published_graph;
-mod published_report;
 mod replay;
-pub(crate) mod timeline;
 
-pub use published::Op;
-
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, ReplayMethod, View};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::{Explained, Judged, explain, judge};
 use crate::job::Job;
@@ -38,7 +32,7 @@ table! {
 }
 
 /// A replay that is farther from what was measured is not to be believed, percent.
-const RELIABLE_PCT: f64 = 5.0;
+pub(crate) const RELIABLE_PCT: f64 = 5.0;
 
 pub struct WhatIf;
 
@@ -63,27 +57,16 @@ impl Analysis for WhatIf {
         true
     }
 
-    fn takes_steps(&self, options: &Options) -> bool {
-        options.compat.is_none() && options.across.replay == ReplayMethod::Published
+    fn takes_steps(&self) -> bool {
+        false
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
-        let mut partial = Partial::joined_later(trace);
-        // a published timeline has operations in place of collectives
-        if options.across.replay == ReplayMethod::Published {
-            partial.reason = None;
-        }
-        partial
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        if options.compat.is_some() {
-            return Output::default();
-        }
-        match options.across.replay {
-            ReplayMethod::Published => published_report::reduce(job, options),
-            ReplayMethod::Replay => replayed(partials, job, options),
-        }
+        replayed(partials, job, options)
     }
 }
 

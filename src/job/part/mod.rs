@@ -6,22 +6,15 @@ mod write;
 
 pub use tables::TABLES;
 
-use crate::analysis::api::{Compat, Options, ReplayMethod, WaitMethod};
-use crate::analysis::filters::of_chosen_steps;
-use crate::analysis::shortest;
-use crate::analysis::shortest::Worker;
-use crate::analysis::what_if::{Op, timeline};
 use crate::facts::collectives::collectives;
 use crate::facts::host_activity::HostNames;
-use crate::job::hta_rows;
-use crate::job::hta_rows::{HtaRow, HtaRows};
 use crate::job::local;
 use crate::job::local::{Local, Origin};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use crate::trace::collective::{Call, RankCalls};
 use crate::trace::device::DeviceWork;
 use crate::trace::meta::TimeEra;
-use crate::trace::rank_trace::RankTrace;
+use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::step::StepRule;
 use crate::trace::strings::{Interner, StrId};
 use crate::trace::timeline::Work;
@@ -91,36 +84,39 @@ pub struct Part {
     pub origins: BTreeMap<StrId, Origin>,
     /// Names in `lanes` and `origins`.
     pub names: Interner,
-    /// Ranges for the TensorBoard plugin's method, when it is asked for.
-    pub worker: Option<Worker>,
-    /// Rows for HTA's heuristic, when it is asked for, with their names.
-    pub hta: Option<HtaRows>,
-    hta_names: Interner,
-    /// Operations of a what-if timeline, when its method is asked for; of all workers, in one file.
-    pub timeline: Vec<Op>,
+}
+
+/// What mapping a rank for the joined job is told.
+#[derive(Clone, Copy)]
+pub struct JobOptions<'a> {
+    pub model: &'a ModelOptions,
+    /// Below this length, a wait after the launch call is a kernel wait, ns.
+    pub kernel_wait_max: Ns,
+    /// Whether there are other ranks to compare this one with.
+    pub has_peers: bool,
 }
 
 impl Part {
     /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
-    pub fn new(trace: &RankTrace, options: &Options, has_peers: bool) -> Self {
+    pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
         let calls = RankCalls::clone(&collectives(trace));
         let mut names = Interner::default();
         let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
-        let is_compared = has_peers && !calls.calls.is_empty();
+        let is_compared = options.has_peers && !calls.calls.is_empty();
         let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
         let lanes = if !is_compared {
-            trace.devices.iter().map(|w| lane(trace, w, options)).collect()
+            trace.devices.iter().map(|w| lane(trace, w, options.model)).collect()
         } else {
             let hosts = HostNames::of(trace);
             let mut lanes: Vec<Lane> = Vec::new();
             for work in &trace.devices {
                 let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
                 let local = if work.is_gpu {
-                    local::of_device(trace, work, cuts, options, &hosts, &mut names)
+                    local::of_device(trace, work, cuts, options.kernel_wait_max, &hosts, &mut names)
                 } else {
                     local::of_host(trace, cuts, &hosts, &mut names)
                 };
-                lanes.push(Lane { local, ..lane(trace, work, options) });
+                lanes.push(Lane { local, ..lane(trace, work, options.model) });
             }
             if host_lane {
                 let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
@@ -137,8 +133,6 @@ impl Part {
             is_partial: s.is_partial,
         };
         let order = orders(&calls, &lanes);
-        let mut hta_names = Interner::default();
-        let hta = (options.compat == Some(Compat::Hta)).then(|| hta_rows::rows(trace, &mut hta_names));
         Self {
             rank: trace.rank,
             host: trace.meta.host_name.clone(),
@@ -153,19 +147,7 @@ impl Part {
             order,
             origins,
             names,
-            hta,
-            hta_names,
-            worker: (options.across.wait == WaitMethod::Shortest).then(|| shortest::worker(trace)),
-            timeline: match options.across.replay {
-                ReplayMethod::Published => of_chosen_steps(timeline::operations(trace), options.model.steps.as_ref()),
-                ReplayMethod::Replay => Vec::new(),
-            },
         }
-    }
-
-    /// Whether [`Part::tables`] have all of it: what some methods ask for is for one process only.
-    pub fn is_all_in_tables(&self) -> bool {
-        self.worker.is_none() && self.timeline.is_empty()
     }
 
     /// The part as [`Part::new`] makes it where there are no peers.
@@ -180,11 +162,6 @@ impl Part {
         self.origins = BTreeMap::new();
         self.names = Interner::default();
         self
-    }
-
-    /// Name of one of the rows for HTA's heuristic.
-    pub fn hta_name(&self, row: &HtaRow) -> &str {
-        self.hta_names.get(row.name)
     }
 
     /// The step of a call.
@@ -262,9 +239,9 @@ fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<Order> {
     out
 }
 
-fn lane(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Lane {
+fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
     let exposed = work.timeline.when(Work::Communication).minus(&work.timeline.when(Work::Compute));
-    let windows = trace.windows(work, &options.model).into_iter().map(|w| {
+    let windows = trace.windows(work, model).into_iter().map(|w| {
         let s = work.timeline.shares_in_all(&w.parts);
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         PartWindow {

@@ -1,6 +1,5 @@
 //! A part from its tables. Any tables give a part or a flaw; positions are checked, so that reducing may use them.
 
-use crate::job::hta_rows::{HtaRow, HtaRows};
 use crate::job::local::{Entry, Local, Origin, Use};
 use crate::job::part::tables::*;
 use crate::job::part::{Lane, Part, PartStep, PartWindow, Readiness, orders};
@@ -23,7 +22,6 @@ impl Part {
     /// The first cell that cannot be.
     pub fn from_tables(tables: &[Batch]) -> Result<Self, Flaw> {
         let names = interner(Cells(find(tables, Names::SPEC)?).texts("name")?, find(tables, Names::SPEC)?)?;
-        let hta_names = interner(Cells(find(tables, HtaNames::SPEC)?).texts("name")?, find(tables, HtaNames::SPEC)?)?;
         let (calls, readiness) = calls(tables)?;
         let lanes = lanes(tables, names.len())?;
         let head = Cells(find(tables, Heads::SPEC)?);
@@ -33,8 +31,6 @@ impl Part {
         };
         let capture = spans(head, "capture_start_ns", "capture_end_ns")?;
         let rule = head.named("step_rule", |t| RULES.into_iter().find(|r| r.name() == t))?;
-        let fractional = head.opt_flags("hta_is_fractional")?.into_iter().next().flatten();
-        let rows = hta_rows(find(tables, HtaEvents::SPEC)?, hta_names.len())?;
         Ok(Self {
             rank,
             host: head.opt_texts("host")?.into_iter().next().flatten().map(str::to_string),
@@ -49,10 +45,6 @@ impl Part {
             lanes,
             origins: origins(find(tables, Origins::SPEC)?, names.len())?,
             names,
-            worker: None,
-            hta: fractional.map(|fractional| HtaRows { fractional, rows }),
-            hta_names,
-            timeline: Vec::new(),
         })
     }
 }
@@ -265,20 +257,4 @@ fn origins(batch: &Batch, names: usize) -> Result<BTreeMap<StrId, Origin>, Flaw>
     let frame = cells.indices("frame", names)?;
     let origin = |i: usize| (StrId(kernel[i]), Origin { op: StrId(op[i]), frame: StrId(frame[i]) });
     Ok((0..kernel.len()).map(origin).collect())
-}
-
-fn hta_rows(batch: &Batch, names: usize) -> Result<Vec<HtaRow>, Flaw> {
-    let cells = Cells(batch);
-    let (id, name) = (cells.u32s("event_id")?, cells.indices("name", names)?);
-    let (ts, dur) = (cells.i64s("ts_ns")?, cells.i64s("dur_ns")?);
-    let (stream, correlation) = (cells.i64s("stream")?, cells.i64s("correlation")?);
-    let row = |i: usize| HtaRow {
-        id: id[i],
-        name: StrId(name[i]),
-        ts: ts[i],
-        dur: dur[i],
-        stream: stream[i],
-        correlation: correlation[i],
-    };
-    Ok((0..id.len()).map(row).collect())
 }

@@ -14,7 +14,6 @@ table! {
         capture_start_ns: i64, "ns", "start of the capture";
         capture_end_ns: i64, "ns", "end of the capture";
         step_rule: Text, "", "how steps were found";
-        hta_is_fractional: Option<bool>, "", "the file's times have fractions; null: no rows for HTA's heuristic";
     }
 }
 
@@ -172,25 +171,6 @@ table! {
     }
 }
 
-table! {
-    /// One row per event, for HTA's straggler heuristic.
-    pub struct HtaEvents, HtaEventRow = "part_hta_events" by "event_id" {
-        event_id: u32, "", "event";
-        name: u32, "", "position of its name";
-        ts_ns: i64, "ns", "start, as in the file";
-        dur_ns: i64, "ns", "length";
-        stream: i64, "", "stream, -1 as HTA has it";
-        correlation: i64, "", "correlation id, -1 as HTA has it";
-    }
-}
-
-table! {
-    /// One row per name of those events; the empty one, which is number 0, is left out.
-    pub struct HtaNames, HtaNameRow = "part_hta_names" by "position" {
-        name: Text, "", "name";
-    }
-}
-
 /// Every table of a part.
 pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
@@ -208,6 +188,4 @@ pub const TABLES: &[&TableSpec] = &[
     Entries::SPEC,
     Origins::SPEC,
     Names::SPEC,
-    HtaEvents::SPEC,
-    HtaNames::SPEC,
 ];

@@ -1,5 +1,4 @@
-//! A part as tables. What `sync --method shortest` and `what-if --method published` ask for is not in them: partials
-//! are made by `hta analyze`, which has one method.
+//! A part as tables.
 
 use crate::job::part::tables::*;
 use crate::job::part::{Lane, Part, Readiness};
@@ -15,8 +14,6 @@ impl Part {
         let (cuts, entries) = local(&self.lanes);
         let mut names = Names::default();
         own_texts(&self.names).for_each(|name| names.push(NameRow { name }));
-        let mut hta_names = HtaNames::default();
-        own_texts(&self.hta_names).for_each(|name| hta_names.push(HtaNameRow { name }));
         vec![
             self.head(),
             self.step_table(),
@@ -33,8 +30,6 @@ impl Part {
             entries,
             self.origin_table(),
             names.finish(),
-            self.hta_table(),
-            hta_names.finish(),
         ]
     }
 
@@ -48,7 +43,6 @@ impl Part {
             capture_start_ns: self.capture.start,
             capture_end_ns: self.capture.end,
             step_rule: self.step_rule.name(),
-            hta_is_fractional: self.hta.as_ref().map(|h| h.fractional),
         });
         table.finish()
     }
@@ -102,21 +96,6 @@ impl Part {
         let mut table = Origins::default();
         for (kernel, o) in &self.origins {
             table.push(OriginRow { kernel: kernel.0, op: o.op.0, frame: o.frame.0 });
-        }
-        table.finish()
-    }
-
-    fn hta_table(&self) -> Batch {
-        let mut table = HtaEvents::default();
-        for r in self.hta.iter().flat_map(|h| &h.rows) {
-            table.push(HtaEventRow {
-                event_id: r.id,
-                name: r.name.0,
-                ts_ns: r.ts,
-                dur_ns: r.dur,
-                stream: r.stream,
-                correlation: r.correlation,
-            });
         }
         table.finish()
     }

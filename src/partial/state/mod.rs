@@ -6,10 +6,11 @@ mod write;
 pub use read::{Fate, Seen, State, state};
 pub use write::shelves;
 
-use crate::analysis::api::Compat;
+use crate::analysis::api::Analysis;
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
+use crate::compat;
 use crate::job::PART_TABLES;
 use crate::partial::tables::TABLES;
 use crate::table::schema::TableSpec;
@@ -31,9 +32,8 @@ pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpe
         SET => Some((SET, among(TABLES)?)),
         stem => {
             let a = ANALYSES.iter().find(|a| a.stem() == stem)?;
-            let others = [Compat::Hta, Compat::TraceLens].map(|c| a.compat_tables(c));
-            let found = among(a.tables()).or_else(|| among(a.kept_tables()));
-            Some((a.stem(), found.or_else(|| others.into_iter().find_map(among))?))
+            let find = |a: &dyn Analysis| among(a.tables()).or_else(|| among(a.kept_tables()));
+            Some((a.stem(), find(*a).or_else(|| compat::of(a.stem()).find_map(find))?))
         }
     }
 }

@@ -3,9 +3,10 @@
 //! the samples planted.
 
 use crate::job::determinism::gzip;
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, Record, answer, answer_by, options};
 use crate::shared;
-use hta::analysis::api::{Options, ReplayMethod, WaitMethod};
+use hta::analysis::api::Options;
+use hta::compat::Compat;
 use hta::job::ClockMode;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -149,8 +150,6 @@ fn us(r: &Record, column: &str) -> i64 {
 fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
     let Some(shared) = shared::folder() else { return };
     let folder = shared.join("reference/tensorboard/unit");
-    let mut by_shortest = options();
-    by_shortest.across.wait = WaitMethod::Shortest;
     let mut compared = 0;
     for set in ["nccl", "gloo_gpu", "gloo_cpu"] {
         let golden = json(&folder.join(format!("test_distributed_{set}.distributed.expected.json")));
@@ -159,7 +158,7 @@ fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
             let from = folder.join(format!("test_distributed_{set}.{worker}.trace.json"));
             std::fs::copy(from, dir.path().join(format!("rank_{worker}.json"))).expect("it can be copied");
         }
-        let answer = answer(&[dir.path().to_path_buf()], &by_shortest);
+        let answer = answer_by(Some(Compat::TensorBoard), &[dir.path().to_path_buf()], &options());
         for r in answer.rows("sync_shortest") {
             let (worker, step) = (format!("worker{}", r.int("rank")), r.text("step"));
             let overlap = ["compute_only_ns", "overlap_ns", "communication_only_ns", "other_ns"].map(|c| us(&r, c));
@@ -202,9 +201,8 @@ fn the_published_what_if_answers_are_met() {
     let Some(shared) = shared::folder() else { return };
     let folder = shared.join("traces/straggler_bytedance");
     let result = json(&folder.join("ByteDanceStraggler__result-ST.json"));
-    let mut published = options();
-    published.across.replay = ReplayMethod::Published;
-    let answer = answer(&[folder.join("ByteDanceStraggler__timeline-ST.json.gz")], &published);
+    let timeline = folder.join("ByteDanceStraggler__timeline-ST.json.gz");
+    let answer = answer_by(Some(Compat::Osdi25), &[timeline], &options());
     let rows = answer.rows("what_if");
     let slowdown = |scope: &str, what: &str| {
         let row = rows.iter().find(|r| r.text("scope") == scope && r.text("what") == what);

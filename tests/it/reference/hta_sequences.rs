@@ -1,10 +1,10 @@
 //! `patterns --compat hta` against the frequent kernel sequences that Meta's HTA 0.5.0 found.
 
 use crate::cli::csv::{CsvRow, number, read, text};
-use crate::run::{Record, answer, compat};
+use crate::run::{Record, answer_by, options};
 use crate::shared;
-use hta::analysis::api::Compat;
 use hta::analysis::registry::find;
+use hta::compat::Compat;
 use std::path::{Path, PathBuf};
 
 /// Folder of the reference, its trace below `traces/` and its rank.
@@ -29,11 +29,11 @@ const TRACES: [(&str, &str, u32); 15] = [
 const MEGATRON: (&str, &str, u32) = ("megatron_tp8", "multirank_nccl_megatron_tp8/megatron_kineto_{}.json.gz", 8);
 
 fn ours(paths: &[PathBuf], least: &str) -> Vec<Record> {
-    let mut o = compat(Compat::Hta);
+    let mut o = options();
     let settings = find("patterns").expect("it is registered").settings();
     let setting = settings.iter().find(|s| s.flag == "--min-length").expect("a setting");
     o.settings.set(setting, least).expect("a number");
-    answer(paths, &o).rows("compat_hta_frequent_kernel_sequences")
+    answer_by(Some(Compat::Hta), paths, &o).rows("compat_hta_frequent_kernel_sequences")
 }
 
 fn same(folder: &str, theirs: &[CsvRow], ours: &[&Record]) {

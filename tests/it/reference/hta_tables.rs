@@ -4,9 +4,9 @@
 //! table without rows cannot pass for agreement.
 
 use crate::cli::csv::{CsvRow, number, read, text};
-use crate::run::{Answer, Record, answer, compat};
+use crate::run::{Answer, Record, answer_by, options};
 use crate::shared;
-use hta::analysis::api::Compat;
+use hta::compat::Compat;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -139,7 +139,7 @@ fn analysed() -> Option<Vec<Case>> {
     let case = |(name, paths): (&str, Vec<PathBuf>)| Case {
         name: name.to_string(),
         reference: root.join("reference/hta").join(name),
-        answer: answer(&paths, &compat(Compat::Hta)),
+        answer: answer_by(Some(Compat::Hta), &paths, &options()),
     };
     Some(single.chain(several).map(case).collect())
 }
@@ -348,7 +348,7 @@ fn decimal_microseconds_since_1970_round_as_f64_do() {
             r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{ts},"dur":9.900,"args":{{"device":0,"stream":7,"correlation":3}}}}"#
         );
         std::fs::write(&path, format!(r#"{{"schemaVersion":1,{head}"traceEvents":[{kernel}]}}"#)).expect("a file");
-        let answer = answer(&[path], &compat(Compat::Hta));
+        let answer = answer_by(Some(Compat::Hta), &[path], &options());
         answer.rows("compat_hta_temporal_breakdown")[0].int("kernel_time(us)")
     };
     assert_eq!(kernel_time("", "1700000000000010.100"), 10);

@@ -4,9 +4,9 @@
 //! the rounding of such floats, 0.1 us at most.
 
 use crate::cli::csv::{CsvRow, number, read, text};
-use crate::run::{answer, compat};
+use crate::run::{answer_by, options};
 use crate::shared;
-use hta::analysis::api::Compat;
+use hta::compat::Compat;
 use std::collections::BTreeMap;
 
 /// Folder of the reference and its trace below `traces/tracelens/`.
@@ -51,7 +51,7 @@ fn gpu_timelines_equal_tracelens_within_a_tenth_of_a_microsecond() {
         let rows = read(&reference).unwrap_or_else(|| panic!("{name}: no gpu_timeline.csv"));
         let theirs = times(&rows);
         let trace = root.join("traces/tracelens").join(file);
-        let ours = answer(&[trace], &compat(Compat::TraceLens)).rows("compat_tracelens_gpu_timeline");
+        let ours = answer_by(Some(Compat::TraceLens), &[trace], &options()).rows("compat_tracelens_gpu_timeline");
         assert_eq!((ours.len(), theirs.len()), (8, 8), "{name}");
         let total = ours.iter().find(|r| r.text("type") == "total_time").and_then(|r| r.float("time ms"));
         let total = total.unwrap_or_else(|| panic!("{name}: no total_time"));

@@ -1,8 +1,8 @@
 //! Text from a trace on its way out: every text field of a trace holds what acts on a terminal, and every command that
 //! prints is run on it. And numbers from a trace: none of them decides how much memory is taken.
 
-use hta::analysis::api::Compat;
 use hta::analysis::registry::ANALYSES;
+use hta::compat::{Compat, find};
 use hta::sql::catalog::QUERIES;
 use hta::trace::args::{ARGS, ArgType};
 use serde_json::{Map, Value, json};
@@ -156,11 +156,9 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_analysis() {
                 all += &assert_says_harmless(&[stem, "--format", format, "--table", table.name], &[&job], &[0, 1]);
             }
         }
-        for (compat, name) in [(Compat::Hta, "hta"), (Compat::TraceLens, "tracelens")] {
-            if !analysis.compat_tables(compat).is_empty() {
-                assert_says_harmless(&[stem, "--compat", name], &[&job], &[0, 1]);
-                assert_says_harmless(&[stem, "--compat", name, "--format", "csv"], &[&job], &[0, 1]);
-            }
+        for tool in Compat::TOOLS.into_iter().filter(|t| find(*t, stem).is_some()) {
+            assert_says_harmless(&[stem, "--compat", tool.name()], &[&job], &[0, 1]);
+            assert_says_harmless(&[stem, "--compat", tool.name(), "--format", "csv"], &[&job], &[0, 1]);
         }
     }
     // the names are there, as escapes

@@ -2,9 +2,9 @@
 //! never at the expense of other ranks.
 
 use crate::robustness::invariants::check;
-use crate::run::{Answer, answer, compat, options, rank_trace, try_run};
-use hta::analysis::api::Compat;
+use crate::run::{Answer, answer, answer_by, options, rank_trace, try_run};
 use hta::analysis::registry::ANALYSES;
+use hta::compat::{Compat, chosen};
 use hta::run::RunError;
 use hta::trace::testing::{Format, TraceBuilder, Vendor, us};
 use std::collections::BTreeMap;
@@ -170,11 +170,11 @@ fn a_gpu_only_trace_has_idle_time_without_a_known_cause() {
 fn a_cpu_only_rank_takes_nothing_from_the_others() {
     let dir = folder();
     let paths = [file(dir.path(), "rank_0.json", &gpu(0)), file(dir.path(), "rank_1.json", &cpu_only(1))];
-    for options in [options(), compat(Compat::Hta)] {
-        let (both, alone) = (answer(&paths, &options), answer(&paths[..1], &options));
+    for by in [None, Some(Compat::Hta)] {
+        let (both, alone) = (answer_by(by, &paths, &options()), answer_by(by, &paths[..1], &options()));
         let mut compared = 0;
-        for analysis in ANALYSES {
-            for table in analysis.declared(options.compat) {
+        for analysis in chosen(by, ANALYSES) {
+            for table in analysis.tables() {
                 let of_rank_0 = |a: &Answer| -> Vec<String> {
                     let own = a.rows_where(table.name, |r| r.0.get("rank").is_none_or(|v| v == 0));
                     own.iter().map(|r| r.0.to_string()).collect()
@@ -196,7 +196,7 @@ fn hta_keeps_a_kernel_whose_call_names_its_stream_in_quotes() {
     t.thread(1).step(1, us(50)..us(100));
     t.thread(1).launch(us(5)..us(10)).arg("stream", "0x0").kernel("gemm", 0, us(20)..us(40));
     let path = file(dir.path(), "rank_0.json", &t);
-    let rows = answer(&[path], &compat(Compat::Hta)).rows("compat_hta_temporal_breakdown");
+    let rows = answer_by(Some(Compat::Hta), &[path], &options()).rows("compat_hta_temporal_breakdown");
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].int("compute_time(us)"), 20);
 }

@@ -1,5 +1,6 @@
 //! Against a search that follows the definitions word by word.
 
+use super::pattern::Pattern;
 use crate::analysis::patterns::repeat::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,12 +1,12 @@
 //! What holds on any two traces: a trace against itself, swapped sides, sums.
 
-use super::sets::{Compared, diff, diff_with, folder, handed, with};
+use super::sets::{Compared, diff, diff_with, folder, handed_by, with};
 use crate::plan::{Kind, ORIGIN, Plan, plans};
 use crate::registry::follows_its_declaration;
 use crate::run::{Record, options};
 use crate::shared;
-use hta::analysis::api::{Analysis, Compat, Options};
-use hta::analysis::compat::hta_diff;
+use hta::analysis::api::{Analysis, Options};
+use hta::compat::{Compat, find};
 use hta::diff::DIFF;
 use hta::trace::testing::Format;
 use proptest::prelude::*;
@@ -157,14 +157,13 @@ proptest! {
 
 #[test]
 fn compat_tables_are_the_declared_ones() {
-    let mut o = options();
-    o.compat = Some(Compat::Hta);
     // without `ProfilerStep#n` there is nothing to compare: tables without rows
     for (sample, filled) in [("gpu_ddp8", true), ("cpu_single/cpu_awkward_names.pt.trace.json", false)] {
-        let set = handed(&[shared::samples().join(sample)], &o);
-        let output = hta_diff::compare(&set, &set, false);
+        let set = handed_by(Some(Compat::Hta), &[shared::samples().join(sample)], &options());
+        let output = hta::compat::hta::diff::compare(&set, &set, false);
         let names: Vec<&str> = output.tables.iter().map(|b| b.spec.name).collect();
-        assert_eq!(names, DIFF.compat_tables(Compat::Hta).iter().map(|s| s.name).collect::<Vec<_>>());
+        let declared = find(Compat::Hta, "diff").expect("HTA compares").tables();
+        assert_eq!(names, declared.iter().map(|s| s.name).collect::<Vec<_>>());
         for batch in &output.tables {
             follows_its_declaration(batch);
             assert_eq!(!batch.is_empty(), filled, "{sample} {}", batch.spec.name);

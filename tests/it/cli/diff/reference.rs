@@ -1,11 +1,11 @@
 //! `hta diff --compat hta` against what HTA 0.5.0 printed, to the digit.
 
-use super::sets::handed;
+use super::sets::handed_by;
 use crate::cli::csv::{number, read, text};
-use crate::run::{Record, compat};
+use crate::run::{Record, options};
 use crate::shared;
-use hta::analysis::api::Compat;
-use hta::analysis::compat::hta_diff;
+use hta::compat::Compat;
+use hta::compat::hta::diff;
 use hta::output::json::records;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,9 +16,8 @@ const COLUMNS: [&str; 6] =
 
 fn answer(base: &str, test: &str, short: bool) -> Option<(Vec<Record>, Vec<Record>, std::path::PathBuf)> {
     let root = shared::folder()?;
-    let options = compat(Compat::Hta);
-    let set = |name: &str| handed(&[root.join("traces/hta").join(name)], &options);
-    let output = hta_diff::compare(&set(base), &set(test), short);
+    let set = |name: &str| handed_by(Some(Compat::Hta), &[root.join("traces/hta").join(name)], &options());
+    let output = diff::compare(&set(base), &set(test), short);
     let rows = |table: &str| -> Vec<Record> {
         output.tables.iter().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
     };

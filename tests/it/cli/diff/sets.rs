@@ -2,6 +2,7 @@
 
 use crate::run::{Keep, Quiet, Record, options};
 use hta::analysis::api::{Finding, Options, View};
+use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, Verdict};
 use hta::diff::{DIFF, Set, compare};
 use hta::output::json::records;
@@ -61,9 +62,14 @@ pub fn with(settings: &[(&str, &str)]) -> Options {
 
 /// What the mapper leaves of a set.
 pub fn handed(paths: &[PathBuf], options: &Options) -> Vec<Batch> {
+    handed_by(None, paths, options)
+}
+
+/// The same, in other definitions.
+pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Vec<Batch> {
     let inputs = discover(paths).unwrap_or_else(|e| panic!("{e}"));
     let load = LoadOptions { event_args: false, ..LoadOptions::default() };
-    let request = Request { inputs: &inputs, analyses: &[&DIFF], options, load, ranks: &[] };
+    let request = Request { inputs: &inputs, analyses: &chosen(by, &[&DIFF]), options, load, ranks: &[] };
     let outcome = run(&request, &Keep::default(), &Quiet).unwrap_or_else(|e| panic!("{paths:?}: {e}"));
     outcome.outputs.into_iter().flat_map(|(_, o)| o.tables).collect()
 }

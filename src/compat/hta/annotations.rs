@@ -1,0 +1,106 @@
+//! HTA's `get_gpu_user_annotation_breakdown`, on its rows of category `gpu_user_annotation` and of `user_annotation`. Whole microseconds, all names: the row `others`,
+//! which there comes after a thousand names, is not made.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::loader::{Loaded, load_all};
+use crate::compat::shown::concatenated;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::rank_trace::RankTrace;
+use std::collections::BTreeMap;
+
+table! {
+    /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=True`.
+    pub struct OnGpu, OnGpuRow = "compat_hta_user_annotation_breakdown_gpu" by "rank, name" {
+        name: Text, "", "annotation";
+        sum as "sum (us)": i64, "us", "sum of lengths";
+        max as "max (us)": i64, "us", "longest";
+        min as "min (us)": i64, "us", "shortest";
+        stddev: f64, "us", "sample standard deviation, 0 for one";
+        mean as "mean (us)": f64, "us", "mean";
+        rank: u32, "", "rank";
+    }
+}
+
+table! {
+    /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=False`.
+    pub struct OnCpu, OnCpuRow = "compat_hta_user_annotation_breakdown_cpu" by "rank, name" {
+        name: Text, "", "annotation";
+        sum as "sum (us)": i64, "us", "sum of lengths";
+        max as "max (us)": i64, "us", "longest";
+        min as "min (us)": i64, "us", "shortest";
+        stddev: f64, "us", "sample standard deviation, 0 for one";
+        mean as "mean (us)": f64, "us", "mean";
+        rank: u32, "", "rank";
+    }
+}
+
+pub struct Annotations;
+
+impl Analysis for Annotations {
+    head!(Some(NAME), "annotations", "HTA's user annotations by name", [OnGpu, OnCpu]);
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        let rows = load_all(trace);
+        let tables = vec![on_gpu(trace, &rows), on_cpu(trace, &rows)];
+        let reason = tables.iter().all(Batch::is_empty).then_some("no annotations");
+        Partial { rank: trace.rank, tables, reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        concatenated(partials, self.tables())
+    }
+}
+
+/// Lengths of one name.
+struct Lengths<'a> {
+    name: &'a str,
+    sum: i64,
+    max: i64,
+    min: i64,
+    stddev: f64,
+    mean: f64,
+}
+
+fn by_name<'a>(trace: &'a RankTrace, rows: &[Loaded], category: &str) -> Vec<Lengths<'a>> {
+    let c = &trace.columns;
+    let is_wanted: Vec<bool> = c.categories.iter().map(|k| c.strings.get(k.text) == category).collect();
+    let mut names: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for r in rows {
+        if is_wanted.get(usize::from(c.cat[r.row.id as usize])) == Some(&true) {
+            names.entry(trace.name(r.row.id)).or_default().push(r.row.dur);
+        }
+    }
+    let lengths = |(name, durs): (&'a str, Vec<i64>)| {
+        let (n, sum) = (durs.len() as f64, durs.iter().sum::<i64>());
+        let mean = sum as f64 / n;
+        let squares: f64 = durs.iter().map(|d| (*d as f64 - mean).powi(2)).sum();
+        Lengths {
+            name,
+            sum,
+            max: durs.iter().copied().max().unwrap_or(0),
+            min: durs.iter().copied().min().unwrap_or(0),
+            stddev: if durs.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 },
+            mean,
+        }
+    };
+    names.into_iter().map(lengths).collect()
+}
+
+fn on_gpu(trace: &RankTrace, rows: &[Loaded]) -> Batch {
+    let mut table = OnGpu::default();
+    for Lengths { name, sum, max, min, stddev, mean } in by_name(trace, rows, "gpu_user_annotation") {
+        table.push(OnGpuRow { name, sum, max, min, stddev, mean, rank: trace.rank });
+    }
+    table.finish()
+}
+
+fn on_cpu(trace: &RankTrace, rows: &[Loaded]) -> Batch {
+    let mut table = OnCpu::default();
+    for Lengths { name, sum, max, min, stddev, mean } in by_name(trace, rows, "user_annotation") {
+        table.push(OnCpuRow { name, sum, max, min, stddev, mean, rank: trace.rank });
+    }
+    table.finish()
+}

@@ -1,0 +1,62 @@
+//! HTA's `get_temporal_breakdown`.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::groups::{length, merge};
+use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::compat::hta::statistics::rounded_percent;
+use crate::compat::shown::concatenated;
+use crate::job::Job;
+use crate::table;
+use crate::trace::rank_trace::RankTrace;
+
+table! {
+    /// HTA's `get_temporal_breakdown`: devices pooled.
+    pub struct Temporal, TemporalRow = "compat_hta_temporal_breakdown" by "rank" {
+        rank: u32, "", "rank";
+        idle as "idle_time(us)": i64, "us", "between GPU rows";
+        compute as "compute_time(us)": i64, "us", "union of compute rows";
+        non_compute as "non_compute_time(us)": i64, "us", "the rest";
+        kernel as "kernel_time(us)": i64, "us", "first start to last end";
+        idle_pct as "idle_time_pctg": Option<f64>, "%", "of kernel_time";
+        compute_pct as "compute_time_pctg": Option<f64>, "%", "of kernel_time";
+        non_compute_pct as "non_compute_time_pctg": Option<f64>, "%", "of kernel_time";
+    }
+}
+
+pub struct Breakdown;
+
+impl Analysis for Breakdown {
+    head!(Some(NAME), "breakdown", "HTA's temporal breakdown", [Temporal]);
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        temporal(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        concatenated(partials, self.tables())
+    }
+}
+
+fn temporal(trace: &RankTrace) -> Partial {
+    let rows = load(trace);
+    let mut table = Temporal::default();
+    if let (Some(first), Some(last)) = (rows.iter().map(|r| r.ts).min(), rows.iter().map(Row::end).max()) {
+        let span = last - first;
+        let all = merge(rows.iter().copied());
+        let idle: i64 = all.windows(2).map(|w| w[1].0 - w[0].1).sum();
+        let compute = length(&merge(rows.iter().copied().filter(|r| r.kind == Kind::Computation)));
+        let non_compute = span - idle - compute;
+        table.push(TemporalRow {
+            rank: trace.rank,
+            idle,
+            compute,
+            non_compute,
+            kernel: span,
+            idle_pct: rounded_percent(idle, span, 2),
+            compute_pct: rounded_percent(compute, span, 2),
+            non_compute_pct: rounded_percent(non_compute, span, 2),
+        });
+    }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason: rows.is_empty().then_some(NO_ROWS) }
+}

@@ -1,0 +1,245 @@
+//! HTA's `TraceDiff.compare_traces` and `ops_diff`.
+//!
+//! Counts and whole microseconds of the first rank's lowest step on each side (of the steps that `--steps` chooses, all
+//! of them together), divided by nothing: a slower step there may be the first one only. Events are added up by name alone, whatever their category. A host row is
+//! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
+//! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::settings::Setting;
+use crate::compat::hta::NAME;
+use crate::compat::hta::loader::{Loaded, all_rows};
+use crate::compat::shown::view;
+use crate::diff::SHORT_NAMES;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::rank_trace::{RankTrace, StepFilter};
+use crate::trace::strings::StrId;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// HTA's `TraceDiff.compare_traces` for each device_type.
+    pub struct Compared, ComparedRow = "compat_hta_trace_diff" by "device_type, name" {
+        device_type: Text, "", "ALL, CPU or GPU";
+        name: Text, "", "name (--short-names: as HTA shortens it)";
+        control_counts as "Control_counts": i64, "", "events before";
+        control_dur as "Control_total_duration": i64, "us", "summed durations before";
+        test_counts as "Test_counts": i64, "", "events after";
+        test_dur as "Test_total_duration": i64, "us", "summed durations after";
+        diff_counts: i64, "", "test - control";
+        diff_duration: i64, "us", "test - control";
+        change as "counts_change_categories": Text, "", "+, - or =, by count";
+    }
+}
+
+table! {
+    /// HTA's `TraceDiff.ops_diff` for each device_type.
+    pub struct OpsDiff, OpsDiffRow = "compat_hta_ops_diff" by "device_type, change, name" {
+        device_type: Text, "", "ALL, CPU or GPU";
+        change: Text, "", "added, deleted, increased, decreased or unchanged, by count";
+        name: Text, "", "full name";
+    }
+}
+
+table! {
+    /// The step of one rank that is compared, by name.
+    struct Ops, OpRow = "compat_hta_ops" by "is_gpu, name" {
+        rank: u32, "", "rank";
+        is_gpu: bool, "", "on a stream";
+        name: Text, "", "full name";
+        count: i64, "", "events";
+        sum: i64, "us", "summed durations";
+    }
+}
+
+pub struct Diff;
+
+impl Analysis for Diff {
+    head!(Some(NAME), "diff", "HTA's comparison of two traces", [Compared, OpsDiff]);
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[Ops::SPEC]
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[SHORT_NAMES]
+    }
+
+    fn takes_steps(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        map(trace, options.model.steps.as_ref())
+    }
+
+    /// Hands the partials through: only two sets together can be reduced, by [`compare`].
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        let tables = partials.iter().flat_map(|p| p.tables.iter().cloned()).collect();
+        Output { tables, ..Output::default() }
+    }
+}
+
+/// The number in `ProfilerStep # 12`.
+fn step_number(name: &str) -> Option<i64> {
+    let rest = name.strip_prefix("ProfilerStep")?.trim_start().strip_prefix('#')?.trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest.get(..digits)?.parse().ok()
+}
+
+fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
+    let rows = all_rows(trace);
+    let numbers: BTreeMap<StrId, i64> = {
+        let names: BTreeSet<StrId> = rows.iter().map(|r| r.name).collect();
+        names.into_iter().filter_map(|n| Some((n, step_number(trace.text(n))?))).collect()
+    };
+    let number_of = |r: &Loaded| numbers.get(&r.name).copied();
+    let steps: Vec<(i64, i64, i64)> =
+        rows.iter().filter_map(|r| number_of(r).map(|n| (r.row.ts, r.row.end(), n))).collect();
+    let found: BTreeSet<i64> = steps.iter().map(|s| s.2).collect();
+    let Some(lowest) = found.first().copied() else {
+        let reason = Some("no `ProfilerStep#n`: HTA cannot compare");
+        let tables = vec![Ops::default().finish()];
+        return Partial { rank: trace.rank, tables, reason };
+    };
+    // HTA takes the lowest step unless it is told another one
+    let asked: BTreeSet<i64> = match filter {
+        None => BTreeSet::from([lowest]),
+        Some(f) => found.iter().zip(0..).filter(|(n, index)| f.keeps(*index, Some(**n))).map(|(n, _)| *n).collect(),
+    };
+    if asked.is_empty() {
+        // no table at all: the first rank that has such a step is compared
+        return Partial { rank: trace.rank, tables: Vec::new(), reason: Some("none of the steps asked for") };
+    }
+    // of several steps that hold an instant the last in the file decides
+    let is_asked = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| asked.contains(&s.2));
+    let mut sums: BTreeMap<(bool, &str), (i64, i64)> = BTreeMap::new();
+    for r in &rows {
+        let at = match r.row.stream {
+            ..0 => Some(r.row.ts),
+            0 => None,
+            _ => r.row.partner_ts,
+        };
+        if at.is_some_and(is_asked) {
+            let sum = sums.entry((r.row.stream != -1, trace.text(r.name))).or_default();
+            sum.0 += 1;
+            sum.1 += r.row.dur;
+        }
+    }
+    let mut table = Ops::default();
+    for ((is_gpu, name), (count, sum)) in sums {
+        table.push(OpRow { rank: trace.rank, is_gpu, name, count, sum });
+    }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason: None }
+}
+
+/// A name as HTA shortens it: without what stands in angle and round brackets, the last word of the rest.
+fn shortened(name: &str) -> String {
+    if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) || !name.contains(['<', '(']) {
+        return name.to_string();
+    }
+    let mut out: Vec<char> = Vec::new();
+    for c in name.replace("->", "").chars() {
+        let open = match c {
+            '>' => '<',
+            ')' => '(',
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        // without an opening bracket all is dropped, as there
+        while out.pop().is_some_and(|o| o != open) {}
+    }
+    let text: String = out.into_iter().collect();
+    text.split(' ').next_back().unwrap_or_default().to_string()
+}
+
+/// Counts and durations of control and test by name.
+type Sides = BTreeMap<String, [(i64, i64); 2]>;
+
+fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Sides {
+    let mut all: Sides = BTreeMap::new();
+    for (side, tables) in [base, test].into_iter().enumerate() {
+        // the first rank only
+        let Some(batch) = tables.iter().find(|b| b.spec.name == Ops::SPEC.name) else { continue };
+        for row in 0..batch.len() {
+            let is_gpu = batch.int("is_gpu", row) == Some(1);
+            if (device_type == "CPU" && is_gpu) || (device_type == "GPU" && !is_gpu) {
+                continue;
+            }
+            let name = batch.text("name", row).unwrap_or_default();
+            let name = if short { shortened(name) } else { name.to_string() };
+            let sum = &mut all.entry(name).or_default()[side];
+            sum.0 += batch.int("count", row).unwrap_or(0);
+            sum.1 += batch.int("sum", row).unwrap_or(0);
+        }
+    }
+    all
+}
+
+const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
+
+/// Both tables from what [`map`] left of the two sets.
+pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
+    let (mut compared, mut ops) = (Compared::default(), OpsDiff::default());
+    for device_type in DEVICE_TYPES {
+        for (name, [control, test]) in sides(base, test, device_type, short) {
+            let diff = test.0 - control.0;
+            compared.push(ComparedRow {
+                device_type,
+                name: &name,
+                control_counts: control.0,
+                control_dur: control.1,
+                test_counts: test.0,
+                test_dur: test.1,
+                diff_counts: diff,
+                diff_duration: test.1 - control.1,
+                change: ["-", "=", "+"][(diff.signum() + 1) as usize],
+            });
+        }
+        let mut changes: Vec<(&str, String)> = sides(base, test, device_type, false)
+            .into_iter()
+            .map(|(name, [control, test])| {
+                let change = match (control.0, test.0, (test.0 - control.0).signum()) {
+                    (0, _, _) => "added",
+                    (_, 0, _) => "deleted",
+                    (_, _, 1) => "increased",
+                    (_, _, -1) => "decreased",
+                    _ => "unchanged",
+                };
+                (change, name)
+            })
+            .collect();
+        changes.sort();
+        for (change, name) in &changes {
+            ops.push(OpsDiffRow { device_type, change, name });
+        }
+    }
+    let tables = vec![compared.finish(), ops.finish()];
+    let views = [Compared::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
+    Output { tables, findings: Vec::new(), views, raw: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shortened_as_hta_does_it() {
+        let long = "void at::native::vectorized<4, at::Array<char*, 3> >(int, at::Array<char*, 3>)";
+        assert_eq!(shortened(long), "at::native::vectorized");
+        assert_eq!(shortened("Memcpy DtoD (Device -> Device)"), "Memcpy DtoD (Device -> Device)");
+        assert_eq!(shortened("## all2all_data:lengths ##"), "## all2all_data:lengths ##");
+        assert_eq!(shortened("f(a) -> b"), "b");
+        assert_eq!(shortened("train.py(42): step"), "step");
+    }
+
+    #[test]
+    fn step_names_have_a_number() {
+        assert_eq!(step_number("ProfilerStep#1009"), Some(1009));
+        assert_eq!(step_number("ProfilerStep # 7"), Some(7));
+        assert_eq!(step_number("ProfilerStep"), None);
+    }
+}

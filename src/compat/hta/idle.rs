@@ -1,0 +1,91 @@
+//! HTA's `get_idle_time_breakdown`, per stream.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::loader::{NO_ROWS, Row, load};
+use crate::compat::shown::concatenated;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::Text;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use std::collections::{BTreeMap, HashMap};
+
+table! {
+    /// HTA's `get_idle_time_breakdown`, per stream.
+    pub struct IdleTimes, IdleTimeRow = "compat_hta_idle_time_breakdown" by "rank, stream in order of appearance, idle_category" {
+        rank: u32, "", "rank";
+        stream: i64, "", "stream";
+        idle_category: Text, "", "host_wait, kernel_wait or other";
+        idle_time: i64, "us", "sum of gaps, negative ones included";
+        idle_time_ratio: Option<f64>, "", "of the stream's idle time";
+    }
+}
+
+/// Gaps shorter than this are kernel waits there, us.
+const KERNEL_WAIT_BELOW: i64 = 30;
+
+pub struct Idle;
+
+impl Analysis for Idle {
+    head!(Some(NAME), "idle", "HTA's idle time by cause", [IdleTimes]);
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        idle(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        concatenated(partials, self.tables())
+    }
+}
+
+fn idle(trace: &RankTrace) -> Partial {
+    let rows: Vec<Row> = load(trace)
+        .into_iter()
+        .filter(|r| {
+            let gpu = trace.classes[r.id as usize].is_gpu();
+            // `event_wait` rows of MTIA have a GPU category, although they are no work
+            gpu || (trace.classes[r.id as usize] == Class::Sync && is_mtia(trace, r.id))
+        })
+        .collect();
+    // streams in order of their first row
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut streams: Vec<(i64, Vec<Row>)> = Vec::new();
+    for r in &rows {
+        let place = *places.entry(r.stream).or_insert(streams.len());
+        match streams.get_mut(place) {
+            Some((_, of_stream)) => of_stream.push(*r),
+            None => streams.push((r.stream, vec![*r])),
+        }
+    }
+    let mut table = IdleTimes::default();
+    for (stream, mut of_stream) in streams {
+        of_stream.sort_by_key(|r| r.ts);
+        // the first row has no gap and counts as `other`
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::from([("other", 0)]);
+        for pair in of_stream.windows(2) {
+            let (previous, row) = (&pair[0], &pair[1]);
+            let gap = row.ts - previous.end();
+            let category = if row.partner_ts.is_some_and(|p| p > previous.end()) {
+                "host_wait"
+            } else if gap < KERNEL_WAIT_BELOW {
+                "kernel_wait"
+            } else {
+                "other"
+            };
+            *sums.entry(category).or_default() += gap;
+        }
+        let total: i64 = sums.values().sum();
+        for (idle_category, idle_time) in sums {
+            let idle_time_ratio =
+                (total != 0).then(|| (idle_time as f64 / total as f64 * 100.0).round_ties_even() / 100.0);
+            table.push(IdleTimeRow { rank: trace.rank, stream, idle_category, idle_time, idle_time_ratio });
+        }
+    }
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason: rows.is_empty().then_some(NO_ROWS) }
+}
+
+fn is_mtia(trace: &RankTrace, row: u32) -> bool {
+    let cat = trace.columns.categories.get(usize::from(trace.columns.cat[row as usize]));
+    cat.is_some_and(|c| trace.text(c.text).eq_ignore_ascii_case("mtia_ccp_events"))
+}

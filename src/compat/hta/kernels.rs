@@ -1,0 +1,149 @@
+//! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, kernel names per rank.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::groups::merge;
+use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::compat::hta::statistics::rounded_percent;
+use crate::compat::shown::{concatenated, view};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+use std::collections::BTreeMap;
+
+table! {
+    /// HTA's `get_gpu_kernel_breakdown`, kernel types, summed over ranks.
+    pub struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown" by "sum descending" {
+        kernel_type: Text, "", "classes that run together";
+        sum: i64, "us", "time";
+        percentage: Option<f64>, "%", "of all types";
+    }
+}
+
+table! {
+    /// HTA's `get_gpu_kernel_breakdown`, all names (without its row `others`).
+    pub struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown" by "rank, kernel_type, sum descending, name" {
+        name: Text, "", "kernel";
+        sum as "sum (us)": i64, "us", "sum of durations";
+        max as "max (us)": i64, "us", "longest";
+        min as "min (us)": i64, "us", "shortest";
+        stddev: f64, "us", "sample standard deviation, 0 for one";
+        mean as "mean (us)": f64, "us", "mean";
+        kernel_type: Text, "", "class by name";
+        rank: u32, "", "rank";
+    }
+}
+
+table! {
+    /// Time per set of classes on one rank; the input of `compat_hta_gpu_kernel_type_breakdown`.
+    struct TypeSums, TypeSumRow = "compat_hta_type_sums" by "set" {
+        set: u32, "", "bit set";
+        sum: i64, "us", "time";
+    }
+}
+
+const TYPES: [(Kind, &str); 3] =
+    [(Kind::Computation, "COMPUTATION"), (Kind::Communication, "COMMUNICATION"), (Kind::Memory, "MEMORY")];
+
+pub struct Kernels;
+
+impl Analysis for Kernels {
+    head!(Some(NAME), "kernels", "HTA's kernels by type and by name", [KernelTypes, KernelNames]);
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[TypeSums::SPEC]
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        kernels(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        reduce(partials)
+    }
+}
+
+fn kernels(trace: &RankTrace) -> Partial {
+    let rows = load(trace);
+    let mut edges: Vec<(i64, i64)> = Vec::new();
+    for (bit, (kind, _)) in TYPES.iter().enumerate() {
+        for (start, end) in merge(rows.iter().copied().filter(|r| r.kind == *kind)) {
+            edges.push((start, 1 << bit));
+            edges.push((end, -(1 << bit)));
+        }
+    }
+    edges.sort_unstable();
+    let mut sums = [0i64; 8];
+    let mut running = 0;
+    for pair in edges.windows(2) {
+        running += pair[0].1;
+        // a row of length -1 disturbs the running code there, too
+        if (1..8).contains(&running) {
+            sums[running as usize] += pair[1].0 - pair[0].0;
+        }
+    }
+    let mut types = TypeSums::default();
+    for (set, sum) in sums.into_iter().enumerate().filter(|(_, s)| *s > 0) {
+        types.push(TypeSumRow { set: set as u32, sum });
+    }
+    let tables = vec![types.finish(), names(trace, &rows)];
+    Partial { rank: trace.rank, tables, reason: rows.is_empty().then_some(NO_ROWS) }
+}
+
+fn names(trace: &RankTrace, rows: &[Row]) -> Batch {
+    let mut by_name: BTreeMap<&str, (Kind, Vec<i64>)> = BTreeMap::new();
+    for r in rows.iter().filter(|r| r.kind != Kind::Other) {
+        by_name.entry(trace.name(r.id)).or_insert((r.kind, Vec::new())).1.push(r.dur);
+    }
+    let label = |kind: Kind| TYPES.iter().find(|t| t.0 == kind).map_or("OTHER", |t| t.1);
+    let mut all: Vec<_> = by_name.into_iter().map(|(n, (k, d))| (label(k), n, d)).collect();
+    all.sort_by_key(|(kind, name, durs)| (*kind, -durs.iter().sum::<i64>(), *name));
+    let mut table = KernelNames::default();
+    for (kernel_type, name, durs) in all {
+        let (n, sum) = (durs.len() as f64, durs.iter().sum::<i64>());
+        let mean = sum as f64 / n;
+        let squares: f64 = durs.iter().map(|d| (*d as f64 - mean).powi(2)).sum();
+        table.push(KernelNameRow {
+            name,
+            sum,
+            max: durs.iter().copied().max().unwrap_or(0),
+            min: durs.iter().copied().min().unwrap_or(0),
+            stddev: if durs.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 },
+            mean,
+            kernel_type,
+            rank: trace.rank,
+        });
+    }
+    table.finish()
+}
+
+/// Kernel types are summed over ranks, names are not.
+fn reduce(partials: &[Partial]) -> Output {
+    let mut sums = [0i64; 8];
+    for batch in partials.iter().filter_map(|p| p.table(TypeSums::SPEC)) {
+        for row in 0..batch.len() {
+            let set = batch.int("set", row).and_then(|s| usize::try_from(s).ok()).unwrap_or(0);
+            if let Some(sum) = sums.get_mut(set) {
+                *sum += batch.int("sum", row).unwrap_or(0);
+            }
+        }
+    }
+    let total: i64 = sums.iter().sum();
+    let mut order: Vec<usize> = (1..8).filter(|s| sums[*s] > 0).collect();
+    order.sort_by_key(|s| (-sums[*s], *s));
+    let mut table = KernelTypes::default();
+    for set in order {
+        let names: Vec<_> = TYPES.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, t)| t.1).collect();
+        table.push(KernelTypeRow {
+            kernel_type: &names.join(" overlapping "),
+            sum: sums[set],
+            percentage: rounded_percent(sums[set], total, 1),
+        });
+    }
+    let types = table.finish();
+    let mut out = concatenated(partials, &[KernelNames::SPEC]);
+    out.views.insert(0, view(KernelTypes::SPEC, std::slice::from_ref(&types)));
+    out.tables.insert(0, types);
+    out
+}

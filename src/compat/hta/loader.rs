@@ -1,0 +1,195 @@
+//! HTA's loader: whole microseconds, classes by name, the population that its analyses see.
+
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use std::collections::HashMap;
+
+/// Why a rank has no answer.
+pub(super) const NO_ROWS: &str = "no GPU row";
+
+/// A row of HTA's loaded table, whole microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub id: u32,
+    pub ts: i64,
+    pub dur: i64,
+    pub stream: i64,
+    pub kind: Kind,
+    /// Start of the launch call, where there is one.
+    pub partner_ts: Option<i64>,
+    /// The launch call, where there is one.
+    pub partner: Option<u32>,
+}
+
+impl Row {
+    pub fn end(&self) -> i64 {
+        self.ts + self.dur
+    }
+}
+
+/// Class by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Computation,
+    Communication,
+    Memory,
+    Other,
+}
+
+fn kind_of(name: &str) -> Kind {
+    if name.starts_with("nccl") && name.contains("Kernel") {
+        Kind::Communication
+    } else if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) {
+        Kind::Memory
+    } else if name.contains("Memcpy") || name.contains("Sync") {
+        Kind::Other
+    } else {
+        Kind::Computation
+    }
+}
+
+/// The f64 nearest to a number of nanoseconds as decimal microseconds: what reading `1700000000123456.789` gives.
+///
+/// HTA adds and rounds these. Near the Unix time of today they are multiples of 0.25 us, so that an exact sum rounds
+/// to other microseconds than theirs.
+pub(super) fn microseconds(ns: i64) -> f64 {
+    // below 2^53 both numbers of the division are exact, and it rounds once
+    if ns.unsigned_abs() < 1 << 53 {
+        return ns as f64 / 1000.0;
+    }
+    let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
+    let us = format!("{whole}.{rest:03}").parse().unwrap_or(whole as f64);
+    if ns < 0 { -us } else { us }
+}
+
+/// A row with what joins it to others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loaded {
+    pub row: Row,
+    /// -1 where there is none.
+    pub correlation: i64,
+    /// Has a stream and a correlation: the side of the GPU.
+    pub linked: bool,
+    pub name: StrId,
+}
+
+/// HTA's loader: all rows, in the order of the file, before any is left out.
+pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
+    let c = &trace.columns;
+    let base = trace.meta.base_ns.unwrap_or(0);
+    let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
+    let fractional = c.has_fraction;
+    let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
+    let kinds: Vec<Kind> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
+    let sync = ["Event Sync", "Context Sync"].map(|n| c.strings.lookup(n.as_bytes()));
+    let mut quoted = c.args.quoted_ids.iter().copied().peekable();
+
+    let mut rows: Vec<Loaded> = Vec::new();
+    for id in 0..c.len() {
+        let row = id as u32;
+        let mut stream = streams.get(row).map_or(-1, |v| v as i64);
+        let mut correlation = correlations.get(row).and_then(|v| i64::try_from(v).ok()).unwrap_or(-1);
+        // a number in quotes is absent there; HIP writes the stream of a call so, not its correlation
+        while let Some((of, arg)) = quoted.next_if(|q| q.0 <= row) {
+            match arg {
+                Arg::Stream if of == row => stream = -1,
+                Arg::Correlation if of == row => correlation = -1,
+                _ => {}
+            }
+        }
+        if !usable.get(usize::from(c.cat[id])).copied().unwrap_or(false) {
+            continue;
+        }
+        let (raw, dur) = (c.ts[id] - base, c.dur.at(id));
+        let (ts, end) = if fractional && trace.meta.base_ns.is_none() {
+            let (ts, dur) = (microseconds(raw), microseconds(dur));
+            (ts.ceil() as i64, (ts + dur).floor() as i64)
+        } else if fractional {
+            (-(-raw).div_euclid(1000), (raw + dur).div_euclid(1000))
+        } else {
+            (raw.div_euclid(1000), (raw + dur).div_euclid(1000))
+        };
+        let name = c.name[id];
+        let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
+        let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
+        rows.push(Loaded {
+            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
+            correlation,
+            linked,
+            name,
+        });
+    }
+
+    // the other side of a correlation; the last one in the file wins
+    let mut hosts: HashMap<i64, (i64, u32)> = HashMap::new();
+    for r in rows.iter().filter(|r| !r.linked && r.correlation != -1) {
+        hosts.insert(r.correlation, (r.row.ts, r.row.id));
+    }
+    for r in rows.iter_mut().filter(|r| r.linked && r.correlation != -1) {
+        (r.row.partner_ts, r.row.partner) = hosts.get(&r.correlation).copied().unzip();
+    }
+    rows
+}
+
+/// The GPU rows that HTA's analyses see, in the order of the file.
+pub(super) fn load(trace: &RankTrace) -> Vec<Row> {
+    load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
+}
+
+/// All rows that HTA's analyses see, in the order of the file.
+pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
+    let mut rows = all_rows(trace);
+    let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
+    // with two steps or more, what starts with the last one or later is dropped, and what it launched
+    let named_step = |r: &&Loaded| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
+    let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    if steps.len() >= 2 {
+        let last = rows.iter().filter(|r| !r.linked).filter(named_step).map(|r| r.row.ts).max().unwrap_or(i64::MIN);
+        let mut kept: HashMap<i64, usize> = HashMap::new();
+        for r in rows.iter().filter(|r| !r.linked && r.row.ts < last) {
+            *kept.entry(r.correlation).or_default() += 1;
+        }
+        rows = rows
+            .into_iter()
+            .flat_map(|r| {
+                let times = if r.linked {
+                    kept.get(&r.correlation).copied().unwrap_or(0)
+                } else {
+                    usize::from(r.row.ts < last)
+                };
+                std::iter::repeat_n(r, times)
+            })
+            .collect();
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_are_the_nearest_f64_of_their_decimal_text() {
+        // 0.25 us apart there: .123 is read as .0 or .25, and a division of the rounded nanoseconds may differ
+        assert_eq!(microseconds(1_700_000_000_123_456_123), 1_700_000_000_123_456.0);
+        assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.0 + 0.25);
+        assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.0 - 0.25);
+        for ns in (0..4_000).map(|i| 1_712_345_678_901_234_000 + i) {
+            let text = format!("{}.{:03}", ns / 1000, ns % 1000);
+            assert_eq!(microseconds(ns), text.parse::<f64>().unwrap(), "{text}");
+        }
+        assert_eq!(microseconds(1_234_567), 1_234.567);
+    }
+
+    #[test]
+    fn classes_are_told_by_the_start_of_the_name() {
+        assert_eq!(kind_of("ncclKernel_AllReduce_RING_LL_Sum_float(...)"), Kind::Communication);
+        assert_eq!(kind_of("ncclDevKernel_AllReduce"), Kind::Communication);
+        assert_eq!(kind_of("Memcpy HtoD (Pageable -> Device)"), Kind::Memory);
+        assert_eq!(kind_of("Stream Sync"), Kind::Other);
+        assert_eq!(kind_of("multimem_all_reduce"), Kind::Computation);
+    }
+}

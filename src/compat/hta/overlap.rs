@@ -1,0 +1,47 @@
+//! HTA's `get_comm_comp_overlap`.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::loader::{Kind, NO_ROWS, load};
+use crate::compat::hta::statistics::rounded_percent;
+use crate::compat::shown::concatenated;
+use crate::job::Job;
+use crate::table;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::Span;
+
+table! {
+    /// HTA's `get_comm_comp_overlap`.
+    pub struct CommComp, CommCompRow = "compat_hta_comm_comp_overlap" by "rank" {
+        rank: u32, "", "rank";
+        overlap as "comp_comm_overlap_pctg": Option<f64>, "%", "of communication; null without";
+    }
+}
+
+pub struct Overlap;
+
+impl Analysis for Overlap {
+    head!(Some(NAME), "overlap", "HTA's overlap of communication and compute", [CommComp]);
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        overlap(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        concatenated(partials, self.tables())
+    }
+}
+
+fn overlap(trace: &RankTrace) -> Partial {
+    let rows = load(trace);
+    let union = |kind: Kind| {
+        let spans = rows.iter().filter(|r| r.kind == kind).map(|r| Span::new(r.ts, r.end()));
+        Union::new(spans)
+    };
+    let (compute, communication) = (union(Kind::Computation), union(Kind::Communication));
+    let mut table = CommComp::default();
+    let overlap = rounded_percent(compute.and(&communication).len(), communication.len(), 2);
+    table.push(CommCompRow { rank: trace.rank, overlap });
+    Partial { rank: trace.rank, tables: vec![table.finish()], reason: rows.is_empty().then_some(NO_ROWS) }
+}

@@ -1,0 +1,149 @@
+//! HTA's `get_queue_length_summary` and `get_queue_length_time_series`.
+//!
+//! One up when a call with one of ten names starts (once per GPU row that it owns), one down when such a
+//! row starts; a call whose GPU row is the first event of the file is left out. Statistics over these points, not over time. At equal times its order is arbitrary; here what
+//! enters comes first. Times are in whole microseconds from the rank's first event.
+
+use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::compat::hta::NAME;
+use crate::compat::hta::loader::load_all;
+use crate::compat::hta::statistics::Describe;
+use crate::compat::shown::concatenated;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, Table};
+use crate::trace::rank_trace::RankTrace;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+table! {
+    /// HTA's `get_queue_length_summary`.
+    pub struct QueueSummary, QueueSummaryRow = "compat_hta_queue_length_summary" by "rank, stream" {
+        rank: u32, "", "rank";
+        stream: i64, "", "stream";
+        count: u64, "", "points of the series";
+        mean: f64, "launches", "over points, not over time";
+        std: Option<f64>, "launches", "sample standard deviation; null for one point";
+        min: f64, "launches", "least";
+        p25 as "25%": f64, "launches", "first quartile";
+        p50 as "50%": f64, "launches", "median";
+        p75 as "75%": f64, "launches", "third quartile";
+        max: f64, "launches", "most";
+    }
+}
+
+table! {
+    /// HTA's `get_queue_length_time_series`.
+    pub struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series" by "rank, stream, ts" {
+        rank: u32, "", "rank";
+        ts: i64, "us", "from the rank's first event";
+        pid: Option<i64>, "", "process row of the GPU event";
+        tid: Option<i64>, "", "thread row of the GPU event";
+        stream: i64, "", "stream";
+        queue_length: i64, "launches", "from this time on";
+    }
+}
+
+/// Calls that enter the queue.
+const LAUNCHES: [&str; 11] = [
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cuLaunchKernel",
+    "cudaMemcpyAsync",
+    "cudaMemsetAsync",
+    "runFunction - job_prep_and_submit_for_execution",
+    "hipLaunchKernel",
+    "hipExtModuleLaunchKernel",
+    "hipMemcpyAsync",
+    "hipMemsetAsync",
+    "hipMemcpyWithStream",
+];
+
+/// One end of a wait; up comes before down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Point {
+    ts: i64,
+    is_down: bool,
+    /// Row of the GPU event.
+    row: u32,
+}
+
+pub struct Queue;
+
+impl Analysis for Queue {
+    head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries]);
+
+    fn map(&self, trace: &RankTrace, _: &Options, give: &mut Give) -> Partial {
+        queue(trace, give)
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        concatenated(partials, &[QueueSummary::SPEC])
+    }
+}
+
+fn queue(trace: &RankTrace, give: &mut Give) -> Partial {
+    let rows = load_all(trace);
+    let named: HashSet<u32> =
+        trace.columns.strings.iter().filter(|(_, t)| LAUNCHES.contains(t)).map(|(id, _)| id.0).collect();
+    let mut gpu: HashMap<i64, Vec<usize>> = HashMap::new();
+    for (i, r) in rows.iter().enumerate().filter(|(_, r)| r.row.stream != -1) {
+        gpu.entry(r.correlation).or_default().push(i);
+    }
+    let mut streams: BTreeMap<i64, Vec<Point>> = BTreeMap::new();
+    let mut launched: HashSet<i64> = HashSet::new();
+    let is_launch = |name: crate::trace::strings::StrId| named.contains(&name.0);
+    for call in rows.iter().filter(|r| !r.linked && r.correlation != -1 && is_launch(r.name)) {
+        let own = gpu.get(&call.correlation).map_or(&[][..], Vec::as_slice);
+        // a partner with index 0 is none there
+        if own.iter().rfind(|&&i| rows[i].linked).is_none_or(|&i| rows[i].row.id == 0) {
+            continue;
+        }
+        for &i in own {
+            launched.insert(call.correlation);
+            let point = Point { ts: call.row.ts, is_down: false, row: rows[i].row.id };
+            streams.entry(rows[i].row.stream).or_default().push(point);
+        }
+    }
+    for r in rows.iter().filter(|r| r.row.stream != -1 && launched.contains(&r.correlation)) {
+        streams.entry(r.row.stream).or_default().push(Point { ts: r.row.ts, is_down: true, row: r.row.id });
+    }
+    let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
+    let (mut summary, mut series) = (QueueSummary::default(), QueueSeries::default());
+    for (stream, mut points) in streams {
+        points.sort_unstable();
+        let mut length = 0;
+        let mut lengths = Vec::with_capacity(points.len());
+        for p in &points {
+            length += if p.is_down { -1 } else { 1 };
+            lengths.push(length as f64);
+            let lane = trace.columns.lanes.get(trace.columns.lane[p.row as usize] as usize);
+            series.push(QueueSeriesRow {
+                rank: trace.rank,
+                ts: p.ts - first,
+                pid: lane.and_then(|l| l.pid_num),
+                tid: lane.and_then(|l| l.tid_num),
+                stream,
+                queue_length: length,
+            });
+            series.give_piece(give);
+        }
+        if let Some(d) = Describe::new(lengths) {
+            summary.push(QueueSummaryRow {
+                rank: trace.rank,
+                stream,
+                count: d.count,
+                mean: d.mean,
+                std: d.std,
+                min: d.min,
+                p25: d.p25,
+                p50: d.p50,
+                p75: d.p75,
+                max: d.max,
+            });
+        }
+    }
+    let summary: Batch = summary.finish();
+    let reason = summary.is_empty().then_some("no launch that HTA knows");
+    give(series.finish());
+    Partial { rank: trace.rank, tables: vec![summary], reason }
+}

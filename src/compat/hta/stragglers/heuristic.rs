@@ -1,0 +1,380 @@
+//! `TraceAnalysis.get_potential_stragglers` of HTA 0.5.0, as a function of the rows of the ranks.
+//!
+//! What. The ranks on which one chosen communication kernel starts last:
+//! 1. Population: see `load` below. Whole microseconds, a step per row, the last step dropped.
+//! 2. Mean step = (last end - first start) over **all** rows of the selected steps and ranks, host and device, divided
+//!    by the number of steps.
+//! 3. Long kernels: name starts with `ncclKernel`, stream > 0, step > 0, length >= 1 % of the mean step.
+//! 4. Of each (rank, stream, step, name) the last one **in file order**.
+//! 5. Of each (stream, name): the sample standard deviation of the length over ranks, per step; its mean over steps.
+//!    The (stream, name) with the largest mean is the one looked at.
+//! 6. Per step the k latest starts (and all that start as late as the k-th) give their rank one point.
+//! 7. The k ranks with the most points, most first.
+//!
+//! Why. To give users of HTA the answer they know. It says who starts last, not who is slow, and always names k ranks.
+//!
+//! Units. Input ns as in the file, *without* `baseTimeNanoseconds` (HTA ignores it: ranks that count from different
+//! origins are compared all the same). Output microseconds, as f64, because HTA computes in f64.
+//!
+//! Surprising:
+//! - NCCL since 2.19 names its kernels `ncclDevKernel_*`: then there is no candidate and HTA raises. So for every trace
+//!   of the last years the faithful answer is [`Refused::NoKernel`]. [`Choice::prefix`] is for what HTA means.
+//! - HTA orders ranks with equal points by numpy's unstable sort: its list, and at the cut even the set, depends on the
+//!   machine. Here the lowest of them comes first; [`Stragglers::tied`] says that a tie decides who is named.
+//! - The last step is dropped by the start of the last row named `ProfilerStep*`. A GPU-side annotation of the last
+//!   step starts later than the host's, so with them the last step stays in part: it counts as a step, with the host
+//!   rows before that start and what they launched. With one step name, nothing is dropped.
+//! - `include_last` compares a shifted time with an unshifted end and so keeps everything, also what is behind the end.
+//! - Rounding makes lengths of -1; step 0 never has a candidate; stream 0 and the file's first event do not link.
+//!
+//! Not reproduced: the order of ranks with equal points, as said above; an exact tie in 5, which HTA decides by
+//! Python's randomised string hashes (here by stream, then name); which of two files of one rank it reads (here the
+//! later one). Times finer than 1 ns do not exist here.
+//!
+//! Source: behaviour of HTA 0.5.0 (PyPI, MIT) with pandas 2.2.3: `hta/analyzers/straggler.py`, `straggler_analysis.py`,
+//! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. Written anew; compared with it on real and random
+//! traces.
+
+use crate::compat::hta::loader::microseconds;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// An event with a category and a duration, category `Trace` left out.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    /// Position in `traceEvents`, rows left out counted. Only whether it is 0 matters.
+    pub id: u32,
+    pub name: &'a str,
+    /// As in the file, ns.
+    pub ts: i64,
+    pub dur: i64,
+    /// Argument `stream`; -1 without one, or if it is no whole number.
+    pub stream: i64,
+    /// Argument `correlation`; -1 without one.
+    pub correlation: i64,
+}
+
+/// One file.
+#[derive(Debug, Clone)]
+pub struct Rank<'a> {
+    pub rank: i64,
+    /// Some `ts` in the file is written with a fraction (`12.0` is one): then times are rounded, see `load`.
+    pub fractional: bool,
+    /// In file order.
+    pub rows: Vec<Row<'a>>,
+}
+
+/// Arguments of `get_potential_stragglers`, and one of `TraceAnalysis`.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// `profiler_steps`; none: all.
+    pub steps: Option<Vec<i64>>,
+    /// `num_candidates`; below 1 is 1.
+    pub candidates: i64,
+    /// `include_last_profiler_step`.
+    pub include_last: bool,
+    /// What the name of a communication kernel starts with; HTA: `ncclKernel`.
+    pub prefix: &'static str,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { steps: None, candidates: 2, include_last: false, prefix: "ncclKernel" }
+    }
+}
+
+/// What HTA returns (`ranks`), and what it got there by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stragglers {
+    /// Most points first, of equal points the lowest rank.
+    pub ranks: Vec<i64>,
+    /// The first rank left out has as many points as the last one named.
+    pub tied: bool,
+    pub stream: i64,
+    pub kernel: String,
+    pub mean_step_us: f64,
+    /// By rank; only ranks with a candidate.
+    pub points: Vec<(i64, i64)>,
+    /// By rank, then step.
+    pub starts: Vec<Start>,
+}
+
+/// A candidate: the last long kernel of a rank and step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Start {
+    pub rank: i64,
+    pub step: i64,
+    /// From the first event of all ranks.
+    pub ts_us: f64,
+    pub dur_us: f64,
+    /// From the first selected row, in mean steps.
+    pub normalized: f64,
+    pub late: bool,
+}
+
+/// Where HTA raises an exception.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// A name starts with `ProfilerStep` and goes on without `#` and a number (`AttributeError` while loading).
+    StepName(String),
+    /// None of the steps asked for exists (`ValueError: invalid value for argument`).
+    NoStep { asked: Option<Vec<i64>>, available: Vec<i64> },
+    /// No long communication kernel (`ValueError: attempt to get argmax of an empty sequence`; if the chosen steps hold
+    /// no row at all, at times `ZeroDivisionError`).
+    NoKernel,
+    /// No (stream, name, step) on two ranks (`TypeError: cannot unpack non-iterable float object`).
+    NoSpread,
+    /// More candidates asked for than ranks have one, in a step (`IndexError: list index out of range`).
+    TooFew { step: i64, ranks: usize, asked: usize },
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::StepName(name) => write!(f, "no step number in \"{name}\""),
+            Refused::NoStep { asked: None, .. } => write!(f, "no profiler step"),
+            Refused::NoStep { asked: Some(asked), available } => {
+                write!(f, "none of the profiler steps {asked:?} is among {available:?}")
+            }
+            Refused::NoKernel => write!(f, "no communication kernel of 1 % of a step"),
+            Refused::NoSpread => write!(f, "no communication kernel on two ranks in one step"),
+            Refused::TooFew { step, ranks, asked } => {
+                write!(f, "{asked} candidates asked for, but step {step} has {ranks} ranks to choose from")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Step -> rank -> start and length.
+type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
+
+/// HTA's answer.
+///
+/// # Errors
+/// Where HTA raises; see [`Refused`].
+pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stragglers, Refused> {
+    let loaded = load(ranks, options.include_last)?;
+    let available = &loaded.steps;
+    let chosen: BTreeSet<i64> = match &options.steps {
+        None => available.clone(),
+        Some(asked) => asked.iter().copied().filter(|s| available.contains(s)).collect(),
+    };
+    if chosen.is_empty() {
+        let available = available.iter().copied().collect();
+        return Err(Refused::NoStep { asked: options.steps.clone(), available });
+    }
+
+    let selected = || {
+        let in_chosen = |r: &&Loaded<'_>| r.step.is_some_and(|s| chosen.contains(&s));
+        loaded.ranks.iter().flat_map(move |(rank, rows)| rows.iter().filter(in_chosen).map(move |r| (*rank, r)))
+    };
+    let steps: BTreeSet<i64> = selected().filter_map(|(_, r)| r.step).collect();
+    let first = selected().map(|(_, r)| r.ts).fold(f64::INFINITY, f64::min);
+    let last = selected().map(|(_, r)| r.ts + r.dur).fold(f64::NEG_INFINITY, f64::max);
+    let mean_step = (last - first) / steps.len() as f64;
+    let shortest = mean_step * 0.01;
+
+    // a later one in the file replaces an earlier one
+    let mut last_of: BTreeMap<(i64, &str), ByStep> = BTreeMap::new();
+    for (rank, r) in selected() {
+        let long = r.stream > 0 && r.dur >= shortest && r.name.starts_with(options.prefix);
+        if let Some(step) = r.step.filter(|s| long && *s > 0) {
+            let of_step = last_of.entry((r.stream, r.name)).or_default().entry(step).or_default();
+            of_step.insert(rank, (r.ts, r.dur));
+        }
+    }
+
+    let spread =
+        |of: &ByStep| mean(of.values().map(|of_step| deviation(of_step.values().map(|(_, dur)| dur / mean_step))));
+    let mut widest: Option<((i64, &str), f64)> = None;
+    for (key, of) in &last_of {
+        let width = spread(of);
+        // NaN is never the widest
+        if widest.map_or(!width.is_nan(), |(_, w)| width > w) {
+            widest = Some((*key, width));
+        }
+    }
+    let key = match widest {
+        Some((key, _)) => key,
+        None if last_of.is_empty() => return Err(Refused::NoKernel),
+        None => return Err(Refused::NoSpread),
+    };
+
+    let asked = usize::try_from(options.candidates.max(1)).unwrap_or(usize::MAX);
+    let mut points: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut starts = Vec::new();
+    for (step, of_step) in last_of.get(&key).into_iter().flatten() {
+        let normalized = |ts: f64| (ts - first) / mean_step;
+        let mut latest: Vec<f64> = of_step.values().map(|(ts, _)| normalized(*ts)).collect();
+        latest.sort_by(|a, b| b.total_cmp(a));
+        let Some(threshold) = latest.get(asked - 1) else {
+            return Err(Refused::TooFew { step: *step, ranks: of_step.len(), asked });
+        };
+        for (rank, (ts, dur)) in of_step {
+            let late = normalized(*ts) >= *threshold;
+            *points.entry(*rank).or_default() += i64::from(late);
+            let normalized = normalized(*ts);
+            starts.push(Start { rank: *rank, step: *step, ts_us: *ts, dur_us: *dur, normalized, late });
+        }
+    }
+    starts.sort_by_key(|s| (s.rank, s.step));
+    let points: Vec<(i64, i64)> = points.into_iter().collect();
+    // a stable sort: of equal points the lowest rank comes first
+    let mut ordered = points.clone();
+    ordered.sort_by_key(|(_, points)| Reverse(*points));
+    Ok(Stragglers {
+        ranks: ordered.iter().take(asked).map(|p| p.0).collect(),
+        tied: ordered.get(asked).is_some_and(|next| next.1 == ordered[asked - 1].1),
+        stream: key.0,
+        kernel: key.1.to_string(),
+        mean_step_us: mean_step,
+        points,
+        starts,
+    })
+}
+
+/// A row of HTA's table; microseconds from the first event of all ranks.
+struct Loaded<'a> {
+    name: &'a str,
+    ts: f64,
+    dur: f64,
+    stream: i64,
+    step: Option<i64>,
+}
+
+struct Table<'a> {
+    /// Number of each step that has a row of its own left.
+    steps: BTreeSet<i64>,
+    /// By rank, in file order.
+    ranks: BTreeMap<i64, Vec<Loaded<'a>>>,
+}
+
+/// HTA's loader, as far as it matters here.
+///
+/// - If a file's `ts` have fractions: start rounded up, end rounded down, length = the difference (-1 happens).
+/// - A row is a device row if it has a stream and a correlation >= 0, or is named `Event Sync` or `Context Sync`.
+/// - The launch of a device row: of the other rows with its correlation the last one in the file.
+/// - The step of a row without a stream: of the rows named `ProfilerStep*` (host or GPU annotations) that hold its
+///   start, the last one in the file. Of a row on a stream > 0: its launch's. Else none.
+/// - If all ranks together have two or more names that contain `ProfilerStep`: per rank, other rows stay if they start
+///   before the last row so named, device rows if some row that stays has their correlation.
+fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused> {
+    let mut files: BTreeMap<i64, &Rank<'a>> = BTreeMap::new();
+    for file in ranks {
+        files.insert(file.rank, file);
+    }
+    let is_step: HashSet<&str> =
+        files.values().flat_map(|f| &f.rows).map(|r| r.name).filter(|n| n.contains("ProfilerStep")).collect();
+
+    let mut read: BTreeMap<i64, Vec<(Loaded<'a>, bool, i64)>> = BTreeMap::new();
+    for (rank, file) in &files {
+        read.insert(*rank, rows_with_steps(file)?);
+    }
+    let origin = read.values().flatten().map(|(r, _, _)| r.ts).fold(f64::INFINITY, f64::min);
+
+    let mut table = Table { steps: BTreeSet::new(), ranks: BTreeMap::new() };
+    for (rank, mut rows) in read {
+        let step_rows = || rows.iter().filter(|(r, device, _)| !device && is_step.contains(r.name));
+        let last_start = step_rows().map(|(r, _, _)| r.ts - origin).fold(f64::NAN, f64::max);
+        // not shifted: as there
+        let last_end = step_rows().map(|(r, _, _)| r.ts + r.dur).fold(f64::NAN, f64::max);
+        for (r, _, _) in &mut rows {
+            r.ts -= origin;
+        }
+        if is_step.len() >= 2 {
+            // a rank without steps loses everything: nothing is less than NaN
+            let stays = |r: &Loaded<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
+            let kept: HashSet<i64> = rows
+                .iter()
+                .filter(|(r, device, _)| !device && stays(r))
+                .map(|(_, _, correlation)| *correlation)
+                .collect();
+            rows.retain(|(r, device, correlation)| if *device { kept.contains(correlation) } else { stays(r) });
+        }
+        let rows: Vec<Loaded<'a>> = rows.into_iter().map(|(r, _, _)| r).collect();
+        for r in rows.iter().filter(|r| r.name.starts_with("ProfilerStep")) {
+            table.steps.insert(step_number(r.name)?);
+        }
+        table.ranks.insert(rank, rows);
+    }
+    Ok(table)
+}
+
+/// The rows of a file with their steps; whether each is a device row; its correlation.
+fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, Refused> {
+    let times: Vec<(f64, f64)> = file
+        .rows
+        .iter()
+        .map(|r| {
+            let (ts, dur) = (microseconds(r.ts), microseconds(r.dur));
+            if file.fractional { (ts.ceil(), (ts + dur).floor() - ts.ceil()) } else { (ts, dur) }
+        })
+        .collect();
+    let mut steps: Vec<(f64, f64, i64)> = Vec::new();
+    for (r, (ts, dur)) in file.rows.iter().zip(&times).filter(|(r, _)| r.name.starts_with("ProfilerStep")) {
+        steps.push((*ts, ts + dur, step_number(r.name)?));
+    }
+    let step_at = |ts: f64| steps.iter().rev().find(|s| s.0 <= ts && ts < s.1).map(|s| s.2);
+    let is_device =
+        |r: &Row<'_>| (r.stream >= 0 && r.correlation >= 0) || r.name == "Event Sync" || r.name == "Context Sync";
+
+    // the last one wins; event 0 counts as none, and so does one on a stream
+    let mut launches: HashMap<i64, Option<i64>> = HashMap::new();
+    for (r, (ts, _)) in file.rows.iter().zip(&times).filter(|(r, _)| !is_device(r) && r.correlation != -1) {
+        launches.insert(r.correlation, (r.id > 0 && r.stream < 0).then(|| step_at(*ts)).flatten());
+    }
+    let rows = file.rows.iter().zip(&times).map(|(r, (ts, dur))| {
+        let device = is_device(r);
+        let step = match r.stream {
+            ..0 => step_at(*ts),
+            0 => None,
+            _ if device => launches.get(&r.correlation).copied().flatten(),
+            _ => None,
+        };
+        (Loaded { name: r.name, ts: *ts, dur: *dur, stream: r.stream, step }, device, r.correlation)
+    });
+    Ok(rows.collect())
+}
+
+/// 15 of `ProfilerStep#15` or `ProfilerStep # 15`.
+fn step_number(name: &str) -> Result<i64, Refused> {
+    let digits = name
+        .strip_prefix("ProfilerStep")
+        .and_then(|rest| rest.trim_start().strip_prefix('#'))
+        .map(|rest| rest.trim_start())
+        .map(|rest| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())]);
+    digits.and_then(|d| d.parse().ok()).ok_or_else(|| Refused::StepName(name.to_string()))
+}
+
+/// Sample standard deviation as pandas adds it up (Welford); NaN of one value. NaN values do not count.
+fn deviation(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut count, mut mean, mut sum) = (0.0, 0.0, 0.0);
+    for v in values.filter(|v| !v.is_nan()) {
+        count += 1.0;
+        let before = mean;
+        mean += (v - before) / count;
+        sum += (v - mean) * (v - before);
+    }
+    if count <= 1.0 { f64::NAN } else { f64::sqrt(sum / (count - 1.0)) }
+}
+
+/// Mean as pandas adds it up (Kahan); NaN values do not count; NaN of none.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut count, mut sum, mut lost) = (0.0, 0.0, 0.0);
+    for v in values.filter(|v| !v.is_nan()) {
+        count += 1.0;
+        let exact = v - lost;
+        let next = sum + exact;
+        lost = next - sum - exact;
+        if f64::is_nan(lost) {
+            lost = 0.0;
+        }
+        sum = next;
+    }
+    if count == 0.0 { f64::NAN } else { sum / count }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! HTA's `get_potential_stragglers`, for comparison.
+
+mod heuristic;
+mod rows;
+
+use self::heuristic::{Choice, Rank, potential_stragglers};
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::compat::hta::NAME;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+
+table! {
+    /// HTA's `get_potential_stragglers` with its two candidates. No rows where HTA raises an exception.
+    pub struct Potential, PotentialRow = "compat_hta_potential_stragglers" by "position" {
+        position: u32, "", "order of the answer";
+        rank: u32, "", "rank";
+        points: i64, "", "steps in which it is among the latest starters";
+        kernel: Text, "", "the kernel that was looked at";
+        stream: i64, "", "its stream";
+    }
+}
+
+pub struct Stragglers;
+
+impl Analysis for Stragglers {
+    head!(Some(NAME), "stragglers", "HTA's potential stragglers", [Potential]);
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[rows::Events::SPEC]
+    }
+
+    /// HTA compares no clocks. The ranks are joined for the clocks in the table `ranks`, as with hta's own stragglers.
+    fn joins_ranks(&self) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial { rank: trace.rank, tables: vec![rows::rows(trace)], reason: None }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        reduce(partials)
+    }
+}
+
+fn reduce(partials: &[Partial]) -> Output {
+    // the tables are those of `map`, in this process or read and checked by their declaration
+    let ranks: Vec<Rank> = partials.iter().filter_map(|p| rows::rank(p).ok().flatten()).collect();
+    let mut table = Potential::default();
+    let mut view = View {
+        title: "HTA's potential stragglers: who starts one kernel last".to_string(),
+        columns: vec![("rank", Align::Left), ("points", Align::Right), ("kernel", Align::Left)],
+        rows: Vec::new(),
+        notes: vec![
+            "it says who starts last, not who is slow, and always names two: see `hta explain stragglers`".to_string(),
+        ],
+    };
+    let found = if ranks.len() < 2 {
+        Err("one rank cannot be compared".to_string())
+    } else {
+        potential_stragglers(&ranks, &Choice::default()).map_err(|e| e.to_string())
+    };
+    match found {
+        Err(reason) => view.notes.push(format!("HTA has no answer here and raises an exception: {reason}")),
+        Ok(s) => {
+            for (position, rank) in s.ranks.iter().enumerate() {
+                let points = s.points.iter().find(|(r, _)| r == rank).map_or(0, |(_, p)| *p);
+                table.push(PotentialRow {
+                    position: position as u32,
+                    rank: u32::try_from(*rank).unwrap_or(u32::MAX),
+                    points,
+                    kernel: &s.kernel,
+                    stream: s.stream,
+                });
+                view.rows.push(vec![rank.to_string(), points.to_string(), s.kernel.clone()]);
+            }
+            if s.tied {
+                view.notes
+                    .push("another rank has as many points: which one HTA names depends on the machine".to_string());
+            }
+        }
+    }
+    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
+}

@@ -1,0 +1,74 @@
+//! The rows of a rank that HTA's straggler heuristic reads, as a table of the rank's partial.
+
+use crate::analysis::api::Partial;
+use crate::compat::hta::stragglers::heuristic::{Rank, Row};
+use crate::table;
+use crate::table::checked::{Cells, Flaw};
+use crate::table::schema::{Batch, Text};
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
+use std::collections::HashSet;
+
+table! {
+    /// One row per event, for HTA's straggler heuristic.
+    pub(super) struct Events, EventRow = "compat_hta_straggler_events" by "event_id" {
+        event_id: u32, "", "event";
+        name: Text, "", "name";
+        ts_ns: i64, "ns", "start, as in the file: without its base time";
+        dur_ns: i64, "ns", "length";
+        stream: i64, "", "stream, -1 as HTA has it";
+        correlation: i64, "", "correlation id, -1 as HTA has it";
+        is_fractional: bool, "", "the file's times have fractions";
+    }
+}
+
+/// Rows of complete events with a category other than `Trace`, in the order of the file. Quoted ids read as absent.
+pub(super) fn rows(trace: &RankTrace) -> Batch {
+    let c = &trace.columns;
+    let base = trace.meta.base_ns.unwrap_or(0);
+    let quoted: HashSet<(u32, Arg)> = c.args.quoted_ids.iter().copied().collect();
+    let (mut stream, mut correlation) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
+    let mut table = Events::default();
+    for row in 0..c.len() {
+        let event_id = row as u32;
+        let (stream, correlation) = (stream.get(event_id), correlation.get(event_id));
+        let category = c.categories.get(usize::from(c.cat[row])).map_or("", |k| c.strings.get(k.text));
+        if category.is_empty() || category == "Trace" {
+            continue;
+        }
+        let number = |v: Option<u64>, arg| v.filter(|_| !quoted.contains(&(event_id, arg))).map_or(-1, |v| v as i64);
+        table.push(EventRow {
+            event_id,
+            name: trace.text(c.name[row]),
+            ts_ns: c.ts[row] - base,
+            dur_ns: c.dur.at(row),
+            stream: number(stream, Arg::Stream),
+            correlation: number(correlation, Arg::Correlation),
+            is_fractional: c.has_fraction,
+        });
+    }
+    table.finish()
+}
+
+/// The rank of a partial.
+///
+/// # Errors
+/// A table that is not one of [`rows`].
+pub(super) fn rank(partial: &Partial) -> Result<Option<Rank<'_>>, Flaw> {
+    let Some(table) = partial.table(Events::SPEC) else { return Ok(None) };
+    let cells = Cells(table);
+    let (id, name) = (cells.u32s("event_id")?, cells.texts("name")?);
+    let (ts, dur) = (cells.i64s("ts_ns")?, cells.i64s("dur_ns")?);
+    let (stream, correlation) = (cells.i64s("stream")?, cells.i64s("correlation")?);
+    let fractional = cells.flags("is_fractional")?.first() == Some(&true);
+    let row = |i: usize| Row {
+        id: id[i],
+        name: name[i],
+        ts: ts[i],
+        dur: dur[i],
+        stream: stream[i],
+        correlation: correlation[i],
+    };
+    let rows = (0..id.len()).map(row).collect();
+    Ok(Some(Rank { rank: i64::from(partial.rank), fractional, rows }))
+}

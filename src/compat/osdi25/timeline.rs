@@ -1,0 +1,105 @@
+//! The timeline format of the published what-if analysis, read into operations.
+//!
+//! One Chrome trace for the whole job: the process is the data-parallel rank, the thread's name says
+//! `PP rank 0, TP rank 0, compute`, an event's name is its type and its argument `step` its step. Communication
+//! is cut to its transfer already. Its operations are a table of the rank's partial.
+
+use crate::analysis::api::Partial;
+use crate::compat::osdi25::graph::{Kind, Op, Worker};
+use crate::table;
+use crate::table::checked::{Cells, Flaw};
+use crate::table::schema::{Batch, Text};
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::{RankTrace, StepFilter};
+use std::collections::{BTreeSet, HashMap};
+
+table! {
+    /// One row per operation of the timeline.
+    pub(super) struct Operations, OperationRow = "what_if_operations" by "position" {
+        dp_rank: u32, "", "data-parallel rank";
+        pp_rank: u32, "", "pipeline rank";
+        tp_rank: u32, "", "tensor-parallel rank";
+        kind: Text, "", "type of the operation";
+        step: i64, "", "step";
+        ts_ns: i64, "ns", "start";
+        dur_ns: i64, "ns", "length";
+    }
+}
+
+/// All operations with a step and a worker.
+pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
+    let c = &trace.columns;
+    let kinds: Vec<Option<Kind>> = c.strings.iter().map(|(_, t)| Kind::parse(t)).collect();
+    let mut places: HashMap<u32, (u32, u32)> = HashMap::new();
+    for name in &c.lane_names {
+        if let Some(place) = place(c.strings.get(name.text)) {
+            places.insert(name.lane, place);
+        }
+    }
+    let steps = c.args.column(Arg::TimelineStep);
+    let mut steps = steps.cursor();
+    (0..c.len())
+        .filter_map(|row| {
+            let step = steps.get(row as u32);
+            let kind = kinds.get(c.name[row].0 as usize).copied().flatten()?;
+            let (pp, tp) = places.get(&c.lane[row]).copied()?;
+            let dp = u32::try_from(c.lanes.get(c.lane[row] as usize)?.pid_num?).ok()?;
+            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur.at(row) })
+        })
+        .collect()
+}
+
+/// Index and label of the steps of some operations.
+pub(super) fn steps(ops: &[Op]) -> Vec<(u32, Option<i64>)> {
+    let labels: BTreeSet<i64> = ops.iter().map(|op| op.step).collect();
+    labels.into_iter().zip(0..).map(|(label, index)| (index, Some(label))).collect()
+}
+
+/// The operations in the steps asked for, as a table.
+pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
+    let keeps = |(index, label): &(u32, Option<i64>)| filter.is_none_or(|f| f.keeps(*index, *label));
+    let chosen: BTreeSet<Option<i64>> = steps(ops).into_iter().filter(keeps).map(|s| s.1).collect();
+    let mut table = Operations::default();
+    for op in ops.iter().filter(|op| chosen.contains(&Some(op.step))) {
+        let Op { worker: Worker { dp, pp, tp }, kind, step, ts, dur } = *op;
+        let (dp_rank, pp_rank, tp_rank, kind) = (dp, pp, tp, kind.name());
+        table.push(OperationRow { dp_rank, pp_rank, tp_rank, kind, step, ts_ns: ts, dur_ns: dur });
+    }
+    table.finish()
+}
+
+/// The operations whose table a partial holds.
+///
+/// # Errors
+/// A table that is not one of [`table`].
+pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, Flaw> {
+    let Some(batch) = partial.table(Operations::SPEC) else { return Ok(Vec::new()) };
+    let cells = Cells(batch);
+    let (dp, pp, tp) = (cells.u32s("dp_rank")?, cells.u32s("pp_rank")?, cells.u32s("tp_rank")?);
+    let (kind, step) = (cells.named("kind", Kind::parse)?, cells.i64s("step")?);
+    let (ts, dur) = (cells.i64s("ts_ns")?, cells.i64s("dur_ns")?);
+    let op = |i: usize| {
+        let worker = Worker { dp: dp[i], pp: pp[i], tp: tp[i] };
+        Op { worker, kind: kind[i], step: step[i], ts: ts[i], dur: dur[i] }
+    };
+    Ok((0..kind.len()).map(op).collect())
+}
+
+/// `PP rank 0, TP rank 1, compute`: pipeline and tensor-parallel rank.
+fn place(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.split(", ");
+    let pp = parts.next()?.strip_prefix("PP rank ")?.trim().parse().ok()?;
+    let tp = parts.next()?.strip_prefix("TP rank ")?.trim().parse().ok()?;
+    Some((pp, tp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_named_by_its_place() {
+        assert_eq!(place("PP rank 3, TP rank 0, pp-comm"), Some((3, 0)));
+        assert_eq!(place("thread 17 (python)"), None);
+    }
+}

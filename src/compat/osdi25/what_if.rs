@@ -1,0 +1,122 @@
+//! The published what-if analysis as tables and a view.
+
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
+use crate::compat::osdi25::published::{Published, analyse};
+use crate::compat::osdi25::timeline;
+use crate::job::Job;
+use crate::table::schema::TableSpec;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{Ns, fmt_ns, fmt_pct};
+
+pub struct WhatIf;
+
+impl Analysis for WhatIf {
+    head!(None, "what-if", "the published analysis of what stragglers cost, on its own timeline format", [WhatIfs]);
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        &[timeline::Operations::SPEC]
+    }
+
+    /// A timeline has operations in place of events that hta knows.
+    fn needs_known_events(&self) -> bool {
+        false
+    }
+
+    /// A timeline has steps of its own.
+    fn steps(&self, trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
+        Some(timeline::steps(&timeline::operations(trace)))
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+        let table = timeline::table(&timeline::operations(trace), options.model.steps.as_ref());
+        Partial { rank: trace.rank, tables: vec![table], reason: None }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        reduce(partials, options)
+    }
+}
+
+fn reduce(partials: &[Partial], options: &Options) -> Output {
+    // the tables are those of `map`
+    let ops: Vec<_> = partials.iter().filter_map(|p| timeline::read(p).ok()).flatten().collect();
+    let mut view = View {
+        title: "What if nobody straggled, the published way".to_string(),
+        columns: vec![("own durations kept", Align::Left), ("step", Align::Right), ("slowdown", Align::Right)],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut table = WhatIfs::default();
+    match analyse(&ops) {
+        Err(reason) => view.notes.push(format!(
+            "cannot replay: {reason} (expected a what-if timeline: processes are data-parallel ranks, threads are \
+             named `PP rank 0, TP rank 0, ...`, events are operations with a `step`)"
+        )),
+        Ok(p) => fill(&p, &mut table, &mut view, options),
+    }
+    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
+}
+
+fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) {
+    let error = 100.0 * (p.measured_ns - p.original_ns).abs() / p.measured_ns.max(1.0);
+    let whole = p.original_ns - p.ideal_ns;
+    let mut row = |scope: &str, what: &str, step: f64, slowdown: f64| {
+        table.push(WhatIfRow {
+            scope,
+            what,
+            step_ns: Some(step.round() as Ns),
+            gain_ns: Some((p.original_ns - step).round() as Ns),
+            gain_pct: Some(100.0 * (p.original_ns - step) / p.original_ns),
+            share_of_slowdown_pct: (whole != 0.0).then(|| 100.0 * (p.original_ns - step) / whole),
+            slowdown: Some(slowdown),
+            replay_error_pct: error,
+            is_reliable: error <= RELIABLE_PCT,
+        });
+    };
+    // `all` repairs all: its step is the ideal one, its slowdown S
+    row("all", "all workers and steps", p.ideal_ns, p.slowdown);
+    let mut shares: Vec<(&str, String, f64)> = Vec::new();
+    shares.extend(p.by_stage.iter().map(|s| ("stage", s.of.to_string(), s.slowdown)));
+    shares.extend(p.by_dp_rank.iter().map(|s| ("dp_rank", s.of.to_string(), s.slowdown)));
+    shares.extend(p.by_op_type.iter().map(|s| ("op_type", s.of.to_string(), s.slowdown)));
+    view.rows.push(vec!["everything".to_string(), fmt_ns(p.original_ns as Ns), format!("{:.4}", p.slowdown)]);
+    for (scope, what, slowdown) in &shares {
+        row(scope, what, slowdown * p.ideal_ns, *slowdown);
+        let name = format!("{} {what}", scope.replace('_', " "));
+        view.rows.push(vec![name, fmt_ns((slowdown * p.ideal_ns) as Ns), format!("{slowdown:.4}")]);
+    }
+    for s in &p.steps {
+        row("step", &s.step.to_string(), s.ideal_ns, s.original_ns / s.ideal_ns);
+    }
+    let repaired = |m: f64| p.original_ns - m * whole;
+    for (scope, what, m) in [("m_s", "last stage repaired", p.m_s), ("m_w", "slowest 3 % of workers repaired", p.m_w)] {
+        if let Some(m) = m {
+            row(scope, what, repaired(m), p.original_ns / repaired(m));
+        }
+    }
+    view.rows.truncate(options.top.max(1) + 8);
+    let show = |m: Option<f64>| m.map_or("-".to_string(), |m| format!("{m:.4}"));
+    let slowest: Vec<String> = p.slowest_workers.iter().map(ToString::to_string).collect();
+    view.notes.push(format!(
+        "slowdown S = {:.4}: a step takes {} as replayed and {} ideally; measured {}: replay error {}",
+        p.slowdown,
+        fmt_ns(p.original_ns as Ns),
+        fmt_ns(p.ideal_ns as Ns),
+        fmt_ns(p.measured_ns as Ns),
+        fmt_pct(Some(error))
+    ));
+    view.notes.push(format!(
+        "M_S = {} (repairing the last stage), M_W = {} (repairing the slowest workers: {})",
+        show(p.m_s),
+        show(p.m_w),
+        slowest.join(", ")
+    ));
+    view.notes.push(format!("{} workers, {} steps, {} operations", p.workers, p.steps.len(), p.ops));
+    for l in p.left_out.iter().take(3) {
+        view.notes.push(format!("step {} left out: {}", l.step, l.reason));
+    }
+    if p.left_out.len() > 3 {
+        view.notes.push(format!("{} more steps left out", p.left_out.len() - 3));
+    }
+}

@@ -1,0 +1,39 @@
+//! Tables of other tools as they are: all ranks' rows, and a view of every column.
+
+use crate::analysis::api::{Align, Output, Partial, View};
+use crate::table::schema::{Batch, ColumnSpec, TableSpec};
+use crate::wording::counts::plural;
+
+/// All ranks' rows of the tables, and a view of each.
+pub(super) fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
+    let tables: Vec<Batch> = specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
+    let views = specs.iter().map(|s| view(s, &tables)).filter(|v| !v.rows.is_empty()).collect();
+    Output { tables, findings: Vec::new(), views, raw: None }
+}
+
+/// Rows of a table that are printed.
+const SHOWN: usize = 40;
+
+/// A view of all columns of a table.
+pub(super) fn view(spec: &'static TableSpec, tables: &[Batch]) -> View {
+    let batches: Vec<&Batch> = tables.iter().filter(|b| b.spec.name == spec.name).collect();
+    let total: usize = batches.iter().map(|b| b.len()).sum();
+    let rows = batches.iter().flat_map(|b| (0..b.len()).map(move |r| (*b, r))).take(SHOWN).map(|(b, r)| {
+        let cell = |c: &ColumnSpec| match c.kind {
+            "text" => b.text(c.name, r).unwrap_or("-").to_string(),
+            "f64" => b.float(c.name, r).map_or("-".to_string(), |v| format!("{v}")),
+            _ => b.int(c.name, r).map_or("-".to_string(), |v| v.to_string()),
+        };
+        spec.columns.iter().map(cell).collect()
+    });
+    let align = |kind| if kind == "text" { Align::Left } else { Align::Right };
+    View {
+        title: spec.name.to_string(),
+        columns: spec.columns.iter().map(|c| (c.name, align(c.kind))).collect(),
+        rows: rows.collect(),
+        notes: (total > SHOWN)
+            .then(|| format!("{} in the table", plural(total - SHOWN, "more row")))
+            .into_iter()
+            .collect(),
+    }
+}

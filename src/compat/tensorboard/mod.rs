@@ -1,0 +1,6 @@
+//! The distributed view of the PyTorch TensorBoard plugin: `sync --method shortest`.
+
+mod select;
+mod shortest;
+pub(super) mod sync;
+mod worker;

@@ -1,0 +1,416 @@
+//! Synchronizing and transfer time as the PyTorch TensorBoard plugin's distributed view has them.
+//!
+//! What. The plugin splits the time of collectives without reading a clock across workers: the shortest of the
+//! same-numbered ranges over all workers is the transfer, what a longer one has before it is waiting.
+//!
+//! ```text
+//!   worker 0   [------- wait ------|== transfer ==]      the k-th operator's j-th range, on each worker
+//!   worker 1                  [== transfer ==]           the shortest: all of it is transfer
+//!   worker 2       [------ wait ----|== transfer ==]
+//! ```
+//!
+//! Why. Durations only: it answers where time origins are unknown, and it is the number that users of the plugin
+//! have seen. It is not the default; an arrival on a common clock says more.
+//!
+//! How, exactly:
+//! - The operators of a worker are sorted by start, then the longer first. The k-th of each worker belong together,
+//!   whatever their names say.
+//! - The ranges of an operator are **its host range and each of its kernels**, sorted by start, then the longer first.
+//!   The j-th of each worker belong together. m(k, j) is their shortest length.
+//! - Latency = length of the union of the ranges. Transfer = length of the union of the *last* m(k, j) of each range.
+//!   Synchronizing = latency - transfer, never negative. Both unions are formed once per step (all operators that lie
+//!   in it) and once per operator name (over the whole capture), so rows by name may add up to more than the steps.
+//! - Overlap: compute and communication are two sets of ranges, cut to the step. other = step + overlap - compute -
+//!   communication.
+//! - "all" is the sum over steps divided by their number, cut off (not rounded) to a whole number; for waits only the
+//!   steps that have an operator count, and the operators outside every step count as one more step.
+//!
+//! Units. i64 ns; any origin, and workers need not share one. Bytes for `bytes`. The plugin prints what the trace
+//! holds, microseconds, and cuts "all" to whole microseconds; here it is cut to whole nanoseconds. Its means by
+//! operator are rounded half to even; everything here is an exact sum.
+//!
+//! What the caller selects, to match the plugin (events of `ph` X only; categories in any case):
+//! - A collective operator: category `cpu_op`, `Operator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
+//!   name that is *equal to* `nccl:` or `gloo:` and one of broadcast, reduce, all_reduce, all_gather, reduce_scatter.
+//!   Others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`, `ucc:`) do not exist for the plugin.
+//!   One operator per `External id`: a later one (by ts) with the same id replaces an earlier one; all without an id
+//!   share one. If a worker has both `nccl:` and `gloo:` operators, the plugin shows no distributed view at all.
+//! - Its kernels: nccl only, events of category `kernel` whose `external id` (else `External id`) is the operator's.
+//!   gloo operators have none, even where a kernel carries their id.
+//! - Communication ranges for the overlap: every collective operator's range (also the replaced ones), and every
+//!   kernel whose external id is a collective operator's. nccl and gloo alike.
+//! - Compute ranges: every other kernel (copies and sets are not kernels; a collective's kernel that was not linked
+//!   is). Only if the *whole worker* has no other kernel (gloo on CPU; NCCL kernels alone on a GPU): every other event
+//!   of the categories above (not `python_function`, not runtime calls) except `ProfilerStep#*`,
+//!   `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in one under an
+//!   operator in another is overlap. (The published package, 0.4.3, leaves out annotations here.)
+//! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is one step more).
+//!   Only with calls of category `Runtime` (traces of 2021; `cuda_runtime` is unknown to the plugin), and if one inside
+//!   a step launched device work (kernel, copy or set, by correlation): each end moves to the end of the last device
+//!   work launched inside, each start to the end of the step before (the first: of device work launched outside every
+//!   step and done before its own), both only if later; then trailing steps without device work are cut off, and after
+//!   that the last one if it launched less than 80 % of what the one before did.
+//!   **Without any `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`,
+//!   `Operator` and `python` events; without these none (the plugin shows -1.8e19). "all" is not a step: see above.
+//! - Bytes ([`operator_bytes`]): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
+//!   summed over all inputs (so not the message: of an all-gather input and output count).
+//!
+//! Surprising. The host range is a range like a kernel: a broadcast kernel of 16 ns below an operator of 75 has
+//! "latency" 75, and the time in which the host submits is transfer when it is the shortest. With asynchronous
+//! launches, a step's latency also holds kernels that end far behind it.
+//!
+//! On traces since about 2022 the plugin finds **no kernel** of any collective, silently: a kernel's External id is
+//! that of `record_param_comms`, not of `nccl:all_reduce` (or, Megatron, a correlation). Its waits are then about host
+//! ranges, its NCCL kernels compute; GPU-side `nccl:` annotations come without an id and all but the last vanish. A
+//! caller with better links may bring the right kernels: this is then the same split of better ranges.
+//!
+//! When workers disagree. If a worker has no operator, if numbers of operators differ, or if the numbers of ranges of
+//! the k-th operators differ, the plugin drops the whole distributed view (a line in its log). Here it is an `Err`
+//! that says who has how many. Names that differ at one position are not an error there and not here, but counted.
+//!
+//! Source: behaviour of pytorch/kineto `tb_plugin` (BSD-3), last state before its removal: `communication.py`,
+//! `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Written anew; checked against its goldens.
+
+/// Start and end, ns.
+pub type Range = (i64, i64);
+
+/// Times from here on are refused, so that no length below can overflow: 146 years around the origin, either way.
+const FAR: i64 = 1 << 62;
+
+/// One collective host range with its kernels.
+#[derive(Debug, Clone, Default)]
+pub struct Operator {
+    /// As recorded, e.g. `nccl:all_reduce`.
+    pub name: String,
+    pub span: Range,
+    /// Kernels with the same external id; empty for gloo.
+    pub kernels: Vec<Range>,
+    /// See [`operator_bytes`].
+    pub bytes: i64,
+    /// Index into [`Worker::steps`]; see [`steps_of`].
+    pub step: Option<usize>,
+}
+
+/// What one worker (rank) brings.
+#[derive(Debug, Clone, Default)]
+pub struct Worker {
+    pub operators: Vec<Operator>,
+    /// Name, start, end.
+    pub steps: Vec<(String, i64, i64)>,
+    /// Ranges of computation for the overlap; may overlap each other.
+    pub compute: Vec<Range>,
+    /// Ranges of communication for the overlap; may overlap each other.
+    pub communication: Vec<Range>,
+}
+
+/// A row of `steps_to_overlap`, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Overlap {
+    pub compute_only: i64,
+    pub overlap: i64,
+    pub communication_only: i64,
+    pub other: i64,
+}
+
+/// A row of `steps_to_wait`, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wait {
+    pub transfer: i64,
+    pub synchronizing: i64,
+}
+
+/// A row of `comm_ops`; the plugin shows means of these by `calls`, rounded half to even.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Totals {
+    pub name: String,
+    pub calls: i64,
+    pub bytes: i64,
+    pub latency: i64,
+    pub transfer: i64,
+}
+
+/// What the view shows of one worker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkerView {
+    /// One row per step, in the order of [`Worker::steps`].
+    pub overlap: Vec<Overlap>,
+    /// The mean over these: the plugin's "all".
+    pub overlap_all: Overlap,
+    /// Only steps with operators, by their first operator; steps of one name together, under the first of them.
+    /// `None`: operators inside no step.
+    pub wait: Vec<(Option<usize>, Wait)>,
+    /// The mean over these: the plugin's "all".
+    pub wait_all: Wait,
+    /// By first appearance.
+    pub operators: Vec<Totals>,
+}
+
+/// The distributed view.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    /// One per worker, in the order given.
+    pub workers: Vec<WorkerView>,
+    /// Positions at which the workers' operators have different names: a sign that the matching by position is wrong.
+    pub names_differ: usize,
+}
+
+/// The distributed view of `workers`, or why there is none.
+///
+/// # Errors
+/// No worker; a worker without operators; numbers of operators or of ranges that differ; a range that ends before it
+/// starts; a time too far from its origin; a step that does not exist; a sum of bytes beyond i64.
+pub fn shortest(workers: &[Worker]) -> Result<View, String> {
+    if workers.is_empty() {
+        return Err("no worker".to_string());
+    }
+    let counts: Vec<usize> = workers.iter().map(|w| w.operators.len()).collect();
+    if let Some(w) = counts.iter().position(|n| *n == 0) {
+        return Err(format!("worker {w} has no collective operator"));
+    }
+    if counts.iter().any(|n| *n != counts[0]) {
+        return Err(format!("numbers of collective operators differ: {}", listed(&counts)));
+    }
+    let mut all: Vec<Vec<Ranked>> = Vec::with_capacity(workers.len());
+    for (w, worker) in workers.iter().enumerate() {
+        check(w, worker)?;
+        all.push(ranked(&worker.operators));
+    }
+    let mut names_differ = 0;
+    for k in 0..counts[0] {
+        names_differ += usize::from(all.iter().any(|of| of[k].operator.name != all[0][k].operator.name));
+        let sizes: Vec<usize> = all.iter().map(|of| of[k].ranges.len()).collect();
+        if sizes.iter().any(|n| *n != sizes[0]) {
+            let kernels: Vec<usize> = sizes.iter().map(|n| n - 1).collect();
+            let name = &all[0][k].operator.name;
+            return Err(format!("numbers of kernels of collective operator {k} ({name}) differ: {}", listed(&kernels)));
+        }
+        for j in 0..sizes[0] {
+            let least = all.iter().map(|of| of[k].ranges[j]).map(|(a, b)| b - a).min().unwrap_or(0);
+            for of in &mut all {
+                let end = of[k].ranges[j].1;
+                of[k].transfers.push((end - least, end));
+            }
+        }
+    }
+    let views = workers.iter().zip(&all).map(|(w, of)| view(w, of));
+    Ok(View { workers: views.collect::<Result<_, _>>()?, names_differ })
+}
+
+/// Assigns steps as the plugin does: the result is parallel to `spans`.
+///
+/// By start (then the longer first) each span is compared with one step, which only moves on once a span starts at or
+/// behind its end; a span belongs to it when it lies in it whole. So a span that reaches out of its step has none, and
+/// steps that overlap or are out of order lose operators.
+pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
+    let mut result = vec![None; spans.len()];
+    let mut at = 0;
+    for i in order {
+        let (start, end) = spans[i];
+        while let Some((_, from, to)) = steps.get(at) {
+            if start >= *from && end <= *to {
+                result[i] = Some(at);
+                break;
+            }
+            if start < *to {
+                break;
+            }
+            at += 1;
+        }
+    }
+    result
+}
+
+/// Bytes of a collective operator: over its inputs, product of the dimensions x size of the type.
+///
+/// Types are the recorded texts: `long int` 8; `float` and `int` 4; `c10::Half` and `c10::BFloat16` 2; `unsigned char`
+/// 1; **any other, `double` included, 0**. No dimension (a scalar) is one element. No `Input Dims` is 0 bytes.
+/// `None` where the plugin fails, and with it the view: fewer types than shapes; and where the product does not fit.
+/// A list of tensors (nested dimensions) fails there too; the caller has none to give.
+pub fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
+    let mut total = 0_i64;
+    for (i, shape) in shapes.iter().enumerate() {
+        let size = match *types.get(i)? {
+            "long int" => 8,
+            "float" | "int" => 4,
+            "c10::Half" | "c10::BFloat16" => 2,
+            "unsigned char" => 1,
+            _ => continue,
+        };
+        let bytes = shape.iter().try_fold(size, |n: i64, d| n.checked_mul(*d))?;
+        total = total.checked_add(bytes)?;
+    }
+    Some(total)
+}
+
+/// An operator in its place, with its ranges in theirs.
+struct Ranked<'a> {
+    operator: &'a Operator,
+    ranges: Vec<Range>,
+    transfers: Vec<Range>,
+}
+
+fn ranked(operators: &[Operator]) -> Vec<Ranked<'_>> {
+    let longer_first = |r: &Range| (r.0, std::cmp::Reverse(r.1));
+    let mut all: Vec<Ranked<'_>> = operators
+        .iter()
+        .map(|operator| {
+            let mut ranges = vec![operator.span];
+            ranges.extend(&operator.kernels);
+            ranges.sort_by_key(longer_first);
+            Ranked { operator, transfers: Vec::with_capacity(ranges.len()), ranges }
+        })
+        .collect();
+    all.sort_by_key(|r| longer_first(&r.operator.span));
+    all
+}
+
+fn check(index: usize, worker: &Worker) -> Result<(), String> {
+    let usable = |(a, b): Range| a <= b && a > -FAR && b < FAR;
+    let refuse = |what: String, (a, b): Range| Err(format!("worker {index}: {what} has the range {a} to {b}"));
+    for (k, operator) in worker.operators.iter().enumerate() {
+        let ranges = std::iter::once(&operator.span).chain(&operator.kernels);
+        if let Some(bad) = ranges.copied().find(|r| !usable(*r)) {
+            return refuse(format!("operator {k} ({})", operator.name), bad);
+        }
+        if let Some(step) = operator.step.filter(|s| *s >= worker.steps.len()) {
+            return Err(format!("worker {index}: operator {k} ({}) is in step {step} of none", operator.name));
+        }
+    }
+    if let Some((name, a, b)) = worker.steps.iter().find(|(_, a, b)| !usable((*a, *b))) {
+        return refuse(format!("step {name}"), (*a, *b));
+    }
+    if let Some(bad) = worker.compute.iter().copied().find(|r| !usable(*r)) {
+        return refuse("a compute event".to_string(), bad);
+    }
+    if let Some(bad) = worker.communication.iter().copied().find(|r| !usable(*r)) {
+        return refuse("a communication event".to_string(), bad);
+    }
+    Ok(())
+}
+
+fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String> {
+    let (compute, communication) = (union(worker.compute.clone()), union(worker.communication.clone()));
+    let both = common(&compute, &communication);
+    let overlap: Vec<Overlap> = worker
+        .steps
+        .iter()
+        .map(|(_, start, end)| {
+            let inside = |ranges: &[Range]| covered(ranges, (*start, *end));
+            let (compute, communication, overlap) = (inside(&compute), inside(&communication), inside(&both));
+            Overlap {
+                compute_only: compute - overlap,
+                overlap,
+                communication_only: communication - overlap,
+                other: end - start - compute + (overlap - communication),
+            }
+        })
+        .collect();
+    let mean = |part: fn(&Overlap) -> i64| whole_mean(overlap.iter().map(part));
+    let overlap_all = Overlap {
+        compute_only: mean(|o| o.compute_only),
+        overlap: mean(|o| o.overlap),
+        communication_only: mean(|o| o.communication_only),
+        other: mean(|o| o.other),
+    };
+
+    let first_of_name = |step: usize| worker.steps.iter().position(|s| s.0 == worker.steps[step].0);
+    let wait: Vec<(Option<usize>, Wait)> = grouped(operators, |o| o.step.and_then(first_of_name))
+        .into_iter()
+        .map(|(step, of)| {
+            let (latency, transfer) = lengths(&of);
+            (step, Wait { transfer, synchronizing: latency - transfer })
+        })
+        .collect();
+    let wait_all = Wait {
+        transfer: whole_mean(wait.iter().map(|w| w.1.transfer)),
+        synchronizing: whole_mean(wait.iter().map(|w| w.1.synchronizing)),
+    };
+
+    let totals = grouped(operators, |o| o.name.as_str()).into_iter().map(|(name, of)| {
+        let (latency, transfer) = lengths(&of);
+        let bytes = of.iter().try_fold(0_i64, |sum, r| sum.checked_add(r.operator.bytes));
+        let bytes = bytes.ok_or_else(|| format!("bytes of {name} beyond what fits"))?;
+        Ok(Totals { name: name.to_string(), calls: of.len() as i64, bytes, latency, transfer })
+    });
+    Ok(WorkerView { overlap, overlap_all, wait, wait_all, operators: totals.collect::<Result<_, String>>()? })
+}
+
+/// Groups by `key`, in the order of first appearance.
+fn grouped<'a, 'b, K: Ord + Copy>(
+    operators: &'a [Ranked<'b>],
+    key: impl Fn(&'b Operator) -> K,
+) -> Vec<(K, Vec<&'a Ranked<'b>>)> {
+    let mut places = std::collections::BTreeMap::new();
+    let mut groups: Vec<(K, Vec<&Ranked<'_>>)> = Vec::new();
+    for r in operators {
+        let key = key(r.operator);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.1.push(r),
+            None => groups.push((key, vec![r])),
+        }
+    }
+    groups
+}
+
+/// Latency and transfer.
+fn lengths(operators: &[&Ranked<'_>]) -> (i64, i64) {
+    let latency = union(operators.iter().flat_map(|r| &r.ranges).copied().collect());
+    let transfer = union(operators.iter().flat_map(|r| &r.transfers).copied().collect());
+    let length = |ranges: Vec<Range>| ranges.iter().map(|(a, b)| b - a).sum();
+    (length(latency), length(transfer))
+}
+
+/// Sum over count, cut off towards zero; 0 of nothing.
+fn whole_mean(values: impl Iterator<Item = i64>) -> i64 {
+    let (sum, count) = values.fold((0_i128, 0_i128), |(s, n), v| (s + i128::from(v), n + 1));
+    // a mean of i64 fits again
+    i64::try_from(sum / count.max(1)).unwrap_or(i64::MAX)
+}
+
+/// Disjoint ranges by start.
+fn union(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut merged: Vec<Range> = Vec::new();
+    for (start, end) in ranges {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
+
+/// What two unions have in common.
+fn common(left: &[Range], right: &[Range]) -> Vec<Range> {
+    let (mut i, mut j, mut result) = (0, 0, Vec::new());
+    while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
+        let (start, end) = (a.0.max(b.0), a.1.min(b.1));
+        if start < end {
+            result.push((start, end));
+        }
+        if a.1 < b.1 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    result
+}
+
+/// Length of a union inside a window.
+fn covered(ranges: &[Range], (start, end): Range) -> i64 {
+    let first = ranges.partition_point(|r| r.1 <= start);
+    ranges[first..].iter().take_while(|r| r.0 < end).map(|r| r.1.min(end) - r.0.max(start)).sum()
+}
+
+/// "3 (worker 0), 2 (worker 1)".
+fn listed(counts: &[usize]) -> String {
+    let each: Vec<String> = counts.iter().enumerate().map(|(w, n)| format!("{n} (worker {w})")).collect();
+    each.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! The TensorBoard plugin's distributed view as tables.
+
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::compat::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
+use crate::compat::tensorboard::{select, worker};
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{TableSpec, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{fmt_bytes, fmt_ns, ratio};
+use crate::wording::counts::counted;
+
+table! {
+    /// The plugin's view of one step: compute_only + overlap + communication_only + other = dur, apart from it transfer + synchronizing.
+    pub struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
+        rank: u32, "", "rank";
+        step: Option<Text>, "", "number of the step; all: mean over the steps, cut off; null: operators outside every step";
+        compute_only_ns: Option<i64>, "ns", "compute without communication";
+        overlap_ns: Option<i64>, "ns", "both";
+        communication_only_ns: Option<i64>, "ns", "communication without compute";
+        other_ns: Option<i64>, "ns", "neither";
+        transfer_ns: Option<i64>, "ns", "data transfer: the shortest of the same-numbered ranges of all ranks; null: no operator in the step";
+        synchronizing_ns: Option<i64>, "ns", "latency minus transfer";
+    }
+}
+
+table! {
+    /// The plugin's collective operators of one rank by name.
+    pub struct Operators, OperatorRow = "collective_shortest" by "rank, first appearance" {
+        rank: u32, "", "rank";
+        name: Text, "", "operator";
+        count: i64, "", "calls";
+        size_sum_bytes: i64, "bytes", "over all inputs, summed";
+        size_mean_bytes: f64, "bytes", "per call";
+        latency_sum_ns: i64, "ns", "union of operators and kernels";
+        latency_mean_ns: f64, "ns", "per call";
+        transfer_sum_ns: i64, "ns", "data transfer";
+        transfer_mean_ns: f64, "ns", "per call";
+    }
+}
+
+pub struct Sync;
+
+impl Analysis for Sync {
+    head!(None, "sync", "waiting by the shortest duration, as the TensorBoard plugin has it", [Steps, Operators]);
+
+    fn kept_tables(&self) -> &'static [&'static TableSpec] {
+        worker::TABLES
+    }
+
+    fn takes_steps(&self) -> bool {
+        false
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+        Partial { rank: trace.rank, tables: worker::tables(&select::worker(trace)), reason: None }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        reduce(partials)
+    }
+}
+
+fn reduce(partials: &[Partial]) -> Output {
+    // the tables are those of `map`
+    let workers: Vec<Worker> = partials.iter().map(|p| worker::worker(p).unwrap_or_default()).collect();
+    let (mut steps, mut operators) = (Steps::default(), Operators::default());
+    let mut view = View {
+        title: "Waiting by the shortest duration, as the TensorBoard plugin has it".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("step", Align::Left),
+            ("compute only", Align::Right),
+            ("overlap", Align::Right),
+            ("comm. only", Align::Right),
+            ("other", Align::Right),
+            ("transfer", Align::Right),
+            ("synchronizing", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut by_name = View {
+        title: "Collective operators, by the same method".to_string(),
+        columns: vec![
+            ("rank", Align::Left),
+            ("operator", Align::Left),
+            ("calls", Align::Right),
+            ("bytes", Align::Right),
+            ("latency", Align::Right),
+            ("transfer", Align::Right),
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    match shortest(&workers) {
+        Err(reason) => view.notes.push(format!("no answer by this method: {reason}")),
+        Ok(found) => {
+            if found.names_differ > 0 {
+                let n = found.names_differ;
+                let operators = counted(n as u64, "operator");
+                let have = if n == 1 { "has another name" } else { "have other names" };
+                view.notes.push(format!("{operators} {have} on other ranks: matching by position is wrong"));
+            }
+            for ((partial, worker), seen) in partials.iter().zip(&workers).zip(&found.workers) {
+                let mut push = |step: Option<&str>, o: Option<Overlap>, w: Option<Wait>| {
+                    steps.push(StepRow {
+                        rank: partial.rank,
+                        step,
+                        compute_only_ns: o.map(|o| o.compute_only),
+                        overlap_ns: o.map(|o| o.overlap),
+                        communication_only_ns: o.map(|o| o.communication_only),
+                        other_ns: o.map(|o| o.other),
+                        transfer_ns: w.map(|w| w.transfer),
+                        synchronizing_ns: w.map(|w| w.synchronizing),
+                    });
+                    let cell = |v: Option<i64>| v.map_or("-".to_string(), fmt_ns);
+                    view.rows.push(vec![
+                        partial.rank.to_string(),
+                        step.unwrap_or("-").to_string(),
+                        cell(o.map(|o| o.compute_only)),
+                        cell(o.map(|o| o.overlap)),
+                        cell(o.map(|o| o.communication_only)),
+                        cell(o.map(|o| o.other)),
+                        cell(w.map(|w| w.transfer)),
+                        cell(w.map(|w| w.synchronizing)),
+                    ]);
+                };
+                let wait = |k: Option<usize>| seen.wait.iter().find(|(s, _)| *s == k).map(|(_, w)| *w);
+                for (k, (name, ..)) in worker.steps.iter().enumerate() {
+                    push(Some(name), seen.overlap.get(k).copied(), wait(Some(k)));
+                }
+                if let Some(outside) = wait(None) {
+                    push(None, None, Some(outside));
+                }
+                push(Some("all"), Some(seen.overlap_all), Some(seen.wait_all));
+                for t in &seen.operators {
+                    let mean = |sum: i64| ratio(sum, t.calls).unwrap_or(0.0);
+                    operators.push(OperatorRow {
+                        rank: partial.rank,
+                        name: &t.name,
+                        count: t.calls,
+                        size_sum_bytes: t.bytes,
+                        size_mean_bytes: mean(t.bytes),
+                        latency_sum_ns: t.latency,
+                        latency_mean_ns: mean(t.latency),
+                        transfer_sum_ns: t.transfer,
+                        transfer_mean_ns: mean(t.transfer),
+                    });
+                    by_name.rows.push(vec![
+                        partial.rank.to_string(),
+                        t.name.clone(),
+                        t.calls.to_string(),
+                        fmt_bytes(t.bytes.max(0) as u64),
+                        fmt_ns(t.latency),
+                        fmt_ns(t.transfer),
+                    ]);
+                }
+            }
+        }
+    }
+    let views = [view, by_name].into_iter().filter(|v| !v.rows.is_empty() || !v.notes.is_empty()).collect();
+    Output { tables: vec![steps.finish(), operators.finish()], findings: Vec::new(), views, raw: None }
+}
