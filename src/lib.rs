@@ -18,8 +18,9 @@
 //! of them a run takes is chosen before it begins ([`compat::chosen`]). One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
 //! mapping and reducing together without knowing the command line, so that tests and programs run what
 //! `hta analyze` runs. And [`partial`] writes what was mapped of some ranks and reads it again, so that many processes
-//! can map and one reduce. [`query`] copies the columns that a statement names into Polars, so the one `unsafe` of the
-//! sketch is not needed there and the library has none; the program has it, to tell the allocator how it is used.
+//! can map and one reduce. A rank's events are columns of Arrow ([`model::rank_trace::RankTrace::events`] shares them), and
+//! [`query`] hands the columns that a statement names to Polars without copying them: the crossing, through the Arrow C
+//! data interface, is the one `unsafe` of the library. The program has another, to tell the allocator how it is used.
 //!
 //! # Units
 //!
@@ -34,7 +35,7 @@
 //! covered by compute. *window*: the time a row is for: span, capture, step, outside. *capture*: first to
 //! last recorded event. *host wait*: the device idles and its next activity is not submitted yet.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod analysis;
 pub mod cli;

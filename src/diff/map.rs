@@ -220,14 +220,14 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
     let steps: BTreeSet<StrId> = trace.steps.steps.iter().filter(|_| has_steps).map(|s| s.name).collect();
     let mut known: HashMap<(Class, StrId), u32> = HashMap::new();
     for (row, class) in trace.classes.iter().enumerate().filter(|(_, k)| k.is_host()) {
-        if *class == Class::Annotation && steps.contains(&c.name[row]) {
+        if *class == Class::Annotation && steps.contains(&c.name(row)) {
             continue;
         }
         let key = *known
-            .entry((*class, c.name[row]))
-            .or_insert_with(|| cells.key("host", class.name(), trace.text(c.name[row]), None));
+            .entry((*class, c.name(row)))
+            .or_insert_with(|| cells.key("host", class.name(), trace.text(c.name(row)), None));
         let step = trace.steps.at(c.ts[row]).filter(|s| keep.get(*s as usize) == Some(&true));
-        cells.add(key, step, c.dur.at(row), trace.stacks.self_ns(row as u32).unwrap_or(c.dur.at(row)));
+        cells.add(key, step, c.dur[row], trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]));
     }
 }
 
@@ -260,7 +260,7 @@ impl Modules {
         sort_outer_first(&mut frames, c);
         for row in frames {
             let around = trace.stacks.parent(row).and_then(|p| me.of_frame.get(&p)).copied();
-            if is_module.get(c.name[row as usize].0 as usize) != Some(&true) {
+            if is_module.get(c.name(row as usize).0 as usize) != Some(&true) {
                 me.of_frame.extend(around.map(|a| (row, a)));
                 continue;
             }

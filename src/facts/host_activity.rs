@@ -49,7 +49,7 @@ impl HostNames {
         let c = &trace.columns;
         let mut kinds: Vec<Option<Kind>> = vec![None; c.strings.len()];
         for &row in trace.host_rows().iter().flat_map(|(_, rows)| rows) {
-            let name = c.name[row as usize];
+            let name = c.name(row as usize);
             if let Some(slot @ None) = kinds.get_mut(name.0 as usize) {
                 let text = trace.text(name);
                 *slot = Some(Kind {
@@ -66,7 +66,7 @@ impl HostNames {
     }
 
     fn kind(&self, trace: &RankTrace, row: u32) -> Kind {
-        self.kinds.get(trace.columns.name[row as usize].0 as usize).copied().unwrap_or(PLAIN)
+        self.kinds.get(trace.columns.name(row as usize).0 as usize).copied().unwrap_or(PLAIN)
     }
 
     /// What the thread did in `window`, complete: nothing is left over.

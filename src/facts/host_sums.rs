@@ -51,7 +51,7 @@ impl HostSums {
         for lane in lanes.map(Some).chain([None, trace.main_thread()]) {
             me.threads.entry(lane).or_default();
         }
-        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name[r as usize]);
+        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
         let mut known: HashMap<Key, u32> = HashMap::new();
         for (lane, thread) in &mut me.threads {
             names.each_use(trace, *lane, trace.capture, |u| {

@@ -9,8 +9,6 @@ use crate::facts::host_activity::HostNames;
 use crate::facts::host_sums::HostSums;
 use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
-use crate::trace::lengths::Lengths;
-use crate::trace::narrow::Narrow;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
@@ -39,9 +37,9 @@ pub struct DeviceIdle<'a> {
 enum Uses {
     /// Gap by gap: a gap's uses follow each other from its start to the end of the host's part.
     Listed {
-        lengths: Lengths,
+        lengths: Vec<Ns>,
         /// The place of each use's key in `keys`.
-        used: Narrow,
+        used: Vec<u32>,
         /// Where each gap's begin; one more entry for the end.
         from: Vec<u32>,
     },
@@ -105,10 +103,10 @@ impl<'a> DeviceIdle<'a> {
             let keys = shared.keys().iter().map(text).collect();
             return Self::ordered(busy, default_thread, gaps, Uses::Shared(shared), keys);
         }
-        let (mut lengths, mut used) = (Lengths::default(), Narrow::default());
+        let (mut lengths, mut used) = (Vec::new(), Vec::new());
         let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
         let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();
-        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name[r as usize]);
+        let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
         for g in &gaps {
             from.push(used.len() as u32);
             names.each_use(trace, g.thread, Span::new(g.span.start, g.host_until), |u| {
@@ -117,7 +115,7 @@ impl<'a> DeviceIdle<'a> {
                     (keys.len() - 1) as u32
                 });
                 lengths.push(u.span.len());
-                used.push(u64::from(key));
+                used.push(key);
             });
         }
         from.push(used.len() as u32);
@@ -142,23 +140,23 @@ impl<'a> DeviceIdle<'a> {
     }
 
     /// Keys and times of what the host did in its part of a gap, inside `part`; no time is 0.
-    fn each_use(&self, g: usize, gap: &Gap, part: Span, mut take: impl FnMut(u64, Ns)) {
+    fn each_use(&self, g: usize, gap: &Gap, part: Span, mut take: impl FnMut(u32, Ns)) {
         match &self.uses {
             Uses::Listed { lengths, used, from } => {
                 let range = from.get(g).zip(from.get(g + 1)).map_or(0..0, |(a, b)| *a as usize..*b as usize);
                 let mut at = gap.span.start;
-                for u in range {
-                    let span = Span::new(at, at + lengths.at(u));
+                for (key, length) in used[range.clone()].iter().zip(&lengths[range]) {
+                    let span = Span::new(at, at + length);
                     at = span.end;
                     let time = span.intersect(part).len();
                     if time > 0 {
-                        take(used.get(u).unwrap_or(0), time);
+                        take(*key, time);
                     }
                 }
             }
             Uses::Shared(shared) => {
                 let span = Span::new(gap.span.start, gap.host_until).intersect(part);
-                shared.each(gap.thread, span, |key, time| take(u64::from(key), time));
+                shared.each(gap.thread, span, take);
             }
         }
     }
@@ -166,7 +164,7 @@ impl<'a> DeviceIdle<'a> {
     /// The idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
-        let mut sums: HashMap<u64, Sum> = HashMap::new();
+        let mut sums: HashMap<u32, Sum> = HashMap::new();
         let mut met = 0;
         for part in parts {
             let first = self.gaps.partition_point(|g| g.span.end <= part.start);
@@ -182,7 +180,7 @@ impl<'a> DeviceIdle<'a> {
                 });
             }
         }
-        split.host = sums.into_iter().map(|(k, s)| HostTime { key: k as u32, time: s.time, gaps: s.gaps }).collect();
+        split.host = sums.into_iter().map(|(k, s)| HostTime { key: k, time: s.time, gaps: s.gaps }).collect();
         split.host.sort_unstable_by_key(|h| (Reverse(h.time), self.order[h.key as usize]));
         split
     }

@@ -205,7 +205,7 @@ fn blocking_calls(trace: &RankTrace) -> Blocking {
     let blocks = |row: u32| {
         trace.classes[row as usize] == Class::Runtime
             && (names.activity(trace, row) == "sync_call"
-                || (is_copy.get(c.name[row as usize].0 as usize) == Some(&true)
+                || (is_copy.get(c.name(row as usize).0 as usize) == Some(&true)
                     && c.span(row as usize).len() >= LAUNCH_LATENCY))
     };
     let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();

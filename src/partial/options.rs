@@ -138,7 +138,6 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::record_edges::HIDDEN_MIN;
 
     #[test]
     fn what_is_recorded_is_restored() {
@@ -170,14 +169,7 @@ mod tests {
 
     fn plain() -> Options {
         Options {
-            model: ModelOptions {
-                rules: Rules::builtin().unwrap(),
-                step_pattern: None,
-                step_window: StepWindow::Host,
-                linked_only: false,
-                steps: None,
-                hidden_min: HIDDEN_MIN,
-            },
+            model: ModelOptions::default(),
             kernel_wait_max: 30_000,
             top: 16,
             across: AcrossOptions::default(),

@@ -3,7 +3,7 @@
 //! To add one, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it to the list in `load.rs`.
 
 use super::input::Input;
-use super::reading::{Loaded, Reading};
+use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 
 /// A recorder's file format.
@@ -25,5 +25,5 @@ pub trait TraceFormat: Sync {
     /// # Errors
     /// When it is no trace, holds no event, cannot be read, or takes more memory than there is. A file that is cut or
     /// damaged is read as far as it goes, with health counters.
-    fn load(&self, input: &Input, how: &Reading) -> Result<Loaded, ReadError>;
+    fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError>;
 }

@@ -4,7 +4,7 @@ use super::format::TraceFormat;
 use super::input::Input;
 use super::kineto::Kineto;
 use super::options::LoadOptions;
-use super::reading::{Chunks, Loaded, Reading, Spread};
+use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::room::{Alone, Room, Unbounded};
 use super::source::{ByteCount, SourceError, open, packing};
 use super::times::settle_times;
@@ -60,17 +60,16 @@ pub fn load_in_chunks(
 }
 
 fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
-    let mut loaded = format_of(input)?.load(input, how)?;
-    let Loaded { columns, meta, .. } = &mut loaded;
+    let Unsettled { mut columns, mut meta, unpacked_bytes } = format_of(input)?.load(input, how)?;
     if input.path.extension().is_some_and(|e| e == "tmp") {
         columns.health.note(Counter::Temporary, &input.shown);
     }
-    settle_times(columns, meta);
+    settle_times(&mut columns, &mut meta);
     if columns.is_empty() && columns.unloaded.is_none() {
-        let health = std::mem::take(&mut columns.health);
+        let health = std::mem::take(&mut columns.recorded.health);
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
     }
-    Ok(loaded)
+    Ok(Loaded { columns: columns.finish(), meta, unpacked_bytes })
 }
 
 /// The format of a file. What no format knows is left to Kineto's reader, which tells what the file is instead.

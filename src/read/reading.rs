@@ -3,7 +3,7 @@
 use super::options::LoadOptions;
 use super::room::Room;
 use super::source::ByteCount;
-use crate::trace::events::Columns;
+use crate::trace::events::{Columns, ColumnsBuilder};
 use crate::trace::meta::Meta;
 
 /// How a file is spread over cores.
@@ -18,6 +18,14 @@ pub enum Spread {
 /// One file, read.
 pub struct Loaded {
     pub columns: Columns,
+    pub meta: Meta,
+    /// Size of the unpacked text, bytes.
+    pub unpacked_bytes: u64,
+}
+
+/// One file as its format's reader leaves it: times are those of the file.
+pub struct Unsettled {
+    pub columns: ColumnsBuilder,
     pub meta: Meta,
     /// Size of the unpacked text, bytes.
     pub unpacked_bytes: u64,

@@ -2,7 +2,7 @@
 
 use crate::health::Counter;
 use crate::trace::category::Class;
-use crate::trace::events::Columns;
+use crate::trace::events::ColumnsBuilder;
 use crate::trace::meta::{Meta, TimeEra};
 
 /// Times below this many ns cannot be since 1970 (trace-format, section 3, rule 5).
@@ -15,7 +15,7 @@ const FARTHEST: i64 = 1 << 62;
 const LONGEST: i64 = 30 * 86_400 * 1_000_000_000;
 
 /// Drops starts that cannot be, adds the base time, tells the era, clips durations beyond the record window.
-pub(super) fn settle_times(columns: &mut Columns, meta: &mut Meta) {
+pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     let base = meta.base_ns.unwrap_or(0);
     let fits = |t: &i64| t.checked_add(base).is_some_and(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs());
     let kept: Vec<bool> = columns.ts.iter().map(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(t)).collect();
@@ -27,7 +27,7 @@ pub(super) fn settle_times(columns: &mut Columns, meta: &mut Meta) {
     let mut overflow = 0;
     let is_noise: Vec<bool> = columns.categories.iter().map(|c| c.class == Class::Noise).collect();
     for (row, (ts, cat)) in columns.ts.iter().zip(&columns.cat).enumerate() {
-        let dur = columns.dur.at(row);
+        let dur = columns.dur[row];
         // the profiler's own span is the window, and a little more
         let window = span.filter(|_| is_noise.get(usize::from(*cat)) != Some(&true));
         if dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
@@ -35,7 +35,7 @@ pub(super) fn settle_times(columns: &mut Columns, meta: &mut Meta) {
             let end = span.map_or(*ts, |(_, e)| e);
             let clipped = (end.saturating_sub(*ts)).clamp(0, dur);
             overflow += u64::from(clipped != dur);
-            columns.dur.set(row, clipped);
+            columns.dur[row] = clipped;
         }
     }
     columns.health.add(Counter::DurOverflow, overflow, None, "");

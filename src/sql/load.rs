@@ -1,35 +1,40 @@
-//! Columns of `arrow` copied into those of Polars, batch by batch, so that a table is never in memory twice.
+//! Tables of `arrow` batches as tables of Polars: the values cross without a copy where both have the type.
 //!
 //! Unsigned numbers become signed ones where all fit, so that `a - b` is what it looks like; ids of 64 bits stay as they
-//! are. Texts are repeated for each row: Polars has no dictionary without its categories.
+//! are. Polars has no dictionary without its categories, so texts become views: each row points to its text in the
+//! dictionary, which is shared.
 
 use crate::sql::QueryError;
+use crate::sql::into_polars;
 use crate::units::MemoryLimit;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType as Kind, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
-use polars::prelude::{
-    BooleanChunkedBuilder, ChunkedBuilder, Column, DataFrame, DataType, Float64Type as Floats, Int64Type as Ints,
-    IntoSeries, PlSmallStr, PrimitiveChunkedBuilder, StringChunkedBuilder, UInt64Type as UInts,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, UInt64Array, new_empty_array};
+use arrow::buffer::ScalarBuffer;
+use arrow::compute::{concat, max, take};
+use arrow::datatypes::{DataType as Kind, Int32Type, Int64Type, UInt32Type};
+use polars::prelude::{Column, DataFrame, PolarsError};
+use std::sync::Arc;
 
 /// A table of Polars that grows batch by batch.
 pub struct Growing {
     /// Where the rows come from, for messages.
     place: String,
-    columns: Vec<(String, Builder)>,
-    /// What the copied values take, bytes.
+    columns: Vec<Chunks>,
+    /// What the values take, bytes.
     bytes: u64,
     /// Where they would be too many.
     limit: Option<MemoryLimit>,
 }
 
-enum Builder {
-    Ints(PrimitiveChunkedBuilder<Ints>),
-    UInts(PrimitiveChunkedBuilder<UInts>),
-    Floats(PrimitiveChunkedBuilder<Floats>),
-    Bools(BooleanChunkedBuilder),
-    Texts(StringChunkedBuilder),
+/// One column: an array for each batch.
+struct Chunks {
+    name: String,
+    /// The type of all arrays.
+    kind: Kind,
+    arrays: Vec<ArrayRef>,
 }
+
+/// Rows of a batch, on average, below which batches are joined: Polars works chunk by chunk.
+const SMALL: usize = 1 << 14;
 
 impl Growing {
     /// A table with these columns.
@@ -38,16 +43,13 @@ impl Growing {
     /// A column of a type that no table has.
     pub fn new<'a>(place: &str, columns: impl IntoIterator<Item = (&'a str, &'a Kind)>) -> Result<Self, QueryError> {
         let columns = columns.into_iter().map(|(name, kind)| {
-            let at = PlSmallStr::from_str(name);
-            let builder = match kind {
-                Kind::Int64 | Kind::Int32 | Kind::UInt32 => Builder::Ints(PrimitiveChunkedBuilder::new(at, 0)),
-                Kind::UInt64 => Builder::UInts(PrimitiveChunkedBuilder::new(at, 0)),
-                Kind::Float64 => Builder::Floats(PrimitiveChunkedBuilder::new(at, 0)),
-                Kind::Boolean => Builder::Bools(BooleanChunkedBuilder::new(at, 0)),
-                Kind::Utf8 | Kind::Dictionary(_, _) => Builder::Texts(StringChunkedBuilder::new(at, 0)),
+            let kind = match kind {
+                Kind::Int64 | Kind::Int32 | Kind::UInt32 => Kind::Int64,
+                Kind::UInt64 | Kind::Float64 | Kind::Boolean => kind.clone(),
+                _ if is_text(kind) => Kind::Utf8View,
                 other => return Err(odd(place, name, other)),
             };
-            Ok((name.to_string(), builder))
+            Ok(Chunks { name: name.to_string(), kind, arrays: Vec::new() })
         });
         Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()?, bytes: 0, limit: None })
     }
@@ -58,7 +60,7 @@ impl Growing {
         self
     }
 
-    /// What the copied values take, bytes.
+    /// What the values take, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -68,19 +70,20 @@ impl Growing {
     /// # Errors
     /// A column that is missing, or of another type; more bytes than the limit.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
-        if let Some(limit) = self.limit {
-            let columns = self.columns.iter().filter_map(|(name, _)| rows.column_by_name(name));
-            self.bytes = columns.map(copied_size).fold(self.bytes, u64::saturating_add);
-            if self.bytes > limit.bytes {
-                return Err(QueryError::TooLarge { path: self.place.clone(), limit });
-            }
-        }
-        for (name, builder) in &mut self.columns {
-            let array = rows.column_by_name(name).ok_or_else(|| QueryError::Unreadable {
+        for column in &mut self.columns {
+            let array = rows.column_by_name(&column.name).ok_or_else(|| QueryError::Unreadable {
                 path: self.place.clone(),
-                reason: format!("expected a column `{name}`, found none"),
+                reason: format!("expected a column `{}`, found none", column.name),
             })?;
-            append(builder, array).ok_or_else(|| odd(&self.place, name, array.data_type()))?;
+            let array = for_polars(array).filter(|a| *a.data_type() == column.kind);
+            let array = array.ok_or_else(|| odd(&self.place, &column.name, rows[column.name.as_str()].data_type()))?;
+            if let Some(limit) = self.limit {
+                self.bytes = self.bytes.saturating_add(size(&array));
+                if self.bytes > limit.bytes {
+                    return Err(QueryError::TooLarge { path: self.place.clone(), limit });
+                }
+            }
+            column.arrays.push(array);
         }
         Ok(())
     }
@@ -90,46 +93,62 @@ impl Growing {
     /// # Errors
     /// Columns that Polars refuses.
     pub fn finish(self) -> Result<DataFrame, QueryError> {
-        let place = self.place;
-        let refused = |e: polars::prelude::PolarsError| QueryError::Unreadable {
-            path: place.clone(),
-            reason: crate::sql::statement::plain(&e),
-        };
-        let columns = self.columns.into_iter().map(|(_, builder)| {
-            Ok(Column::from(match builder {
-                Builder::Ints(b) => b.finish().into_series(),
-                Builder::Floats(b) => b.finish().into_series(),
-                Builder::Bools(b) => b.finish().into_series(),
-                Builder::Texts(b) => b.finish().into_series(),
-                Builder::UInts(b) => {
-                    let numbers = b.finish();
-                    let fits = numbers.iter().flatten().all(|v| i64::try_from(v).is_ok());
-                    let series = numbers.into_series();
-                    if fits { series.cast(&DataType::Int64).map_err(refused)? } else { series }
-                }
-            }))
+        let unreadable = |reason: String| QueryError::Unreadable { path: self.place.clone(), reason };
+        let refused = |e: PolarsError| unreadable(crate::sql::statement::plain(&e));
+        let columns = self.columns.into_iter().map(|Chunks { name, mut kind, mut arrays }| {
+            if kind == Kind::UInt64 && arrays.iter().all(|a| fits(a.as_primitive())) {
+                kind = Kind::Int64;
+                arrays = arrays.iter().map(|a| Arc::new(signed(a.as_primitive())) as ArrayRef).collect();
+            }
+            if arrays.is_empty() {
+                arrays.push(new_empty_array(&kind));
+            }
+            if arrays.len() > 1 && arrays.iter().map(|a| a.len()).sum::<usize>() < SMALL * arrays.len() {
+                let all: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+                arrays = vec![concat(&all).map_err(|e| unreadable(e.to_string()))?];
+            }
+            Ok(Column::from(into_polars::series(&name, &kind, &arrays).map_err(refused)?))
         });
         DataFrame::new_infer_height(columns.collect::<Result<_, QueryError>>()?).map_err(refused)
     }
 }
 
-/// What the values of a column take when they are copied, bytes: a text is there once for each row that has it.
-fn copied_size(array: &ArrayRef) -> u64 {
-    let (rows, width) = (array.len() as u64, if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES });
-    let texts: u64 = match array.data_type() {
-        Kind::Utf8 => array.as_string::<i32>().iter().flatten().map(|t| t.len() as u64).sum(),
+/// An array of a type that Polars has too; `None` where no table has its type.
+fn for_polars(array: &ArrayRef) -> Option<ArrayRef> {
+    Some(match array.data_type() {
+        Kind::Int64 | Kind::UInt64 | Kind::Float64 | Kind::Boolean | Kind::Utf8View => Arc::clone(array),
+        Kind::Int32 => Arc::new(array.as_primitive::<Int32Type>().unary::<_, Int64Type>(i64::from)) as ArrayRef,
+        Kind::UInt32 => Arc::new(array.as_primitive::<UInt32Type>().unary::<_, Int64Type>(i64::from)),
+        Kind::Utf8 => Arc::new(StringViewArray::from(array.as_string::<i32>())),
         Kind::Dictionary(_, _) => {
-            let Some(texts) = array.as_dictionary_opt::<Int32Type>() else { return 0 };
-            let Some(words) = texts.values().as_string_opt::<i32>() else { return 0 };
-            (0..texts.len()).filter_map(|row| texts.key(row)).map(|key| words.value(key).len() as u64).sum()
+            let texts = array.as_dictionary_opt::<Int32Type>()?;
+            let words = StringViewArray::from(texts.values().as_string_opt::<i32>()?);
+            take(&words, texts.keys(), None).ok()?
         }
-        _ => 0,
-    };
-    rows.saturating_mul(width).saturating_add(texts)
+        _ => return None,
+    })
+}
+
+fn fits(numbers: &UInt64Array) -> bool {
+    max(numbers).is_none_or(|most| i64::try_from(most).is_ok())
+}
+
+/// Numbers that fit as signed ones, in the same memory.
+fn signed(numbers: &UInt64Array) -> Int64Array {
+    let values = ScalarBuffer::new(numbers.values().inner().clone(), 0, numbers.len());
+    Int64Array::new(values, numbers.nulls().cloned())
+}
+
+/// What the values of a column take, bytes. A text counts for each row that has it, since an answer may repeat it as often.
+fn size(array: &ArrayRef) -> u64 {
+    let width = if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES };
+    // the length of a text stands in the low half of its view
+    let texts = array.as_string_view_opt().map_or(0, |t| t.views().iter().map(|v| u64::from(*v as u32)).sum());
+    (array.len() as u64).saturating_mul(width).saturating_add(texts)
 }
 
 pub(super) fn is_text(kind: &Kind) -> bool {
-    matches!(kind, Kind::Utf8 | Kind::Dictionary(_, _))
+    matches!(kind, Kind::Utf8 | Kind::Utf8View | Kind::Dictionary(_, _))
 }
 
 /// What a number takes, bytes.
@@ -142,40 +161,11 @@ fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
     QueryError::Unreadable { path: place.to_string(), reason }
 }
 
-/// Copies the values; `None` where they are of another type.
-fn append(builder: &mut Builder, array: &ArrayRef) -> Option<()> {
-    match (builder, array.data_type()) {
-        (Builder::Ints(b), Kind::Int64) => array.as_primitive::<Int64Type>().iter().for_each(|v| b.append_option(v)),
-        (Builder::Ints(b), Kind::Int32) => {
-            array.as_primitive::<Int32Type>().iter().for_each(|v| b.append_option(v.map(i64::from)));
-        }
-        (Builder::Ints(b), Kind::UInt32) => {
-            array.as_primitive::<UInt32Type>().iter().for_each(|v| b.append_option(v.map(i64::from)));
-        }
-        (Builder::UInts(b), Kind::UInt64) => array.as_primitive::<UInt64Type>().iter().for_each(|v| b.append_option(v)),
-        (Builder::Floats(b), Kind::Float64) => {
-            array.as_primitive::<Float64Type>().iter().for_each(|v| b.append_option(v));
-        }
-        (Builder::Bools(b), Kind::Boolean) => array.as_boolean().iter().for_each(|v| b.append_option(v)),
-        (Builder::Texts(b), Kind::Utf8) => array.as_string::<i32>().iter().for_each(|v| b.append_option(v)),
-        (Builder::Texts(b), Kind::Dictionary(_, _)) => {
-            let texts = array.as_dictionary_opt::<Int32Type>()?;
-            let words = texts.values().as_string_opt::<i32>()?;
-            for row in 0..texts.len() {
-                b.append_option(texts.key(row).map(|key| words.value(key)));
-            }
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, StringArray, UInt32Array, UInt64Array};
+    use arrow::array::{DictionaryArray, StringArray, UInt32Array};
     use arrow::datatypes::{Field, Schema};
-    use std::sync::Arc;
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         let fields: Vec<Field> = columns.iter().map(|(n, a)| Field::new(*n, a.data_type().clone(), true)).collect();

@@ -1,13 +1,14 @@
 //! SQL over the tables: the questions of `queries/`, statements of the user's own, on results or on traces read now.
 //!
 //! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives those tables,
-//! [`load`] copies their columns, [`engine`] runs it, [`answer`] writes what came out. Polars carries an Arrow of its
-//! own, so columns are copied value by value; only those that a statement names are.
+//! [`load`] hands their columns to Polars, [`engine`] runs it, [`answer`] writes what came out. Polars carries an Arrow of
+//! its own, so columns cross by the Arrow C data interface, without a copy; only those that a statement names do.
 
 pub mod answer;
 pub mod catalog;
 pub mod engine;
 mod error;
+mod into_polars;
 pub mod live;
 pub(crate) mod load;
 pub(crate) mod nearest;

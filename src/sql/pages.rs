@@ -14,22 +14,42 @@ const PACKED: i64 = 3;
 /// No header of a page has structures in structures in so many levels.
 const DEEPEST: usize = 8;
 
-/// The largest page between two places of a file, bytes when unpacked.
+/// What pages unpack to, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unpacked {
+    pub largest: u64,
+    pub all: u64,
+}
+
+impl Unpacked {
+    /// Of columns that are unpacked side by side.
+    pub fn and(self, other: Self) -> Self {
+        Self { largest: self.largest.saturating_add(other.largest), all: self.all.saturating_add(other.all) }
+    }
+
+    /// Of row groups that are unpacked one after the other.
+    pub fn or(self, other: Self) -> Self {
+        Self { largest: self.largest.max(other.largest), all: self.all.max(other.all) }
+    }
+}
+
+/// What the pages between two places of a file unpack to.
 ///
 /// # Errors
 /// Bytes that are no page headers, or pages that end beyond `end`.
-pub fn largest(file: &File, start: u64, end: u64) -> io::Result<u64> {
+pub fn unpacked(file: &File, start: u64, end: u64) -> io::Result<Unpacked> {
     let mut reader = Compact { input: BufReader::new(file.try_clone()?), at: start };
     reader.input.seek(SeekFrom::Start(start))?;
-    let mut largest = 0;
+    let mut pages = Unpacked::default();
     while reader.at < end {
         let (unpacked, packed) = reader.page_header()?;
-        largest = largest.max(unpacked);
+        pages.largest = pages.largest.max(unpacked);
+        pages.all = pages.all.saturating_add(unpacked);
         let next = reader.at.checked_add(packed).filter(|next| *next <= end).ok_or_else(damaged)?;
         reader.input.seek_relative(i64::try_from(packed).map_err(|_| damaged())?)?;
         reader.at = next;
     }
-    Ok(largest)
+    Ok(pages)
 }
 
 fn damaged() -> io::Error {
@@ -166,7 +186,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_largest_page_is_found_without_unpacking_it() {
+    fn sizes_of_pages_are_found_without_unpacking_them() {
         let rows = 200_000;
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("{:->90}", i % 7919))));
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
@@ -183,12 +203,12 @@ mod tests {
         let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
         for (c, column) in reader.metadata().row_group(0).columns().iter().enumerate() {
             let (start, length) = column.byte_range();
-            let told = largest(&file, start, start + length).unwrap();
+            let told = unpacked(&file, start, start + length).unwrap();
             let pages = reader.get_row_group(0).unwrap().get_column_page_reader(c).unwrap();
-            let found = pages.map(|p| p.unwrap().buffer().len() as u64).max().unwrap();
-            assert_eq!(told, found);
-            assert!(largest(&file, start + 1, start + length).is_err() || c > 0);
-            assert!(largest(&file, start, start + length - 1).is_err());
+            let found: Vec<u64> = pages.map(|p| p.unwrap().buffer().len() as u64).collect();
+            assert_eq!((told.largest, told.all), (*found.iter().max().unwrap(), found.iter().sum()));
+            assert!(unpacked(&file, start + 1, start + length).is_err() || c > 0);
+            assert!(unpacked(&file, start, start + length - 1).is_err());
         }
     }
 
@@ -200,7 +220,7 @@ mod tests {
             bytes[at] = (i.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8;
             let mut file = tempfile::tempfile().unwrap();
             std::io::Write::write_all(&mut file, &bytes).unwrap();
-            let _ = largest(&file, 0, bytes.len() as u64);
+            let _ = unpacked(&file, 0, bytes.len() as u64);
         }
     }
 }

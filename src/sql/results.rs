@@ -3,10 +3,10 @@
 use crate::sql::QueryError;
 use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::nearest::nearest;
-use crate::sql::pages::largest;
+use crate::sql::pages::{Unpacked, unpacked};
 use crate::sql::statement::Statement;
 use crate::units::MemoryLimit;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;
@@ -14,12 +14,15 @@ use polars::prelude::DataFrame;
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The table that is several files.
 pub const EVENTS: &str = "events";
 
-/// Rows that are decoded at a time.
-const AT_ONCE: usize = 1 << 15;
+/// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze` writes them.
+const AT_ONCE: usize = 1 << 20;
+/// The same where the pages of a row group are too large to be unpacked together.
+const FEW_AT_ONCE: usize = 1 << 15;
 
 /// Of a limit, what hta takes itself, bytes.
 const OWN_BYTES: u64 = 64 << 20;
@@ -183,19 +186,21 @@ fn rows_at_once(
         columns
             .map(|c| {
                 let (start, length) = c.byte_range();
-                largest(&file, start, start.saturating_add(length)).map_err(|e| unreadable(path, e))
+                unpacked(&file, start, start.saturating_add(length)).map_err(|e| unreadable(path, e))
             })
-            .try_fold(0u64, |sum, page| Ok(sum.saturating_add(page?)))
+            .try_fold(Unpacked::default(), |sum, pages| pages.map(|pages| sum.and(pages)))
     };
     // all columns of a group are unpacked side by side
-    let pages = contained(path, || groups.iter().map(of_group).try_fold(0, |most, page| Ok(u64::max(most, page?))))?;
-    if pages.saturating_mul(TIMES_TABLES) > room.bytes {
+    let most = |most: Unpacked, group: Result<Unpacked, QueryError>| group.map(|group| most.or(group));
+    let pages = contained(path, || groups.iter().map(of_group).try_fold(Unpacked::default(), most))?;
+    if pages.largest.saturating_mul(TIMES_TABLES) > room.bytes {
         return Err(too_large());
     }
+    let at_once = if pages.all.saturating_mul(TIMES_TABLES) > room.bytes { FEW_AT_ONCE } else { AT_ONCE };
     // a text that each row repeats is as long as a page at most
     let is_plain = fields.clone().any(|f| *f.data_type() == DataType::Utf8);
-    let rows = if is_plain { room.bytes / pages.max(1) } else { AT_ONCE as u64 };
-    Ok(usize::try_from(rows).unwrap_or(AT_ONCE).clamp(1, AT_ONCE))
+    let rows = if is_plain { room.bytes / pages.largest.max(1) } else { at_once as u64 };
+    Ok(usize::try_from(rows).unwrap_or(at_once).clamp(1, at_once))
 }
 
 /// That a table is not there, with what is.
@@ -223,6 +228,19 @@ fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
     contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
 }
 
+/// A schema whose texts are decoded to views into the pages, which Polars takes as they are.
+fn with_views(schema: &Schema) -> SchemaRef {
+    let viewed = |field: &FieldRef| match field.data_type() {
+        DataType::Utf8 => true,
+        DataType::Dictionary(_, words) => **words == DataType::Utf8,
+        _ => false,
+    };
+    let field = |f: &FieldRef| {
+        if viewed(f) { Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8View)) } else { Arc::clone(f) }
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
 fn read(
     path: &Path,
     known: ArrowReaderMetadata,
@@ -232,6 +250,9 @@ fn read(
 ) -> Result<(), QueryError> {
     let file = File::open(path).map_err(|e| unreadable(path, e))?;
     contained(path, || {
+        let options = ArrowReaderOptions::new().with_schema(with_views(known.schema()));
+        let known =
+            ArrowReaderMetadata::try_new(Arc::clone(known.metadata()), options).map_err(|e| unreadable(path, e))?;
         let mask = ProjectionMask::columns(known.parquet_schema(), needed.iter().copied());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, known).with_projection(mask);
         let reader = builder.with_batch_size(at_once).build().map_err(|e| unreadable(path, e))?;

@@ -123,14 +123,14 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
     let mut out = Vec::with_capacity(classes.iter().filter(|k| k.is_gpu()).count());
     for (row, class) in classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = row as u32;
-        if c.ts[row] == base && c.dur.at(row) == 0 {
-            health.note(Counter::ZeroStart, c.strings.get(c.name[row]));
+        if c.ts[row] == base && c.dur[row] == 0 {
+            health.note(Counter::ZeroStart, c.strings.get(c.name(row)));
             continue;
         }
         out.push(Activity {
             device: device.get(id).map_or(NO_PLACE, |v| v as i64),
             stream: stream.get(id).map_or(NO_PLACE, |v| v as i64),
-            ..Activity::new(id, c.span(row), c.name[row], *class)
+            ..Activity::new(id, c.span(row), c.name(row), *class)
         });
     }
     out
@@ -264,7 +264,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
     let collective = c.args.column(Arg::CollectiveName);
     for a in all.iter_mut() {
         let has_arg = collective.get(a.row).is_some();
-        a.rule = matcher.find(a.class, a.name, has_arg, a.op().map(|o| c.name[o as usize]));
+        a.rule = matcher.find(a.class, a.name, has_arg, a.op().map(|o| c.name(o as usize)));
         a.work = rules.work(a.rule);
     }
 }
@@ -306,16 +306,18 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::events::ColumnsBuilder;
     use crate::trace::thread::sort_outer_first;
     use proptest::prelude::*;
 
     /// The owner of each call; operators and calls as (start, length).
     fn owned(ops: &[(Ns, Ns)], calls: &[(Ns, Ns)]) -> Vec<Option<u32>> {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (ts, dur) in ops {
             c.ts.push(*ts);
             c.dur.push(*dur);
         }
+        let c = c.finish();
         let mut rows: Vec<u32> = (0..ops.len() as u32).collect();
         sort_outer_first(&mut rows, &c);
         let mut asked: Vec<(Span, u32)> = (0..).zip(calls).map(|(i, (t, d))| (Span::new(*t, t + d), i)).collect();

@@ -5,7 +5,14 @@
 //! [`Sparse`]. A value is 64 bits, read by the column's type.
 
 use crate::trace::sparse::{Cursor, Sparse};
-use crate::trace::strings::StrId;
+use crate::trace::strings::{StrId, Texts};
+use arrow::array::{
+    ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array,
+    new_null_array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Int32Type};
+use std::sync::Arc;
 
 /// How an argument's 64 bits are read, and its type in Parquet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +39,17 @@ impl ArgType {
             ArgType::Bool => "bool",
             ArgType::Text => "text",
             ArgType::Json => "json",
+        }
+    }
+
+    /// The type of its Arrow columns.
+    pub fn arrow_type(self) -> DataType {
+        match self {
+            ArgType::Int => DataType::Int64,
+            ArgType::UInt => DataType::UInt64,
+            ArgType::Float => DataType::Float64,
+            ArgType::Bool => DataType::Boolean,
+            ArgType::Text | ArgType::Json => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
         }
     }
 }
@@ -203,6 +221,11 @@ impl ArgColumns {
         self.column(arg).cursor()
     }
 
+    /// An argument of all events as an Arrow column of `rows` rows, null where an event has none.
+    pub fn array(&self, arg: Arg, rows: usize, texts: &Texts) -> ArrayRef {
+        array(self.column(arg), arg.spec().ty, rows, |row| row as usize, texts)
+    }
+
     /// An integer argument of one event, by binary search.
     pub fn int(&self, arg: Arg, row: u32) -> Option<i64> {
         self.column(arg).get(row).map(|v| v as i64)
@@ -240,6 +263,53 @@ impl ArgColumns {
         }
         self.quoted_ids = self.quoted_ids.iter().filter_map(|(r, arg)| Some((map(*r)?, *arg))).collect();
     }
+}
+
+/// A sparse column as an Arrow column of `rows` rows: the value of an event stands at its `place`, and is left out where
+/// there is none. Texts are keys into `texts`.
+pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> usize, texts: &Texts) -> ArrayRef {
+    if column.is_empty() {
+        return new_null_array(&ty.arrow_type(), rows);
+    }
+    let placed = column.iter().map(|(row, value)| (place(row), value));
+    match ty {
+        ArgType::Int => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, v as i64)), rows);
+            Arc::new(Int64Array::new(values.into(), nulls))
+        }
+        ArgType::UInt => {
+            let (values, nulls) = spread(placed, rows);
+            Arc::new(UInt64Array::new(values.into(), nulls))
+        }
+        ArgType::Float => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, f64::from_bits(v))), rows);
+            Arc::new(Float64Array::new(values.into(), nulls))
+        }
+        ArgType::Bool => {
+            let (values, nulls) = spread(placed.map(|(at, v)| (at, v != 0)), rows);
+            Arc::new(BooleanArray::new(values.into(), nulls))
+        }
+        ArgType::Text | ArgType::Json => {
+            let (keys, nulls) = spread(placed.map(|(at, v)| (at, v as i32)), rows);
+            let texts = Arc::clone(texts.array());
+            Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::new(keys.into(), nulls), texts))
+        }
+    }
+}
+
+/// Values at their places, and which of the rows have one. Where there are few, as of most arguments, most of this memory
+/// is never touched.
+fn spread<T: Copy + Default>(placed: impl Iterator<Item = (usize, T)>, rows: usize) -> (Vec<T>, Option<NullBuffer>) {
+    let mut values = vec![T::default(); rows];
+    let mut is_there = BooleanBufferBuilder::new(rows);
+    is_there.append_n(rows, false);
+    for (at, value) in placed {
+        if let Some(slot) = values.get_mut(at) {
+            *slot = value;
+            is_there.set_bit(at, true);
+        }
+    }
+    (values, Some(NullBuffer::new(is_there.finish())))
 }
 
 #[cfg(test)]

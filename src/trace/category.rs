@@ -31,6 +31,26 @@ pub enum Class {
 }
 
 impl Class {
+    /// Every class, at the place of its discriminant.
+    pub const ALL: [Class; 16] = [
+        Class::HostOp,
+        Class::Annotation,
+        Class::GpuAnnotation,
+        Class::Runtime,
+        Class::Kernel,
+        Class::Memcpy,
+        Class::Memset,
+        Class::Sync,
+        Class::CudaEvent,
+        Class::Overhead,
+        Class::Python,
+        Class::Memory,
+        Class::Collective,
+        Class::Counter,
+        Class::Noise,
+        Class::Unknown,
+    ];
+
     /// Name in the `events` table.
     pub fn name(self) -> &'static str {
         match self {
@@ -133,6 +153,11 @@ pub fn is_launch_flow(cat: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_stand_at_the_place_of_their_discriminant() {
+        assert!(Class::ALL.iter().enumerate().all(|(place, class)| *class as usize == place));
+    }
 
     #[test]
     fn old_and_new_spellings_are_one_class() {

@@ -42,7 +42,7 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
         "an Ascend profile (torch_npu)"
     } else if has("forward-compute") || has("backward-compute") {
         PIPELINE_TIMELINE
-    } else if c.name.iter().any(|name| c.strings.get(*name).ends_with(" Cmpt Exec")) {
+    } else if c.name.iter().any(|name| c.strings.get(StrId(*name)).ends_with(" Cmpt Exec")) {
         "an IBM AIU profile"
     } else {
         "another kind of trace"

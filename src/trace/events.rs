@@ -1,17 +1,22 @@
 //! The columns of one trace: its complete events, their arguments and texts, in file order.
 //!
-//! This is what the reader fills and everything else reads. Row `i` of every column is the `i`-th
-//! complete event of the file. A file may be read in pieces on several cores: each piece has columns of
-//! its own, and [`Columns::append`] joins them so that the result does not depend on the cuts.
+//! Row `i` of every column is the `i`-th complete event of the file. The reader fills [`ColumnsBuilder`], which becomes
+//! [`Columns`]: buffers of Arrow, which the analyses read as slices and [`crate::trace::rank_trace::RankTrace::events`] shares.
+//! A file may be read in pieces on several cores: each piece has a builder of its own, and [`ColumnsBuilder::append`] joins
+//! them so that the result does not depend on the cuts.
 
 use crate::health::{Counter, Health};
 use crate::trace::args::ArgColumns;
 use crate::trace::category::{Class, classify};
-use crate::trace::lengths::{Lengths, NO_LENGTH};
-use crate::trace::strings::{Interner, StrId};
+use crate::trace::strings::{Interner, StrId, Texts};
 use crate::units::{Ns, Span};
+use arrow::buffer::ScalarBuffer;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+
+/// Length of an event that has not ended: the `E` of its `B` has not been seen yet.
+pub const NO_LENGTH: Ns = Ns::MIN;
 
 /// Where an event is drawn: process and thread (host), or device and stream row. Ids may be text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,24 +62,12 @@ pub struct LaneName {
     pub text: StrId,
 }
 
-/// All columns of a trace, or of one piece of its file.
+/// What a trace, or one piece of its file, says beside the columns of its complete events.
 #[derive(Default)]
-pub struct Columns {
-    /// Start, ns, on the file's own axis until the base time is added.
-    pub ts: Vec<Ns>,
-    /// Length, ns; none while the `E` of a `B` has not been seen yet.
-    pub dur: Lengths,
-    pub name: Vec<StrId>,
-    /// Index into `categories`.
-    pub cat: Vec<u16>,
-    /// Index into `lanes`.
-    pub lane: Vec<u32>,
+pub struct Recorded {
     pub args: ArgColumns,
-    pub strings: Interner,
     pub categories: Vec<Category>,
     pub lanes: Vec<Lane>,
-    lane_ids: HashMap<(StrId, StrId), u32>,
-    pub marks: Vec<Mark>,
     /// Ids of `ac2g` flow starts: the launches that TraceLens knows.
     pub launch_flows: Vec<u64>,
     /// Ends of `fwdbwd` flows.
@@ -97,6 +90,31 @@ pub struct Columns {
     pub health: Health,
 }
 
+/// All columns of a trace.
+#[derive(Default)]
+pub struct Columns {
+    /// Start, ns, on the rank's own clock.
+    pub ts: ScalarBuffer<Ns>,
+    /// Length, ns.
+    pub dur: ScalarBuffer<Ns>,
+    /// Places in `strings`: see [`Columns::name`].
+    pub name: ScalarBuffer<u32>,
+    /// Index into `categories`.
+    pub cat: ScalarBuffer<u16>,
+    /// Index into `lanes`.
+    pub lane: ScalarBuffer<u32>,
+    pub strings: Texts,
+    pub recorded: Recorded,
+}
+
+impl Deref for Columns {
+    type Target = Recorded;
+
+    fn deref(&self) -> &Recorded {
+        &self.recorded
+    }
+}
+
 impl Columns {
     /// Number of complete events.
     pub fn len(&self) -> usize {
@@ -107,11 +125,74 @@ impl Columns {
         self.ts.is_empty()
     }
 
+    /// Name of a row, which must be there.
+    #[inline]
+    pub fn name(&self, row: usize) -> StrId {
+        StrId(self.name[row])
+    }
+
     /// Span of a row, which must be there.
     #[inline]
     pub fn span(&self, row: usize) -> Span {
         let start = self.ts[row];
-        Span::new(start, start.saturating_add(self.dur.at(row)))
+        Span::new(start, start.saturating_add(self.dur[row]))
+    }
+}
+
+/// The columns of a trace, or of one piece of its file, while it is read.
+#[derive(Default)]
+pub struct ColumnsBuilder {
+    /// Start, ns, on the file's own axis until the base time is added.
+    pub ts: Vec<Ns>,
+    /// Length, ns, or [`NO_LENGTH`].
+    pub dur: Vec<Ns>,
+    pub name: Vec<StrId>,
+    /// Index into `categories`.
+    pub cat: Vec<u16>,
+    /// Index into `lanes`.
+    pub lane: Vec<u32>,
+    pub strings: Interner,
+    lane_ids: HashMap<(StrId, StrId), u32>,
+    pub marks: Vec<Mark>,
+    pub recorded: Recorded,
+}
+
+impl Deref for ColumnsBuilder {
+    type Target = Recorded;
+
+    fn deref(&self) -> &Recorded {
+        &self.recorded
+    }
+}
+
+impl DerefMut for ColumnsBuilder {
+    fn deref_mut(&mut self) -> &mut Recorded {
+        &mut self.recorded
+    }
+}
+
+impl ColumnsBuilder {
+    /// The columns, in the memory in which they were collected.
+    pub fn finish(self) -> Columns {
+        let name: Vec<u32> = self.name.into_iter().map(|id| id.0).collect();
+        Columns {
+            ts: self.ts.into(),
+            dur: self.dur.into(),
+            name: name.into(),
+            cat: self.cat.into(),
+            lane: self.lane.into(),
+            strings: self.strings.finish(),
+            recorded: self.recorded,
+        }
+    }
+
+    /// Number of complete events.
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
     }
 
     /// Memory of all that is in them, bytes; not what is set aside to grow.
@@ -122,7 +203,7 @@ impl Columns {
         // an entry of a map: key, value and what the table keeps of it
         const LANE_ENTRY: u64 = 24;
         of(&self.ts)
-            + self.dur.held_bytes()
+            + of(&self.dur)
             + of(&self.name)
             + of(&self.cat)
             + of(&self.lane)
@@ -170,50 +251,51 @@ impl Columns {
     }
 
     /// Joins the next piece of the same file to this one.
-    pub fn append(&mut self, piece: Columns) {
+    pub fn append(&mut self, piece: ColumnsBuilder) {
         let base = self.len() as u32;
+        let theirs = piece.recorded;
         let strings: Vec<StrId> = piece.strings.iter().map(|(_, t)| self.strings.intern(t)).collect();
         let text = |s: StrId| strings.get(s.0 as usize).copied().unwrap_or_default();
-        let cats: Vec<u16> = piece.categories.iter().map(|c| self.category(text(c.text))).collect();
-        let lanes: Vec<u32> = piece.lanes.iter().map(|l| self.lane(text(l.pid), text(l.tid))).collect();
+        let cats: Vec<u16> = theirs.categories.iter().map(|c| self.category(text(c.text))).collect();
+        let lanes: Vec<u32> = theirs.lanes.iter().map(|l| self.lane(text(l.pid), text(l.tid))).collect();
         let lane = |l: u32| lanes.get(l as usize).copied().unwrap_or(0);
         self.ts.extend(piece.ts);
-        self.dur.append(&piece.dur);
+        self.dur.extend(piece.dur);
         self.name.extend(piece.name.into_iter().map(text));
         self.cat.extend(piece.cat.into_iter().map(|c| cats.get(usize::from(c)).copied().unwrap_or(0)));
         self.lane.extend(piece.lane.into_iter().map(lane));
-        self.args.append(piece.args, base, &strings);
+        self.args.append(theirs.args, base, &strings);
         self.marks.extend(piece.marks.into_iter().map(|m| Mark {
             lane: lane(m.lane),
             row: m.row.map(|r| r + base),
             ..m
         }));
-        self.launch_flows.extend(piece.launch_flows);
-        self.flows.extend(piece.flows.into_iter().map(|f| FlowEnd { lane: lane(f.lane), ..f }));
-        for (cat, n) in piece.flow_counts {
+        self.launch_flows.extend(theirs.launch_flows);
+        self.flows.extend(theirs.flows.into_iter().map(|f| FlowEnd { lane: lane(f.lane), ..f }));
+        for (cat, n) in theirs.flow_counts {
             let mine = self.flow_counts.entry(text(cat)).or_default();
             mine[0] += n[0];
             mine[1] += n[1];
         }
-        self.lane_names.extend(piece.lane_names.into_iter().map(|n| LaneName {
+        self.lane_names.extend(theirs.lane_names.into_iter().map(|n| LaneName {
             lane: lane(n.lane),
             kind: text(n.kind),
             text: text(n.text),
         }));
-        for (phase, n) in piece.phases {
+        for (phase, n) in theirs.phases {
             *self.phases.entry(phase).or_default() += n;
         }
-        self.window_start = self.window_start.or(piece.window_start);
-        self.window_end = piece.window_end.or(self.window_end);
-        self.has_fraction |= piece.has_fraction;
-        self.least_profiler_index = match (self.least_profiler_index, piece.least_profiler_index) {
+        self.window_start = self.window_start.or(theirs.window_start);
+        self.window_end = theirs.window_end.or(self.window_end);
+        self.has_fraction |= theirs.has_fraction;
+        self.least_profiler_index = match (self.least_profiler_index, theirs.least_profiler_index) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        if let Some((start, end)) = piece.unloaded {
+        if let Some((start, end)) = theirs.unloaded {
             self.reach(start, end);
         }
-        self.health.merge(&piece.health);
+        self.health.merge(&theirs.health);
     }
 
     /// Closes `B` events with their `E` (per lane, as a stack, in order of time) and drops the rows
@@ -232,12 +314,12 @@ impl Columns {
             match mark.row {
                 Some(row) => stack.push((row, mark.ts)),
                 None => match stack.pop() {
-                    Some((row, start)) => self.dur.set(row as usize, mark.ts.saturating_sub(start)),
+                    Some((row, start)) => self.dur[row as usize] = mark.ts.saturating_sub(start),
                     None => without_begin += 1,
                 },
             }
         }
-        let keep: Vec<bool> = self.dur.iter().map(|d| d != NO_LENGTH).collect();
+        let keep: Vec<bool> = self.dur.iter().map(|d| *d != NO_LENGTH).collect();
         let without_end = keep.iter().filter(|k| !**k).count() as u64;
         self.health.add(Counter::BeginWithoutEnd, without_end, None, "");
         self.health.add(Counter::EndWithoutBegin, without_begin, None, "");
@@ -256,7 +338,7 @@ impl Columns {
             n += u32::from(k);
         }
         retain_by(&mut self.ts, keep);
-        self.dur = self.dur.iter().zip(keep).filter(|(_, k)| **k).map(|(d, _)| d).collect();
+        retain_by(&mut self.dur, keep);
         retain_by(&mut self.name, keep);
         retain_by(&mut self.cat, keep);
         retain_by(&mut self.lane, keep);
@@ -276,7 +358,7 @@ fn retain_by<T>(column: &mut Vec<T>, keep: &[bool]) {
 mod tests {
     use super::*;
 
-    fn row(c: &mut Columns, name: &str, cat: &str, ts: Ns, dur: Ns) -> u32 {
+    fn row(c: &mut ColumnsBuilder, name: &str, cat: &str, ts: Ns, dur: Ns) -> u32 {
         let name = c.strings.intern(name);
         let cat = c.strings.intern(cat);
         let cat = c.category(cat);
@@ -292,7 +374,7 @@ mod tests {
 
     #[test]
     fn joining_pieces_keeps_order_and_maps_ids() {
-        let (mut a, mut b) = (Columns::default(), Columns::default());
+        let (mut a, mut b) = (ColumnsBuilder::default(), ColumnsBuilder::default());
         row(&mut a, "x", "kernel", 1, 1);
         row(&mut b, "y", "cpu_op", 2, 1);
         row(&mut b, "x", "kernel", 3, 1);
@@ -306,7 +388,7 @@ mod tests {
 
     #[test]
     fn begin_and_end_pair_as_a_stack_and_the_rest_is_counted() {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (name, ts) in [("outer", 0), ("inner", 2), ("lost", 20)] {
             let row = row(&mut c, name, "", ts, NO_LENGTH);
             c.marks.push(Mark { lane: 0, ts, row: Some(row) });
@@ -315,7 +397,7 @@ mod tests {
             c.marks.push(Mark { lane: 0, ts, row: None });
         }
         c.pair_marks();
-        assert!(c.dur.iter().eq([9, 3]));
+        assert!(c.dur == [9, 3]);
         assert_eq!(c.health.count(Counter::BeginWithoutEnd), 1);
     }
 }

@@ -10,7 +10,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
 use crate::trace::launch::{Launches, is_launch_call};
 use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
-use crate::trace::record_edges::RecordEdges;
+use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::stack::Stacks;
 use crate::trace::step::{StepWindow, Steps, find, finish};
@@ -35,6 +35,20 @@ pub struct ModelOptions {
     pub steps: Option<StepFilter>,
     /// Shortest wait of a stream's first activity that shows work from before the recording, ns.
     pub hidden_min: Ns,
+}
+
+impl Default for ModelOptions {
+    /// The options of a command without arguments.
+    fn default() -> Self {
+        Self {
+            rules: Rules::builtin().expect("a test reads the built-in rules"),
+            step_pattern: None,
+            step_window: StepWindow::default(),
+            linked_only: false,
+            steps: None,
+            hidden_min: HIDDEN_MIN,
+        }
+    }
 }
 
 /// `--steps`: labels, or indices written `@n`.
@@ -105,7 +119,7 @@ impl RankTrace {
         mut columns: Columns,
         options: &ModelOptions,
     ) -> Self {
-        let mut health = std::mem::take(&mut columns.health);
+        let mut health = std::mem::take(&mut columns.recorded.health);
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
         // by hands of their own where there are any: devices here, hosts there
@@ -192,7 +206,7 @@ impl RankTrace {
 
     /// Name of an event.
     pub fn name(&self, row: u32) -> &str {
-        self.columns.name.get(row as usize).map_or("", |n| self.text(*n))
+        self.columns.name.get(row as usize).map_or("", |n| self.text(StrId(*n)))
     }
 
     /// Span of an event.
@@ -205,7 +219,7 @@ impl RankTrace {
         self.threads.get_or_init(|| {
             let c = &self.columns;
             let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
-            let marked = |r: u32| loader.get(c.name[r as usize].0 as usize) == Some(&true);
+            let marked = |r: u32| loader.get(c.name(r as usize).0 as usize) == Some(&true);
             self.hosts.iter().map(|(lane, rows)| (*lane, Pieces::new(rows, c, marked))).collect()
         })
     }
@@ -242,7 +256,7 @@ impl RankTrace {
         let c = &self.columns;
         let step_name = self.steps.steps.first().map(|s| s.name);
         let of_step = step_name.and_then(|n| {
-            (0..c.len()).find(|&r| c.name[r] == n && self.classes[r] == Class::Annotation).map(|r| c.lane[r])
+            (0..c.len()).find(|&r| c.name(r) == n && self.classes[r] == Class::Annotation).map(|r| c.lane[r])
         });
         of_step.or_else(|| {
             let mut ops: BTreeMap<u32, u64> = BTreeMap::new();
@@ -273,7 +287,7 @@ fn classes(c: &Columns) -> Vec<Class> {
                 .get(usize::from(c.cat[row]))
                 .copied()
                 .flatten()
-                .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name[row])))
+                .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name(row))))
         })
         .collect()
 }
@@ -344,7 +358,7 @@ fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWor
         .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
         .collect();
     let work = (0..c.len()).filter_map(|row| {
-        let (as_op, as_other) = communicates.get(c.name[row].0 as usize).copied().unwrap_or_default();
+        let (as_op, as_other) = communicates.get(c.name(row).0 as usize).copied().unwrap_or_default();
         let span = c.span(row);
         match classes[row] {
             Class::HostOp if as_op => Some((span, Work::Communication)),
@@ -377,12 +391,12 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     let mut lost = 0;
     let mut overhead_ns = 0;
     for (row, class) in classes.iter().enumerate() {
-        zero += u64::from(c.dur.at(row) == 0);
+        zero += u64::from(c.dur[row] == 0);
         let cat = c.categories.get(usize::from(c.cat[row]));
         legacy += u64::from(cat.is_some_and(|k| k.legacy));
         let lane = c.lanes.get(c.lane[row] as usize);
         not_integer += u64::from(lane.is_some_and(|l| l.tid_num.is_none()));
-        lost += u64::from(unknown_text == Some(c.name[row]));
+        lost += u64::from(unknown_text == Some(c.name(row)));
         match class {
             Class::Unknown if cat.is_none_or(|k| k.text == StrId::EMPTY) => missing += 1,
             Class::Unknown => {
@@ -393,7 +407,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
             }
             Class::Overhead => {
                 overhead += 1;
-                overhead_ns += c.dur.at(row);
+                overhead_ns += c.dur[row];
             }
             Class::Sync => {
                 sync += 1;
@@ -436,8 +450,8 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     all.iter().filter_map(|a| a.launch()).for_each(|l| launching[l as usize] = true);
     let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
     let idle_launches = (0..c.len()).filter(|&r| {
-        let mut is_launch = || match known.get_mut(c.name[r].0 as usize) {
-            Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name[r]))),
+        let mut is_launch = || match known.get_mut(c.name(r).0 as usize) {
+            Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name(r)))),
             None => false,
         };
         classes[r] == Class::Runtime && !launching[r] && is_launch()

@@ -363,7 +363,7 @@ struct LongCalls(Vec<(Ns, Ns)>);
 
 impl LongCalls {
     fn new(c: &Columns, classes: &[Class], least: Ns) -> Self {
-        let long = |r: &usize| classes[*r] == Class::Runtime && c.dur.at(*r) >= least;
+        let long = |r: &usize| classes[*r] == Class::Runtime && c.dur[*r] >= least;
         let mut calls: Vec<(Ns, Ns)> = (0..c.len()).filter(long).map(|r| c.span(r)).map(|s| (s.end, s.start)).collect();
         calls.sort_unstable();
         Self(calls)
@@ -381,7 +381,7 @@ impl LongCalls {
 /// Whether a call hands work to a device, by its name: launches, copies, and sets of a size that is known and not 0. A set
 /// of 0 bytes does nothing, and CUDA calls do not record their size.
 fn starts_work(c: &Columns, row: u32) -> bool {
-    let name = c.strings.get(c.name[row as usize]);
+    let name = c.strings.get(c.name(row as usize));
     let lower = name.to_ascii_lowercase();
     match (lower.contains("memset"), lower.contains("memcpy")) {
         (true, _) => c.args.int(Arg::CopySize, row).is_some_and(|bytes| bytes > 0),
@@ -397,7 +397,7 @@ impl StreamCaptures {
     fn new(c: &Columns, classes: &[Class]) -> Self {
         let mut marks: BTreeMap<u32, Vec<(Ns, bool)>> = BTreeMap::new();
         for row in (0..c.len()).filter(|&r| classes[r] == Class::Runtime) {
-            let name = c.strings.get(c.name[row]);
+            let name = c.strings.get(c.name(row));
             let span = c.span(row);
             let mark = match (name.contains("StreamBeginCapture"), name.contains("StreamEndCapture")) {
                 (true, _) => (span.end, true),

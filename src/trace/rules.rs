@@ -1,7 +1,7 @@
 //! Kernel classes from an ordered table of rules (`data/kernel_rules.toml`, or the user's `--rules`).
 
 use crate::trace::category::Class;
-use crate::trace::strings::{Interner, StrId};
+use crate::trace::strings::{StrId, Texts};
 use crate::trace::timeline::Work;
 use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
@@ -126,7 +126,7 @@ impl Rules {
     }
 
     /// A matcher for one trace, which remembers what it has found for a name.
-    pub fn matcher<'a>(&'a self, strings: &'a Interner) -> Matcher<'a> {
+    pub fn matcher<'a>(&'a self, strings: &'a Texts) -> Matcher<'a> {
         Matcher { rules: self, strings, names: HashMap::new(), ops: HashMap::new() }
     }
 }
@@ -164,7 +164,7 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
 /// Finds the rule of each activity; what depends on a name is computed once per name.
 pub struct Matcher<'a> {
     rules: &'a Rules,
-    strings: &'a Interner,
+    strings: &'a Texts,
     names: HashMap<StrId, Vec<bool>>,
     ops: HashMap<StrId, Vec<bool>>,
 }
@@ -232,6 +232,7 @@ pub fn copy_kind(class: Class, name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::strings::Interner;
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::string::string_regex;
     use proptest::test_runner::TestRunner;
@@ -240,7 +241,7 @@ mod tests {
         let rules = Rules::parse(BUILTIN).unwrap();
         let mut strings = Interner::default();
         let (name, op) = (strings.intern(name), op.map(|o| strings.intern(o)));
-        let rule = rules.matcher(&strings).find(cat, name, arg, op);
+        let rule = rules.matcher(&strings.finish()).find(cat, name, arg, op);
         (rules.work(rule), rules.reason(rule).to_string())
     }
 

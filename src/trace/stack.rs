@@ -7,8 +7,6 @@
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
-use crate::trace::lengths::Lengths;
-use crate::trace::narrow::Narrow;
 use crate::units::{Ns, Span};
 use hashbrown::{HashMap, HashSet};
 
@@ -21,9 +19,9 @@ pub struct Stacks {
     /// `NONE`: a root, or outside the trees.
     parent: Vec<u32>,
     /// `OUTSIDE`: outside the trees.
-    depth: Narrow,
-    /// None: outside the trees.
-    self_ns: Lengths,
+    depth: Vec<u32>,
+    /// 0 for an event outside the trees.
+    self_ns: Vec<Ns>,
     /// Events that overhang their parent by less than 1 us.
     pub clipped: u64,
     /// Events that overlap another only in part.
@@ -35,7 +33,7 @@ pub struct Stacks {
 const NONE: u32 = u32::MAX;
 
 /// A depth that is none.
-const OUTSIDE: u64 = u64::MAX;
+const OUTSIDE: u32 = u32::MAX;
 
 impl Stacks {
     pub fn parent(&self, row: u32) -> Option<u32> {
@@ -44,24 +42,23 @@ impl Stacks {
 
     /// Events around this one. `None`: it is outside the trees.
     pub fn depth(&self, row: u32) -> Option<u32> {
-        self.depth.get(row as usize).filter(|d| *d != OUTSIDE).map(|d| d as u32)
+        self.depth.get(row as usize).copied().filter(|d| *d != OUTSIDE)
     }
 
     /// Duration without the children's, ns. `None`: the event is outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
-        self.self_ns.get(row as usize)
+        self.depth(row).and_then(|_| self.self_ns.get(row as usize).copied())
     }
 
     /// Whether no event is in a tree.
     pub fn is_empty(&self) -> bool {
-        self.depth.iter().all(|d| d == OUTSIDE)
+        self.depth.iter().all(|d| *d == OUTSIDE)
     }
 
     /// Builds the trees; `hosts` are the host events by lane, `python` adds the Python frames.
     pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
         let n = c.len();
-        let (depth, self_ns) = (Narrow::filled(n, OUTSIDE), Lengths::none(n));
-        let mut me = Self { parent: vec![NONE; n], depth, self_ns, ..Self::default() };
+        let mut me = Self { parent: vec![NONE; n], depth: vec![OUTSIDE; n], self_ns: vec![0; n], ..Self::default() };
         let (_, frames) = rayon::join(
             || {
                 for (_, rows) in hosts {
@@ -76,12 +73,6 @@ impl Stacks {
             me.python(&frames, c);
         }
         me
-    }
-
-    /// Takes a child's time from its parent's own.
-    fn take(&mut self, parent: u32, ns: Ns) {
-        let left = self.self_ns(parent).unwrap_or(0) - ns;
-        self.self_ns.set(parent as usize, left);
     }
 
     /// One thread's tree by containment.
@@ -112,10 +103,10 @@ impl Stacks {
             let parent = at.checked_sub(1).and_then(|i| open.get(i)).map(|o| o.0);
             self.parent[r] = parent.unwrap_or(NONE);
             let depth = parent.and_then(|p| self.depth(p)).map_or(0, |d| d + 1);
-            self.depth.set(r, u64::from(depth));
-            self.self_ns.set(r, end - start);
+            self.depth[r] = depth;
+            self.self_ns[r] = end - start;
             if let Some(p) = parent {
-                self.take(p, end - start);
+                self.self_ns[p as usize] -= end - start;
             }
             // What ends no later than this event can enclose nothing that comes after it: such events are not asked
             // again, so that a thread of events that all overlap in part costs no more than another one.
@@ -131,7 +122,7 @@ impl Stacks {
     /// frame that called them.
     fn python(&mut self, frames: &Frames, c: &Columns) {
         for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
-            self.self_ns.set(row as usize, c.dur.at(row as usize));
+            self.self_ns[row as usize] = c.dur[row as usize];
             self.parent[row as usize] = parent;
         }
         // the child of each frame that has the latest end so far
@@ -144,7 +135,7 @@ impl Stacks {
             let before =
                 Some(latest[parent as usize]).filter(|r| *r != NONE).map_or(Ns::MIN, |r| c.span(r as usize).end);
             if child.is_empty() || child.start >= before.max(caller.start) && child.end <= caller.end {
-                self.take(parent, child.len());
+                self.self_ns[parent as usize] -= child.len();
             } else {
                 self.overlaps += 1;
                 overlapped.insert(parent);
@@ -166,7 +157,7 @@ impl Stacks {
                     covered += (span.end - span.start.max(end)).max(0);
                     end = end.max(span.end);
                 }
-                self.self_ns.set(parent as usize, c.dur.at(parent as usize) - covered);
+                self.self_ns[parent as usize] = c.dur[parent as usize] - covered;
             }
         }
         // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
@@ -174,13 +165,13 @@ impl Stacks {
         for &row in &frames.rows {
             let mut at = Some(row);
             while let Some(r) = at.filter(|r| self.depth(*r).is_none()) {
-                self.depth.set(r as usize, 0);
+                self.depth[r as usize] = 0;
                 path.push(r);
                 at = self.parent(r);
             }
             let mut depth = at.and_then(|r| self.depth(r)).map_or(0, |d| d + 1);
             while let Some(r) = path.pop() {
-                self.depth.set(r as usize, u64::from(depth));
+                self.depth[r as usize] = depth;
                 depth += 1;
             }
         }
@@ -245,15 +236,17 @@ impl ById {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::events::ColumnsBuilder;
     use proptest::prelude::*;
 
     fn stacks(events: &[(Ns, Ns)]) -> Stacks {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (ts, dur) in events {
             c.ts.push(*ts);
             c.dur.push(*dur);
             c.lane.push(0);
         }
+        let c = c.finish();
         let classes = vec![Class::HostOp; events.len()];
         Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), false)
     }
@@ -263,8 +256,8 @@ mod tests {
         // 0 [0,100)  1 [10,40)  2 [15,20)  3 [50,60)
         let s = stacks(&[(0, 100), (10, 30), (15, 5), (50, 10)]);
         assert_eq!(s.parent, [NONE, 0, 1, 0]);
-        assert!(s.depth.iter().eq([0, 1, 2, 1]));
-        assert!(s.self_ns.iter().eq([60, 25, 5, 10]));
+        assert_eq!(s.depth, [0, 1, 2, 1]);
+        assert_eq!(s.self_ns, [60, 25, 5, 10]);
     }
 
     #[test]
@@ -283,7 +276,7 @@ mod tests {
 
     /// Python frames one behind the other, each with its id and its caller's.
     fn frames(recorded: &[(Option<u64>, Option<u64>)]) -> Stacks {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (row, (id, caller)) in recorded.iter().enumerate() {
             c.ts.push(row as Ns);
             c.dur.push(100);
@@ -292,13 +285,14 @@ mod tests {
                 value.iter().for_each(|v| c.args.column_mut(arg).push(row as u32, *v));
             }
         }
+        let c = c.finish();
         let classes = vec![Class::Python; recorded.len()];
         Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), true)
     }
 
     /// Frames on one thread, all called by the first.
     fn called_by_the_first(spans: &[(Ns, Ns)]) -> Stacks {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (row, (start, end)) in spans.iter().enumerate() {
             c.ts.push(*start);
             c.dur.push(end - start);
@@ -308,6 +302,7 @@ mod tests {
                 c.args.column_mut(Arg::PythonParent).push(row as u32, 0);
             }
         }
+        let c = c.finish();
         let classes = vec![Class::Python; spans.len()];
         Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), true)
     }

@@ -101,7 +101,7 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     let named = |keep: &dyn Fn(&str) -> bool, class: Class| -> Vec<u32> {
         let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
         let rows = (0..classes.len()).filter(|&r| classes[r] == class);
-        rows.filter(|&r| *known.entry(c.name[r]).or_insert_with(|| keep(c.strings.get(c.name[r]))))
+        rows.filter(|&r| *known.entry(c.name(r)).or_insert_with(|| keep(c.strings.get(c.name(r)))))
             .map(|r| r as u32)
             .collect()
     };
@@ -152,8 +152,8 @@ fn build(c: &Columns, mut rows: Vec<u32>) -> Vec<Step> {
         }
         steps.push(Step {
             index: steps.len() as u32,
-            label: label_of(c.strings.get(c.name[r])),
-            name: c.name[r],
+            label: label_of(c.strings.get(c.name(r))),
+            name: c.name(r),
             host,
             window: host,
             is_partial: finished.get(row) == Some(0),
@@ -183,7 +183,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
         for row in rows {
             let Span { start, end } = c.span(row as usize);
             if start >= open_until {
-                let name = c.strings.get(c.name[row as usize]);
+                let name = c.strings.get(c.name(row as usize));
                 if !is_no_step(name) {
                     groups.entry((lane, mask(name))).or_default().push(row);
                 }
@@ -191,7 +191,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
             open_until = open_until.max(end);
         }
     }
-    let covered = |rows: &[u32]| rows.iter().map(|&r| c.dur.at(r as usize)).sum::<Ns>();
+    let covered = |rows: &[u32]| rows.iter().map(|&r| c.dur[r as usize]).sum::<Ns>();
     groups
         .into_values()
         .filter(|rows| rows.len() >= 2)

@@ -1,13 +1,17 @@
-//! The string interner: every text of a trace once, addressed by a small id.
+//! The texts of a trace: every one once, addressed by a small id.
 //!
-//! Kernel and operator names repeat thousands of times, so events hold a [`StrId`] and the bytes are
-//! kept once, in one arena. Texts are stored unescaped and as valid UTF-8 (the reader sees to it), ids
-//! are given in order of first appearance, so that they do not depend on how a file was cut into pieces.
+//! Kernel and operator names repeat thousands of times, so events hold a [`StrId`] and the bytes are kept once. The reader
+//! collects them in an [`Interner`], which becomes [`Texts`]: an Arrow array of strings, which the dictionary columns of
+//! events share. Texts are stored unescaped and as valid UTF-8 (the reader sees to it). Ids are given in order of first
+//! appearance, so that they do not depend on how a file was cut into pieces.
 
+use arrow::array::{Array, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-/// Id of a text in an [`Interner`]. Id 0 is the empty text.
+/// Id of a text in an [`Interner`] and in its [`Texts`]. Id 0 is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StrId(pub u32);
 
@@ -16,11 +20,11 @@ impl StrId {
     pub const EMPTY: StrId = StrId(0);
 }
 
-/// Texts by id; see the module's notes.
+/// Texts by id that grow; see the module's notes.
 pub struct Interner {
-    arena: String,
-    /// End of text `i` in the arena; its start is the end of `i - 1`.
-    ends: Vec<u32>,
+    bytes: String,
+    /// Text `i` begins at offset `i` and ends at offset `i + 1`.
+    offsets: Vec<i32>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -28,8 +32,8 @@ pub struct Interner {
 impl Default for Interner {
     fn default() -> Self {
         let mut me = Self {
-            arena: String::new(),
-            ends: Vec::new(),
+            bytes: String::new(),
+            offsets: vec![0],
             table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
         };
@@ -41,61 +45,106 @@ impl Default for Interner {
 impl Interner {
     /// The id of `text`, adding it when it is new.
     ///
-    /// The arena addresses 4 GiB of distinct text; what comes after that is kept as the empty text.
+    /// Offsets address 2 GiB of distinct text, as those of Arrow do; what comes after that is kept as the empty text.
     pub fn intern(&mut self, text: &str) -> StrId {
         let hash = self.hasher.hash_one(text.as_bytes());
-        let (arena, ends) = (&self.arena, &self.ends);
-        if let Some(&id) = self.table.find(hash, |&i| slot(arena, ends, i) == text) {
+        let (bytes, offsets) = (&self.bytes, &self.offsets);
+        if let Some(&id) = self.table.find(hash, |&i| slot(bytes, offsets, i) == text) {
             return StrId(id);
         }
-        let Ok(end) = u32::try_from(self.arena.len() + text.len()) else {
+        let Ok(end) = i32::try_from(self.bytes.len() + text.len()) else {
             return StrId::EMPTY;
         };
-        let id = self.ends.len() as u32;
-        self.arena.push_str(text);
-        self.ends.push(end);
-        let (arena, ends, hasher) = (&self.arena, &self.ends, &self.hasher);
-        self.table.insert_unique(hash, id, |&i| hasher.hash_one(slot(arena, ends, i).as_bytes()));
+        let id = self.len() as u32;
+        self.bytes.push_str(text);
+        self.offsets.push(end);
+        let (bytes, offsets, hasher) = (&self.bytes, &self.offsets, &self.hasher);
+        self.table.insert_unique(hash, id, |&i| hasher.hash_one(slot(bytes, offsets, i).as_bytes()));
         StrId(id)
     }
 
     /// The id of a text given as bytes, when it is already known. Unknown or not UTF-8: `None`.
     pub fn lookup(&self, bytes: &[u8]) -> Option<StrId> {
         let hash = self.hasher.hash_one(bytes);
-        let (arena, ends) = (&self.arena, &self.ends);
-        self.table.find(hash, |&i| slot(arena, ends, i).as_bytes() == bytes).map(|&i| StrId(i))
+        let (all, offsets) = (&self.bytes, &self.offsets);
+        self.table.find(hash, |&i| slot(all, offsets, i).as_bytes() == bytes).map(|&i| StrId(i))
     }
 
     /// The text of `id`; the empty text for an id of another interner.
     pub fn get(&self, id: StrId) -> &str {
-        if (id.0 as usize) < self.ends.len() { slot(&self.arena, &self.ends, id.0) } else { "" }
+        if (id.0 as usize) < self.len() { slot(&self.bytes, &self.offsets, id.0) } else { "" }
     }
 
     /// Number of distinct texts, the empty one included.
+    #[allow(clippy::len_without_is_empty, reason = "the empty text is always there")]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.offsets.len() - 1
     }
 
     /// Memory of the texts and of what finds them, bytes.
     pub fn held_bytes(&self) -> u64 {
-        // an end and a slot of the table a text
-        (self.arena.len() + self.ends.len() * 2 * size_of::<u32>()) as u64
-    }
-
-    pub fn is_empty(&self) -> bool {
-        false
+        // an offset and a slot of the table for each text
+        (self.bytes.len() + self.offsets.len() * 2 * size_of::<u32>()) as u64
     }
 
     /// All texts with their ids, in order of id.
     pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
-        (0..self.ends.len() as u32).map(|i| (StrId(i), slot(&self.arena, &self.ends, i)))
+        (0..self.len() as u32).map(|i| (StrId(i), slot(&self.bytes, &self.offsets, i)))
+    }
+
+    /// The texts as an Arrow array, which takes over the memory of the interner.
+    pub fn finish(self) -> Texts {
+        let bytes = Buffer::from_vec(self.bytes.into_bytes());
+        let array = StringArray::new(OffsetBuffer::new(self.offsets.into()), bytes, None);
+        Texts { array: Arc::new(array), table: self.table, hasher: self.hasher }
     }
 }
 
-fn slot<'a>(arena: &'a str, ends: &[u32], i: u32) -> &'a str {
+fn slot<'a>(bytes: &'a str, offsets: &[i32], i: u32) -> &'a str {
     let i = i as usize;
-    let start = if i == 0 { 0 } else { ends[i - 1] as usize };
-    &arena[start..ends[i] as usize]
+    &bytes[offsets[i] as usize..offsets[i + 1] as usize]
+}
+
+/// All texts of a trace by id.
+pub struct Texts {
+    array: Arc<StringArray>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Interner::default().finish()
+    }
+}
+
+impl Texts {
+    /// The texts as the values of dictionary columns: the id of a text is its place.
+    pub fn array(&self) -> &Arc<StringArray> {
+        &self.array
+    }
+
+    /// The id of a text given as bytes, when it is known. Unknown or not UTF-8: `None`.
+    pub fn lookup(&self, bytes: &[u8]) -> Option<StrId> {
+        let hash = self.hasher.hash_one(bytes);
+        self.table.find(hash, |&i| self.get(StrId(i)).as_bytes() == bytes).map(|&i| StrId(i))
+    }
+
+    /// The text of `id`; the empty text for an id of another trace.
+    pub fn get(&self, id: StrId) -> &str {
+        if (id.0 as usize) < self.len() { self.array.value(id.0 as usize) } else { "" }
+    }
+
+    /// Number of distinct texts, the empty one included.
+    #[allow(clippy::len_without_is_empty, reason = "the empty text is always there")]
+    pub fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// All texts with their ids, in order of id.
+    pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
+        (0..self.len() as u32).map(|i| (StrId(i), self.get(StrId(i))))
+    }
 }
 
 #[cfg(test)]
@@ -110,8 +159,11 @@ mod tests {
         assert_eq!(s.intern("aten::mm"), a);
         assert_eq!((a.0, b.0), (1, 2));
         assert_eq!(s.get(b), "aten::add");
+        assert_eq!(s.intern(""), StrId::EMPTY);
+        let s = s.finish();
+        assert_eq!((s.get(a), s.get(StrId(9)), s.array().value(1)), ("aten::mm", "", "aten::mm"));
         assert_eq!(s.lookup(b"aten::add"), Some(b));
         assert_eq!(s.lookup(b"nope"), None);
-        assert_eq!(s.intern(""), StrId::EMPTY);
+        assert_eq!(s.iter().map(|(_, t)| t).collect::<Vec<_>>(), ["", "aten::mm", "aten::add"]);
     }
 }

@@ -21,7 +21,7 @@ const HALVES_FROM: usize = 1 << 14;
 
 /// Sorts rows of one thread so that an outer event comes before those inside it.
 pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
-    let key = |r: u32| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r);
+    let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
     if rows.is_sorted_by_key(|&r| key(r)) {
         return;
     }
@@ -211,14 +211,16 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::events::ColumnsBuilder;
     use proptest::prelude::*;
 
     fn columns(events: &[(Ns, Ns)]) -> (Columns, Vec<u32>) {
-        let mut c = Columns::default();
+        let mut c = ColumnsBuilder::default();
         for (ts, dur) in events {
             c.ts.push(*ts);
             c.dur.push(*dur);
         }
+        let c = c.finish();
         let mut rows: Vec<u32> = (0..events.len() as u32).collect();
         sort_outer_first(&mut rows, &c);
         (c, rows)
@@ -242,7 +244,7 @@ mod tests {
         for count in [HALVES_FROM - 1, HALVES_FROM, HALVES_FROM + 1] {
             let events: Vec<(Ns, Ns)> = (0..count).map(|i| (spread(i, 5_000), spread(i + count, 3))).collect();
             let (c, rows) = columns(&events);
-            assert!(rows.is_sorted_by_key(|&r| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r)));
+            assert!(rows.is_sorted_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r)));
             let mut all = rows.clone();
             all.sort_unstable();
             assert!(all.into_iter().eq(0..count as u32));
@@ -259,7 +261,7 @@ mod tests {
             for t in 0..60 {
                 prop_assert!(pieces.from(t).eq(got.iter().filter(|p| p.span.end > t).copied()), "from {}", t);
                 prop_assert!(pieces.before(t).eq(got.iter().rev().filter(|p| p.span.start < t).copied()), "before {}", t);
-                let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur.at(**r as usize);
+                let open = |r: &&u32| c.ts[**r as usize] <= t && t < c.ts[**r as usize] + c.dur[**r as usize];
                 let want = rows.iter().rfind(open).copied();
                 let piece = got.iter().find(|p| p.span.holds(t));
                 prop_assert_eq!(piece.map(|p| p.row), want, "at {}", t);

@@ -71,9 +71,9 @@ impl Annotated {
                 Class::GpuAnnotation => Side::Gpu,
                 _ => continue,
             };
-            if kept.get(c.name[row].0 as usize) == Some(&true) {
+            if kept.get(c.name(row).0 as usize) == Some(&true) {
                 rows.entry((side, c.lane[row])).or_default().push(row as u32);
-                me.names.entry((side, c.name[row])).or_default().ranges.push(row as u32);
+                me.names.entry((side, c.name(row))).or_default().ranges.push(row as u32);
             }
         }
         let (launched, unlinked) = queries(trace);
@@ -99,7 +99,7 @@ impl Annotated {
     fn launched_inside(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
         let c = &trace.columns;
         innermost_at(rows, c, queries, |i, row| {
-            self.own[i as usize] = row.map(|r| (Side::Host, c.name[r as usize]));
+            self.own[i as usize] = row.map(|r| (Side::Host, c.name(r as usize)));
         });
         // the launches inside a range are neighbours: ranges of one name are joined before they are counted
         let mut inside: BTreeMap<StrId, Vec<Span>> = BTreeMap::new();
@@ -107,7 +107,7 @@ impl Annotated {
             let Span { start, end } = c.span(row as usize);
             let from = queries.partition_point(|q| q.0 < start);
             let until = queries.partition_point(|q| q.0 <= end);
-            inside.entry(c.name[row as usize]).or_default().push(Span::new(from as i64, until as i64));
+            inside.entry(c.name(row as usize)).or_default().push(Span::new(from as i64, until as i64));
         }
         for (name, places) in inside {
             let own = &mut self.names.entry((Side::Host, name)).or_default().activities;
@@ -128,13 +128,13 @@ impl Annotated {
         for &(t, activity) in queries {
             while let Some(row) = next.next_if(|&r| c.ts[r as usize] <= t) {
                 let r = row as usize;
-                open.push(Reverse((c.dur.at(r), Reverse(c.ts[r]), trace.text(c.name[r]), row)));
+                open.push(Reverse((c.dur[r], Reverse(c.ts[r]), trace.text(c.name(r)), row)));
             }
             while open.peek().is_some_and(|Reverse((dur, Reverse(ts), _, _))| ts.saturating_add(*dur) <= t) {
                 open.pop();
             }
             if let Some(Reverse((_, _, _, row))) = open.peek() {
-                let key = (Side::Gpu, c.name[*row as usize]);
+                let key = (Side::Gpu, c.name(*row as usize));
                 self.own[activity as usize] = Some(key);
                 self.names.entry(key).or_default().activities.push(activity);
             }

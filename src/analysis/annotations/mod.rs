@@ -318,7 +318,7 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
     let works = |row: &&u32| match trace.classes[**row as usize] {
         Class::HostOp | Class::Runtime | Class::Collective => true,
-        Class::Annotation => communicates.get(c.name[**row as usize].0 as usize) == Some(&true),
+        Class::Annotation => communicates.get(c.name(**row as usize).0 as usize) == Some(&true),
         _ => false,
     };
     let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));

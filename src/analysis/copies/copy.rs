@@ -52,7 +52,7 @@ pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     let mut known: HashMap<(Class, StrId, Option<StrId>), Named> = HashMap::new();
     let copy = |activity: u32| {
         let a = &trace.activities[activity as usize];
-        let call = a.launch().map(|l| trace.columns.name[l as usize]);
+        let call = a.launch().map(|l| trace.columns.name(l as usize));
         let named = known.entry((a.class, a.name, call)).or_insert_with(|| Named::new(trace, a.class, a.name, call));
         copy(trace, activity, *named)
     };

@@ -70,7 +70,7 @@ pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
     let waits: Vec<bool> =
         trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
     let is_wait = |row: usize| {
-        trace.classes[row] == Class::Runtime && waits.get(trace.columns.name[row].0 as usize) == Some(&true)
+        trace.classes[row] == Class::Runtime && waits.get(trace.columns.name(row).0 as usize) == Some(&true)
     };
     let profilers = ProfilerCalls::of(trace);
     let rows = (0..trace.columns.len()).filter(|&row| is_wait(row)).map(|row| row as u32);

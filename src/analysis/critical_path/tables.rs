@@ -125,7 +125,7 @@ pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, S
         *(if s.edge.is_work() { &mut sum.work } else { &mut sum.overhead }) += s.span.len();
         sum.count += 1;
         sum.has_inferred |= s.is_inferred();
-        let name = s.event.map_or(StrId::EMPTY, |row| trace.columns.name[row as usize]);
+        let name = s.event.map_or(StrId::EMPTY, |row| trace.columns.name(row as usize));
         *names.entry((s.class, name)).or_default() += s.span.len();
     }
     for ((class, name), ns) in names {

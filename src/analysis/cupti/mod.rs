@@ -103,7 +103,7 @@ impl Analysis for Cupti {
         }
         let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
         let launches = in_order_of_time(trace, |row| {
-            trace.classes[row] == Class::Runtime && looks.get(trace.columns.name[row].0 as usize) == Some(&true)
+            trace.classes[row] == Class::Runtime && looks.get(trace.columns.name(row).0 as usize) == Some(&true)
         });
         let is_paired = ranges.len() == launches.len();
         let mut pairing = Pairing::default();

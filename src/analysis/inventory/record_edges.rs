@@ -379,8 +379,8 @@ impl<'a, F: Fn(&str) -> bool> NameTest<'a, F> {
 
     fn holds(&mut self, row: u32) -> bool {
         let Some(name) = self.trace.columns.name.get(row as usize) else { return false };
-        let test = || (self.test)(self.trace.text(*name));
-        self.known.get_mut(name.0 as usize).is_some_and(|known| *known.get_or_insert_with(test))
+        let test = || (self.test)(self.trace.text(StrId(*name)));
+        self.known.get_mut(*name as usize).is_some_and(|known| *known.get_or_insert_with(test))
     }
 }
 

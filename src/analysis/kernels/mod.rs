@@ -264,7 +264,7 @@ fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
         op: match (keys.op, a.launch(), a.op()) {
             (false, _, _) | (true, Some(_), None) => None,
             (true, None, _) => Some(Owner::Unlinked),
-            (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name[o as usize])),
+            (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name(o as usize))),
         },
         grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
         block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),

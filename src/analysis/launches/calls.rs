@@ -78,7 +78,7 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {
         let own = owners.next_if(|(owner, _)| *owner as usize == row).map(|o| o.1);
-        let named = || looks.get(trace.columns.name[row].0 as usize) == Some(&true);
+        let named = || looks.get(trace.columns.name(row).0 as usize) == Some(&true);
         if let Some(activities) = own.or_else(|| (*class == Class::Runtime && named()).then_some(&[][..])) {
             calls.push(measure(trace, row as u32, activities, &busy));
         }
@@ -108,7 +108,7 @@ fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &Busy) 
     let gpu_ns = of().map(|a| a.span.len()).sum();
     LaunchCall {
         row,
-        api: trace.columns.name[row as usize],
+        api: trace.columns.name(row as usize),
         span,
         activities,
         first,

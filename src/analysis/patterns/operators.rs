@@ -60,7 +60,7 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made 
             continue;
         }
         let of = || own.iter().map(|&i| &trace.activities[i as usize]);
-        let key = (trace.columns.name[op as usize], of().map(|a| a.name).collect());
+        let key = (trace.columns.name(op as usize), of().map(|a| a.name).collect());
         let g = groups.entry(key).or_default();
         let span = trace.span(op);
         g.count += 1;
@@ -130,7 +130,7 @@ fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
         trace.classes[row as usize] == crate::trace::category::Class::HostOp
-            && matches.get(trace.columns.name[row as usize].0 as usize) == Some(&true)
+            && matches.get(trace.columns.name(row as usize).0 as usize) == Some(&true)
     };
     // the outermost asked-for operator at or around an event, for all events met so far
     let mut known: HashMap<u32, Option<u32>> = HashMap::new();

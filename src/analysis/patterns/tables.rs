@@ -213,7 +213,7 @@ fn measure(
         m.launched.calls += l.calls;
         m.launched.cpu_ns += l.cpu_ns;
         m.launched.unlinked += l.unlinked;
-        let of_graph = |row: u32| is_graph.get(trace.columns.name[row as usize].0 as usize) == Some(&true);
+        let of_graph = |row: u32| is_graph.get(trace.columns.name(row as usize).0 as usize) == Some(&true);
         let first = stream.activities[occurrence.start].launch();
         m.graphs += u64::from(l.calls == 1 && l.unlinked == 0 && first.is_some_and(of_graph));
         for step in stream.steps(&occurrence) {

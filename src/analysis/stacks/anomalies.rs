@@ -119,7 +119,7 @@ pub fn table(calls: &Calls) -> Batch {
     let mut until = 0;
     for p in 0..calls.forest.len() as u32 {
         let at = p as usize;
-        let name = trace.columns.name[calls.row(p) as usize];
+        let name = trace.columns.name(calls.row(p) as usize);
         let kind = if calls.is_op(p) { &ops } else { &api }.get(name.0 as usize).copied().flatten();
         let kind = match kind {
             Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.at(p).count > 0 => Some(k),
@@ -131,7 +131,7 @@ pub fn table(calls: &Calls) -> Batch {
         let Some(step) = step(trace, kind, calls.start(p)) else { continue };
         until = calls.forest.end[at];
         let name = trace.text(match calls.op(p).filter(|_| kind == Anomaly::PageableCopy) {
-            Some(op) => trace.columns.name[calls.row(op) as usize],
+            Some(op) => trace.columns.name(calls.row(op) as usize),
             None => name,
         });
         let new = || Found { count: 0, steps: BTreeSet::new(), host: 0, gpu: 0, first: p };

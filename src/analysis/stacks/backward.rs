@@ -95,7 +95,7 @@ impl OpsByPlace {
         let rows = (0..trace.classes.len()).filter(|&r| trace.classes[r] == Class::HostOp);
         // outer before inner
         let mut ops: Vec<(u32, Ns, Reverse<Ns>, u32)> =
-            rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur.at(r)), r as u32)).collect();
+            rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur[r]), r as u32)).collect();
         ops.sort_unstable();
         let is_numbered = |o: &&(u32, Ns, Reverse<Ns>, u32)| c.args.uint(Arg::SeqNumber, o.3).is_some();
         let place = |same: &[(u32, Ns, Reverse<Ns>, u32)]| {

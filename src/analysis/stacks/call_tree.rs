@@ -56,7 +56,7 @@ pub fn rows(calls: &Calls, give: &mut Give) {
             depth,
             step: if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts_ns) },
             ts_ns,
-            dur_ns: trace.columns.dur.at(r),
+            dur_ns: trace.columns.dur[r],
             self_ns,
             gpu_ns: gpu.sum_ns,
             gpu_busy_ns: gpu.busy_ns,

@@ -122,7 +122,7 @@ fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Optio
             at = above(p);
         }
         // an operator that starts with the call and is shorter lies inside it
-        let key = |r: u32| (c.ts[r as usize], Reverse(c.dur.at(r as usize)), r);
+        let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
         if at != op && op.is_none_or(|op| key(op) < key(row)) {
             moved.insert(row, op);
         }

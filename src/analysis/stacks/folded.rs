@@ -134,7 +134,7 @@ impl Fold<'_> {
         }
         let mut node = at.and_then(|r| self.frames[r as usize]);
         while let Some(r) = path.pop() {
-            let own = self.tree.below(node, Name::Of(trace.columns.name[r as usize]));
+            let own = self.tree.below(node, Name::Of(trace.columns.name(r as usize)));
             self.frames[r as usize] = Some(own);
             node = Some(own);
         }
@@ -159,7 +159,7 @@ impl Fold<'_> {
         while let Some(p) = path.pop() {
             if !ops || calls.is_op(p) {
                 let row = calls.row(p) as usize;
-                node = Some(self.tree.below(node, Name::Of(calls.trace.columns.name[row])));
+                node = Some(self.tree.below(node, Name::Of(calls.trace.columns.name(row))));
             }
             self.events[p as usize] = node;
         }

@@ -104,7 +104,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
     let (mut host, mut host_self) = (vec![0 as Ns; n], vec![0 as Ns; n]);
     for &(row, module) in &modules.calls {
         let Some(p) = at(module) else { continue };
-        let ns = trace.columns.dur.at(row as usize);
+        let ns = trace.columns.dur[row as usize];
         count[p] += 1;
         host[p] += ns;
         host_self[p] += ns;

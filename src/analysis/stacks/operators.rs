@@ -143,7 +143,7 @@ impl Groups<'_> {
             let who = match is_top_level_call {
                 true => Who::NoOperator { module },
                 false => Who::Op {
-                    name: c.name[row as usize],
+                    name: c.name(row as usize),
                     dims: if self.shape { dims.get(row).map(|v| StrId(v as u32)) } else { None },
                     module,
                 },

@@ -79,7 +79,7 @@ impl Modules {
         me.of_frame = vec![None; trace.classes.len()];
         let mut known: HashMap<(Option<u32>, StrId), u32> = HashMap::new();
         for row in callers_first(trace) {
-            let name = trace.columns.name[row as usize];
+            let name = trace.columns.name(row as usize);
             let caller = trace.stacks.parent(row);
             let parent = caller.and_then(|p| me.of_frame[p as usize]);
             let depth = parent.map_or(0, |p| me.modules[p as usize].depth + 1);

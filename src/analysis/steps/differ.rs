@@ -127,8 +127,8 @@ fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTre
             _ => continue,
         };
         // operators hold others: without them, no time is counted twice on a thread
-        let own = trace.stacks.self_ns(row as u32).unwrap_or(c.dur.at(row));
-        add(trace.steps.at(c.ts[row]), class, c.name[row], own);
+        let own = trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]);
+        add(trace.steps.at(c.ts[row]), class, c.name(row), own);
     }
     out
 }

@@ -68,7 +68,7 @@ impl Analysis for Launches {
 fn launches(trace: &RankTrace, give: &mut Give, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
     let rows = load_all(trace);
     let wanted = NAMES.map(|n| trace.columns.strings.lookup(n.as_bytes()));
-    let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name[id as usize]));
+    let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name(id as usize)));
     let ids: HashSet<i64> =
         rows.iter().filter(|r| r.correlation != -1 && is_launch(r.row.id)).map(|r| r.correlation).collect();
     let mut gpu: HashMap<i64, Vec<Row>> = HashMap::new();

@@ -101,7 +101,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         if !usable.get(usize::from(c.cat[id])).copied().unwrap_or(false) {
             continue;
         }
-        let (raw, dur) = (c.ts[id] - base, c.dur.at(id));
+        let (raw, dur) = (c.ts[id] - base, c.dur[id]);
         let (ts, end) = if fractional && trace.meta.base_ns.is_none() {
             let (ts, dur) = (microseconds(raw), microseconds(dur));
             (ts.ceil() as i64, (ts + dur).floor() as i64)
@@ -110,7 +110,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         } else {
             (raw.div_euclid(1000), (raw + dur).div_euclid(1000))
         };
-        let name = c.name[id];
+        let name = c.name(id);
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
         let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
         rows.push(Loaded {

@@ -41,10 +41,10 @@ pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
     (0..c.len())
         .filter_map(|row| {
             let step = steps.get(row as u32);
-            let kind = kinds.get(c.name[row].0 as usize).copied().flatten()?;
+            let kind = kinds.get(c.name[row] as usize).copied().flatten()?;
             let (pp, tp) = places.get(&c.lane[row]).copied()?;
             let dp = u32::try_from(c.lanes.get(c.lane[row] as usize)?.pid_num?).ok()?;
-            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur.at(row) })
+            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur[row] })
         })
         .collect()
 }

@@ -27,7 +27,7 @@ pub fn worker(trace: &RankTrace) -> Worker {
     let category: Vec<String> = c.categories.iter().map(|k| c.strings.get(k.text).to_lowercase()).collect();
     let cat = |row: usize| category.get(usize::from(c.cat[row])).map_or("", String::as_str);
     let collective: Vec<bool> = c.strings.iter().map(|(_, t)| is_collective(t)).collect();
-    let is_collective = |row: usize| collective.get(c.name[row].0 as usize) == Some(&true);
+    let is_collective = |row: usize| collective.get(c.name(row).0 as usize) == Some(&true);
     let range = |row: usize| (c.ts[row], c.span(row).end);
     let operators: Vec<usize> = (0..c.len()).filter(|&r| OPERATORS.contains(&cat(r))).collect();
     // one operator per id: the last by time

@@ -138,7 +138,7 @@ impl Marks {
         let is_mark: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("nccl:")).collect();
         let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for row in 0..c.len() {
-            if trace.classes[row] == Class::Annotation && is_mark.get(c.name[row].0 as usize) == Some(&true) {
+            if trace.classes[row] == Class::Annotation && is_mark.get(c.name(row).0 as usize) == Some(&true) {
                 by_lane.entry(c.lane[row]).or_default().push(row as u32);
             }
         }
@@ -180,7 +180,7 @@ impl Messages {
         let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
         rows.sort_unstable();
         rows.dedup();
-        rows.retain(|&r| c.name[r as usize] == name && trace.classes[r as usize] == Class::HostOp);
+        rows.retain(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp);
         for row in rows {
             let mut e = Evidence::default();
             e.add(trace, row);

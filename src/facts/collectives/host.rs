@@ -45,7 +45,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     }
     let (mut ranges, mut ops): (Vec<Range>, Vec<Range>) = (Vec::new(), Vec::new());
     for (row, class) in trace.classes.iter().enumerate() {
-        let (range, op) = names.get(c.name[row].0 as usize).copied().unwrap_or_default();
+        let (range, op) = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
         let (list, kind) = match (class, range, op) {
             (Class::Annotation | Class::HostOp | Class::Collective, Some(kind), _) => (&mut ranges, kind),
             (Class::HostOp, _, Some(kind)) => (&mut ops, kind),

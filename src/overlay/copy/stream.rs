@@ -56,7 +56,7 @@ pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> 
     })?;
     let (unpacked_bytes, root_is_array) = (document.offset(), document.root_is_array());
     let survey = copier.lock().survey.clone();
-    let health = document.reader.columns.health;
+    let health = document.reader.columns.recorded.health;
     if survey.complete == 0 {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
     }

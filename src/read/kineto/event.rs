@@ -14,8 +14,7 @@ use crate::read::kineto::text::{Texts, compact, decode};
 use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
-use crate::trace::events::{Columns, FlowEnd, LaneName, Mark};
-use crate::trace::lengths::NO_LENGTH;
+use crate::trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
 use crate::trace::strings::StrId;
 use std::sync::LazyLock;
 
@@ -118,7 +117,7 @@ static KEYS: LazyLock<KeyTable> = LazyLock::new(KeyTable::new);
 
 /// Reads events into columns.
 pub struct EventReader {
-    pub columns: Columns,
+    pub columns: ColumnsBuilder,
     pub shapes: FractionShapes,
     pub scratch: Scratch,
     options: LoadOptions,
@@ -144,7 +143,7 @@ impl EventReader {
         let is_wanted = |a: &ArgSpec| options.event_args || a.need != Need::Events || a.id == Arg::EvIdx;
         let wanted = ARGS.iter().map(is_wanted).collect();
         Self {
-            columns: Columns::default(),
+            columns: ColumnsBuilder::default(),
             shapes: FractionShapes::default(),
             scratch: Scratch::default(),
             options,
@@ -708,7 +707,7 @@ mod tests {
             "pid": 0, "dur": 2.5, "ts": 10.125, "name": "k", "cat": "kernel", "ph": "X"}"#;
         let r = read(LoadOptions { rest_args: true, ..LoadOptions::default() }, text);
         let c = &r.columns;
-        assert_eq!((c.ts[0], c.dur.at(0)), (10_125, 2_500));
+        assert_eq!((c.ts[0], c.dur[0]), (10_125, 2_500));
         assert_eq!(c.args.int(Arg::Stream, 0), Some(7));
         assert_eq!(c.strings.get(c.args.text(Arg::Grid, 0).unwrap()), "[1,2,3]");
         assert_eq!(c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32)), r#"{"x":{"y":1}}"#);

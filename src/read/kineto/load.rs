@@ -6,7 +6,7 @@ use super::pieces::read_pieces;
 use crate::error::ReadError;
 use crate::health::{Counter, Health};
 use crate::read::input::Input;
-use crate::read::reading::{Loaded, Reading, Spread};
+use crate::read::reading::{Reading, Spread, Unsettled};
 use crate::read::room::{Held, NoRoom, Room, estimate};
 use crate::read::source::{Packing, Source, SourceError, open, packing};
 use std::io;
@@ -15,7 +15,7 @@ use std::io;
 ///
 /// # Errors
 /// When it is no trace, or cannot be read.
-pub(super) fn load(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
+pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
     let mut document = read_document(input, packed, Fraction::default(), how)?;
@@ -40,7 +40,7 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
     let Document { reader, meta, .. } = document;
     let mut columns = reader.columns;
     columns.pair_marks();
-    Ok(Loaded { columns, meta, unpacked_bytes })
+    Ok(Unsettled { columns, meta, unpacked_bytes })
 }
 
 fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {

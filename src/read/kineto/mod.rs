@@ -16,7 +16,7 @@ pub(crate) mod text;
 
 use super::format::TraceFormat;
 use super::input::Input;
-use super::reading::{Loaded, Reading};
+use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 
 /// Chrome-trace JSON, as PyTorch's profiler and its relatives write it.
@@ -36,7 +36,7 @@ impl TraceFormat for Kineto {
         peek::peek(input)
     }
 
-    fn load(&self, input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
+    fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
         load::load(input, how)
     }
 }

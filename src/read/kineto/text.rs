@@ -2,7 +2,7 @@
 
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Kind, Token};
-use crate::trace::events::Columns;
+use crate::trace::events::ColumnsBuilder;
 use crate::trace::strings::{Interner, StrId};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ pub struct Texts {
 impl Texts {
     /// The interned text of a token (the raw text, for a bare one).
     #[inline]
-    pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut Columns, at: u64) -> StrId {
+    pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
         let raw = token.bytes(buf);
         if token.kind != Kind::Escaped
             && let Some(id) = columns.strings.lookup(raw)
@@ -39,7 +39,7 @@ impl Texts {
     }
 
     #[cold]
-    fn decode_and_intern(&mut self, token: Token, raw: &[u8], columns: &mut Columns, at: u64) -> StrId {
+    fn decode_and_intern(&mut self, token: Token, raw: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
         let text = decode(raw, token.kind == Kind::Escaped, &mut columns.health, at);
         let id = columns.strings.intern(&text);
         if text.bytes().any(is_control) {

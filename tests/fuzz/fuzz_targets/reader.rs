@@ -22,7 +22,7 @@ fn feed(blocks: &mut dyn Iterator<Item = &[u8]>) -> Result<Seen, Refusal> {
     document.feed_last(&buf, false)?;
     document.finish()?;
     document.reader.columns.pair_marks();
-    Ok(Seen::of(&document.reader.columns))
+    Ok(Seen::of(&document.reader.columns.finish()))
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -27,7 +27,7 @@ impl Seen {
     pub fn of(columns: &Columns) -> Self {
         let texts = columns.strings.iter().map(|(_, t)| t.to_string()).collect();
         let rows = (0..columns.len())
-            .map(|i| (columns.name[i].0, columns.ts[i], columns.dur.at(i), columns.cat[i], columns.lane[i]));
+            .map(|i| (columns.name(i).0, columns.ts[i], columns.dur[i], columns.cat[i], columns.lane[i]));
         let args = ARGS.iter().map(|a| columns.args.column(a.id));
         Self {
             texts,

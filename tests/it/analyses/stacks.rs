@@ -476,8 +476,8 @@ fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     for row in 0..trace.columns.len() as u32 {
         let Some(own) = trace.stacks.self_ns(row) else { continue };
         rows += 1;
-        if !(0..=trace.columns.dur.at(row as usize)).contains(&own) {
-            wrong.push(format!("row {row} `{}`: {own} of {}", trace.name(row), trace.columns.dur.at(row as usize)));
+        if !(0..=trace.columns.dur[row as usize]).contains(&own) {
+            wrong.push(format!("row {row} `{}`: {own} of {}", trace.name(row), trace.columns.dur[row as usize]));
         }
     }
     Some((rows, wrong, trace.health.count(Counter::FrameOverlap)))

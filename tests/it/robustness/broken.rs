@@ -107,8 +107,8 @@ fn events(path: &str) -> (Vec<String>, Vec<i64>, Vec<i64>) {
     let input = Input { shown: path.display().to_string(), path, named: true };
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
     let c = loaded.columns;
-    let names = c.name.iter().map(|n| c.strings.get(*n).to_string()).collect();
-    (names, c.ts, c.dur.iter().collect())
+    let names = (0..c.len()).map(|row| c.strings.get(c.name(row)).to_string()).collect();
+    (names, c.ts.to_vec(), c.dur.to_vec())
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn loaded(path: &str) -> Loaded {
 fn events(path: &str) -> Vec<(String, i64, i64)> {
     let c = loaded(path).columns;
     let base = loaded(path).meta.base_ns.unwrap_or(0);
-    (0..c.len()).map(|i| (c.strings.get(c.name[i]).to_string(), c.ts[i] - base, c.dur.at(i))).collect()
+    (0..c.len()).map(|i| (c.strings.get(c.name(i)).to_string(), c.ts[i] - base, c.dur[i])).collect()
 }
 
 fn times(path: &str) -> Vec<(i64, i64)> {
@@ -70,7 +70,7 @@ fn words_where_numbers_belong_read_as_missing_and_texts_keep_them() {
     assert_eq!(float(&t, Arg::Bandwidth, 9), None);
     assert_eq!(float(&t, Arg::Bandwidth, 11), None);
     assert_eq!(float(&t, Arg::Occupancy, 13), None);
-    assert_eq!(t.columns.strings.get(t.columns.name[13]), "nan");
+    assert_eq!(t.columns.strings.get(t.columns.name(13)), "nan");
     let inputs = t.columns.args.text(Arg::ConcreteInputs, 6).map(|s| t.columns.strings.get(s));
     assert_eq!(inputs, Some(r#"["","inf","nan"]"#));
 }
@@ -86,7 +86,7 @@ fn a_broken_top_level_value_hides_nothing_behind_it() {
 #[test]
 fn broken_arguments_cost_their_own_event_only_its_arguments() {
     let t = loaded("d08_broken_args.json").columns;
-    assert_eq!((t.ts[3], t.dur.at(3), t.args.uint(Arg::ExternalId, 3)), (BASE + 1_060_400, 30_500, None));
+    assert_eq!((t.ts[3], t.dur[3], t.args.uint(Arg::ExternalId, 3)), (BASE + 1_060_400, 30_500, None));
     assert_eq!([4, 5].map(|e| t.args.uint(Arg::Correlation, e)), [Some(102), Some(102)]);
 }
 
@@ -284,7 +284,7 @@ fn times_that_cannot_be_never_reach_an_analysis() {
     let path = dir.path().join("a.json");
     std::fs::write(&path, format!("[{}]", list.join(","))).unwrap();
     let c = read(&path, Spread::Inline, Chunks::default()).unwrap().columns;
-    assert_eq!((c.ts, c.dur.iter().collect()), (vec![1_000, 0, 5_000], vec![2_000, 0, 0]));
+    assert_eq!((&c.ts[..], &c.dur[..]), (&[1_000, 0, 5_000][..], &[2_000, 0, 0][..]));
     let counts = [Counter::TimeOverflow, Counter::DurOverflow, Counter::DurNegative].map(|k| c.health.count(k));
     assert_eq!(counts, [2, 1, 1]);
 }
@@ -341,7 +341,7 @@ fn digest(read: Result<Loaded, ReadError>) -> String {
     for i in 0..c.len() {
         let lane = c.lanes[c.lane[i] as usize];
         let cat = c.categories[usize::from(c.cat[i])].text;
-        let row = (text(c.name[i]), text(cat), c.ts[i], c.dur.at(i), text(lane.pid), text(lane.tid));
+        let row = (text(c.name(i)), text(cat), c.ts[i], c.dur[i], text(lane.pid), text(lane.tid));
         let _ = writeln!(out, "{row:?}");
     }
     let texts: Vec<&str> = c.strings.iter().map(|s| s.1).collect();

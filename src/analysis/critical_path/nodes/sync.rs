@@ -91,7 +91,7 @@ impl Syncs {
             if *class == Class::Sync {
                 rows.push(row as u32);
             } else if *class == Class::Runtime
-                && let Some(blocks) = *known.entry(c.name[row]).or_insert_with(|| blocks(trace.text(c.name[row])))
+                && let Some(blocks) = *known.entry(c.name(row)).or_insert_with(|| blocks(trace.text(c.name(row))))
             {
                 let row = row as u32;
                 me.calls.entry(c.lane[row as usize]).or_default().push(Call { end: trace.span(row).end, row, blocks });

@@ -39,9 +39,9 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
         let number = |v: Option<u64>, arg| v.filter(|_| !quoted.contains(&(event_id, arg))).map_or(-1, |v| v as i64);
         table.push(EventRow {
             event_id,
-            name: trace.text(c.name[row]),
+            name: trace.text(c.name(row)),
             ts_ns: c.ts[row] - base,
-            dur_ns: c.dur.at(row),
+            dur_ns: c.dur[row],
             stream: number(stream, Arg::Stream),
             correlation: number(correlation, Arg::Correlation),
             is_fractional: c.has_fraction,

@@ -1,0 +1,88 @@
+//! The crossing from `arrow` to Polars, which carries an Arrow implementation of its own.
+//!
+//! Both speak the Arrow C data interface, so a column crosses as pointers to its buffers and nothing is copied. This is the
+//! one place of the library that needs `unsafe`.
+
+#![allow(unsafe_code)]
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use polars::prelude::{PlSmallStr, PolarsError, PolarsResult, Series};
+use polars_arrow::ffi::{ArrowArray, ArrowSchema, import_array_from_c, import_field_from_c};
+use std::mem::transmute;
+
+/// A column of Polars out of arrays of one type, each of which becomes a chunk.
+///
+/// # Errors
+/// A type that one of the two does not know.
+pub fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
+    let refused = |e: arrow::error::ArrowError| PolarsError::ComputeError(e.to_string().into());
+    let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
+    // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same fields; the
+    // compiler checks that their sizes are equal. `transmute` moves the value, so that it is released once. What it
+    // points to was made by `arrow` just now, and is valid.
+    let field = unsafe { import_field_from_c(&transmute::<FFI_ArrowSchema, ArrowSchema>(schema))? };
+    let cross = |array: &ArrayRef| {
+        let array = FFI_ArrowArray::new(&array.to_data());
+        // SAFETY: as above, of `ArrowArray`. The array is of the type `field.dtype`: the caller's arrays are all of `kind`,
+        // which is checked here for safety's sake, not of the type that a file claims. Its buffers are immutable, and stay
+        // alive until Polars calls the `release` of the moved value.
+        unsafe { import_array_from_c(transmute::<FFI_ArrowArray, ArrowArray>(array), field.dtype.clone()) }
+    };
+    if let Some(other) = chunks.iter().find(|c| c.data_type() != kind) {
+        return Err(PolarsError::SchemaMismatch(format!("expected {kind}, found {}", other.data_type()).into()));
+    }
+    let chunks = chunks.iter().map(cross).collect::<PolarsResult<Vec<_>>>()?;
+    Series::try_from((PlSmallStr::from_str(name), chunks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{BooleanArray, Float64Array, Int64Array, StringViewArray, UInt64Array};
+    use std::sync::Arc;
+
+    #[test]
+    fn numbers_cross_in_place_and_outlive_the_array() {
+        let numbers = Int64Array::from(vec![Some(7), None, Some(i64::MIN), Some(3)]);
+        let place = numbers.values().as_ptr();
+        let chunks: [ArrayRef; 2] = [Arc::new(numbers.clone()), Arc::new(numbers.slice(2, 2))];
+        drop(numbers);
+        let column = series("n", &DataType::Int64, &chunks).unwrap();
+        drop(chunks);
+        let column = column.i64().unwrap();
+        assert_eq!(column.downcast_iter().next().unwrap().values().as_ptr(), place);
+        let values = [Some(7), None, Some(i64::MIN), Some(3), Some(i64::MIN), Some(3)];
+        assert_eq!(column.iter().collect::<Vec<_>>(), values);
+    }
+
+    #[test]
+    fn all_types_of_tables_cross_whole_and_sliced() {
+        let texts =
+            StringViewArray::from(vec![Some("a"), None, Some("longer than what a view itself holds"), Some("")]);
+        let flags = BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]);
+        let arrays: [ArrayRef; 4] = [
+            Arc::new(texts),
+            Arc::new(flags),
+            Arc::new(Float64Array::from(vec![0.5, f64::NAN, -0.0, 9.0])),
+            Arc::new(UInt64Array::from(vec![Some(u64::MAX), None, Some(0), Some(1)])),
+        ];
+        for array in arrays {
+            let shown = |a: &ArrayRef| {
+                let column = series("x", a.data_type(), std::slice::from_ref(a)).unwrap();
+                column.iter().map(|v| v.to_string()).collect::<Vec<_>>()
+            };
+            let whole = shown(&array);
+            assert_eq!(shown(&array.slice(1, 3)), whole[1..]);
+            assert_eq!(shown(&array.slice(0, 0)), [""; 0]);
+            assert_eq!(whole[1], if *array.data_type() == DataType::Float64 { "NaN" } else { "null" });
+        }
+    }
+
+    #[test]
+    fn arrays_of_another_type_are_refused() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        assert!(series("n", &DataType::Float64, &[numbers]).is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! The events of a rank as one Arrow record batch, which shares the memory of the rank's columns.
+
+use crate::trace::args::{ARGS, Arg};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use arrow::array::{ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, RecordBatch, StringArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::{ArrowDictionaryKeyType, Field, Int8Type, Int32Type, Schema, UInt16Type};
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+impl RankTrace {
+    /// The complete events of the rank as one Arrow record batch, in the order of the file: row `i` is the event with the
+    /// id `i`, which `event_id` and all columns that end in `_event_id` mean in the tables of results.
+    ///
+    /// | column | Arrow type | unit | meaning |
+    /// |---|---|---|---|
+    /// | `ts_ns` | Int64 | ns | start on the rank's own clock: since 1970 where the file says so |
+    /// | `dur_ns` | Int64 | ns | length, never negative |
+    /// | `name` | Dictionary(Int32, Utf8) | | name of the event |
+    /// | `category` | Dictionary(UInt16, Utf8) | | `cat` as the file spells it |
+    /// | `class` | Dictionary(Int8, Utf8) | | what the category means, across eras and vendors: `kernel`, `operator`, ... |
+    /// | `pid` | Dictionary(Int32, Utf8) | | process, or device |
+    /// | `tid` | Dictionary(Int32, Utf8) | | thread, or stream |
+    /// | `thread_name` | Dictionary(Int32, Utf8) | | name of the thread, null where it has none |
+    ///
+    /// No column but `class` is copied: the batch shares the memory of the trace, and keeps it when the trace is dropped.
+    /// The keys of `pid`, `tid` and `thread_name` are the same numbers, one for each pair of a process and a thread, so
+    /// that two keys may stand for one text. [`RankTrace::events_with`] adds arguments.
+    ///
+    /// ```
+    /// use arrow::array::{Array, AsArray};
+    /// use arrow::datatypes::{Int32Type, Int64Type};
+    /// use hta::trace::args::Arg;
+    /// use hta::trace::meta::RankSource;
+    /// use hta::trace::rank_trace::{ModelOptions, RankTrace};
+    /// use hta::read::options::LoadOptions;
+    /// use hta::read::load::{Spread, load};
+    /// use hta::read::source::{ByteCount, Input};
+    /// use std::collections::BTreeMap;
+    ///
+    /// let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
+    /// let input = Input { path: file.into(), shown: file.to_string(), named: true };
+    /// let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default())?;
+    /// let (columns, meta, bytes) = (loaded.columns, loaded.meta, loaded.unpacked_bytes);
+    /// let trace = RankTrace::new(0, RankSource::File, input.shown, bytes, meta, columns, &ModelOptions::default());
+    ///
+    /// // the time of all events by name, without a copy of a column
+    /// let events = trace.events();
+    /// let lengths = events["dur_ns"].as_primitive::<Int64Type>().values();
+    /// let names = events["name"].as_dictionary::<Int32Type>();
+    /// let mut sums = vec![0; names.values().len()];
+    /// for (name, length) in names.keys().values().iter().zip(lengths) {
+    ///     sums[*name as usize] += length;
+    /// }
+    /// let texts = names.values().as_string::<i32>();
+    /// let by_name: BTreeMap<&str, i64> = texts.iter().flatten().zip(sums).filter(|(_, ns)| *ns > 0).collect();
+    /// assert!(by_name["aten::addmm"] > 0);
+    ///
+    /// // operators that an autograd sequence number joins to their backward pass
+    /// let events = trace.events_with(&[Arg::SeqNumber]);
+    /// let numbers = events["sequence_number"].as_primitive::<Int64Type>();
+    /// assert!(numbers.iter().flatten().all(|number| number >= 0));
+    /// # Ok::<(), hta::error::ReadError>(())
+    /// ```
+    pub fn events(&self) -> RecordBatch {
+        self.events_with(&[])
+    }
+
+    /// The same with a column for each of these arguments behind the others: its name and its meaning are those of
+    /// [`crate::trace::args::ArgSpec`], its type that of [`crate::trace::args::ArgType::arrow_type`], and it is null for events without
+    /// the argument. These columns are made anew, since a trace keeps arguments only of the events that have them.
+    /// Arguments that only the `events` table shows are there if the trace was loaded with them.
+    pub fn events_with(&self, args: &[Arg]) -> RecordBatch {
+        let c = &self.columns;
+        let lane_text = |text: &dyn Fn(u32) -> Option<StrId>| -> ArrayRef {
+            let texts: StringArray = (0..c.lanes.len() as u32).map(|l| text(l).map(|t| self.text(t))).collect();
+            dictionary::<Int32Type>(signed(&c.lane), Arc::new(texts))
+        };
+        let categories = StringArray::from_iter_values(c.categories.iter().map(|k| self.text(k.text)));
+        let classes = StringArray::from_iter_values(Class::ALL.iter().map(|k| k.name()));
+        let names = self.thread_names();
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
+            ("ts_ns", Arc::new(Int64Array::new(c.ts.clone(), None))),
+            ("dur_ns", Arc::new(Int64Array::new(c.dur.clone(), None))),
+            ("name", dictionary::<Int32Type>(signed(&c.name), Arc::clone(c.strings.array()) as ArrayRef)),
+            ("category", dictionary::<UInt16Type>(c.cat.clone(), Arc::new(categories))),
+            ("class", dictionary::<Int8Type>(self.classes.iter().map(|k| *k as i8).collect(), Arc::new(classes))),
+            ("pid", lane_text(&|l| c.lanes.get(l as usize).map(|lane| lane.pid))),
+            ("tid", lane_text(&|l| c.lanes.get(l as usize).map(|lane| lane.tid))),
+            ("thread_name", lane_text(&|l| names.get(&l).copied())),
+        ];
+        columns.extend(args.iter().map(|a| (ARGS[*a as usize].column, c.args.array(*a, c.len(), &c.strings))));
+        let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
+        let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+        let columns = columns.into_iter().map(|(_, array)| array).collect();
+        RecordBatch::try_new(Arc::new(schema), columns).expect("all columns have a row for each event")
+    }
+
+    /// Names of threads by lane.
+    pub(crate) fn thread_names(&self) -> HashMap<u32, StrId> {
+        let c = &self.columns;
+        let named = c.lane_names.iter().filter(|n| c.strings.get(n.kind) == "thread_name");
+        named.map(|n| (n.lane, n.text)).collect()
+    }
+}
+
+/// A column of texts. Keys are made by the reader together with the texts, so they are all among them.
+fn dictionary<K: ArrowDictionaryKeyType>(keys: ScalarBuffer<K::Native>, texts: ArrayRef) -> ArrayRef {
+    Arc::new(DictionaryArray::<K>::new(PrimitiveArray::new(keys, None), texts))
+}
+
+/// The same numbers, of which none is as large as `i32::MAX`, in the same memory.
+fn signed(numbers: &ScalarBuffer<u32>) -> ScalarBuffer<i32> {
+    ScalarBuffer::new(numbers.inner().clone(), 0, numbers.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_signed_ones_in_the_same_memory() {
+        let numbers = ScalarBuffer::from(vec![0, 7, i32::MAX as u32]);
+        let signed = signed(&numbers.slice(1, 2));
+        assert_eq!(signed.as_ref(), [7, i32::MAX]);
+        assert_eq!(signed.inner().as_ptr(), numbers.slice(1, 2).inner().as_ptr());
+    }
+}
