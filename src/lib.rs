@@ -11,7 +11,7 @@
 //!
 //! Each module uses only those to its left (a test holds it to that); [`units`] and [`error`] are used by
 //! all. A rank's trace is read, mapped and dropped; what is kept of it is bounded, so that a job of any
-//! number of ranks fits. Row tables are written rank by rank.
+//! number of ranks fits; of many ranks it waits on disk ([`store`]). Row tables are written rank by rank.
 //!
 //! Inside `analysis`, [`analysis::across`] joins the ranks once (match, align, waits) for all analyses that compare
 //! them. An answer in the definitions of another tool or of a paper is an analysis of its own in [`compat`]; which
@@ -51,6 +51,7 @@ pub mod partial;
 pub mod read;
 pub mod run;
 pub mod sql;
+pub mod store;
 pub mod table;
 pub mod trace;
 pub mod units;

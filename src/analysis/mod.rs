@@ -11,7 +11,6 @@ pub(crate) mod cupti;
 pub(crate) mod filters;
 pub(crate) mod idle;
 pub mod inventory;
-pub(crate) mod kept;
 pub mod kernels;
 pub(crate) mod launches;
 pub(crate) mod overlap;

@@ -11,6 +11,7 @@ use crate::output::inputs::Inputs;
 use crate::output::place::{Place, RESULTS};
 use crate::partial::{PartialError, Restored, merge, open, restore, stream};
 use crate::run::{RunError, reduce};
+use crate::store::{PartialStore, Spool};
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -55,8 +56,9 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     args.parts.iter().for_each(|p| guarded.add_folder(p));
     let place = Place::find(&RESULTS, &args.out, &guarded, args.force)?;
     announce(&place);
-    let mut partials = args.parts.par_iter().map(|p| open(p)).collect::<Result<Vec<_>, _>>()?;
-    let merged = merge(&mut partials)?;
+    let store = PartialStore::new(Spool::default());
+    let mut partials = args.parts.par_iter().map(|p| open(p, &store)).collect::<Result<Vec<_>, _>>()?;
+    let merged = merge(&mut partials, store)?;
     if merged.set.ranks.is_empty() {
         return Err(RunError::NothingReadable(merged.set.refused).into());
     }

@@ -397,7 +397,7 @@ pub struct Origin {
 
 /// The origin of each kernel by name, from its longest run.
 pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origin> {
-    let mut longest: HashMap<StrId, &Activity> = HashMap::new();
+    let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
     for a in trace.activities.iter().filter(|a| a.work == Work::Compute) {
         let best = longest.entry(a.name).or_insert(a);
         if a.span.len() > best.span.len() {

@@ -10,6 +10,7 @@ use crate::output::place::Place;
 use crate::output::tables::{Groups, Tables, failed};
 use crate::output::unfinished::UnfinishedFolder;
 use crate::run::{Outcome, RowSink};
+use crate::store::Spool;
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::RankTrace;
 use std::fs::{self, File};
@@ -142,6 +143,11 @@ impl RowSink for Folder {
         self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
         tables.iter().try_for_each(|b| self.append(b))?;
         self.tables()?.end(analysis.tables())
+    }
+
+    /// On the disk of the results, where there is more room than in many folders for temporary files.
+    fn spool(&self) -> Spool {
+        Spool::into_folder(self.work.path().to_path_buf())
     }
 
     fn void(&self) -> io::Result<()> {

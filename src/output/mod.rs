@@ -10,7 +10,7 @@ pub(crate) mod parquet;
 pub(crate) mod paths;
 pub mod place;
 pub mod schema_page;
-pub(crate) mod tables;
+pub mod tables;
 pub(crate) mod text;
 pub(crate) mod unfinished;
 pub(crate) mod visible;

@@ -18,7 +18,7 @@ const GROUP_BYTES: usize = 256 << 10;
 
 /// Groups get larger as the table does: by the root of it, so that what waits for a group and what is noted of all
 /// groups grow alike. This is a group's share of both, bytes.
-const GROUP_NOTES: usize = 8 << 10;
+const GROUP_NOTES: usize = 16 << 10;
 
 /// Batches that wait side by side. An Arrow column takes some hundred bytes before its first value, so the small batches of
 /// many ranks are put together.

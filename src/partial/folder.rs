@@ -5,9 +5,9 @@ use crate::output::place::{Layout, is_events_file, is_table_file};
 use crate::partial::error::PartialError;
 use crate::partial::manifest::{Listed, Manifest, NAME, checksum};
 use crate::partial::options::Recorded;
-use crate::partial::state::{State, shelves, spec_of, state};
-use crate::partial::stored::{Stored, bytes, read};
+use crate::partial::state::{State, read, spec_of, state, write_state};
 use crate::run::MappedSet;
+use crate::store::{PartialStore, StateTable, bytes};
 use flate2::Crc;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -35,12 +35,13 @@ pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<
     let root = folder.work();
     fs::create_dir_all(root.join(STATE))?;
     let mut files = Vec::new();
-    for shelf in shelves(set)? {
-        let bytes = bytes(shelf.of, shelf.spec, &shelf.batches).map_err(io::Error::other)?;
-        let name = format!("{STATE}/{}.{}.parquet", shelf.of, shelf.spec.name);
+    write_state(set, &mut |of, spec, rows| {
+        let bytes = bytes(of, spec, rows).map_err(io::Error::other)?;
+        let name = format!("{STATE}/{of}.{}.parquet", spec.name);
         fs::write(root.join(&name), &bytes)?;
         files.push(Listed { name, bytes: bytes.len() as u64, sum: checksum(&bytes) });
-    }
+        Ok(())
+    })?;
     for below in [TABLES, EVENTS] {
         for path in entries(&root.join(below))? {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -90,7 +91,7 @@ fn file_sum(path: &Path) -> io::Result<u32> {
     }
 }
 
-/// A partial that was opened: all but its rows is in memory.
+/// A partial that was opened: what its ranks left is in a store, its rows are where they were.
 pub struct Partial {
     pub path: PathBuf,
     pub options: Recorded,
@@ -105,11 +106,11 @@ impl Partial {
     }
 }
 
-/// Opens a partial and checks every file of it.
+/// Opens a partial and checks every file of it; what its ranks left goes to `store`.
 ///
 /// # Errors
 /// Something else than a partial, another version, damage.
-pub fn open(path: &Path) -> Result<Partial, PartialError> {
+pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
     if !path.exists() {
@@ -139,13 +140,15 @@ pub fn open(path: &Path) -> Result<Partial, PartialError> {
     }
     manifest.files.par_iter().try_for_each(|f| whole(path, f))?;
     let listed: Vec<&Listed> = manifest.below(STATE).collect();
-    let stored = listed.par_iter().map(|f| table(path, f)).collect::<Result<Vec<Stored>, _>>()?;
-    let state = state(stored).map_err(|flaw| PartialError::Flawed {
+    let stored = listed.par_iter().map(|f| table(path, f)).collect::<Result<Vec<_>, _>>()?;
+    let mut state = state(stored).map_err(|flaw| PartialError::Flawed {
         path: shown.clone(),
         file: format!("{STATE}/"),
         flaw: Box::new(flaw),
     })?;
     own_events(&shown, &manifest, &state)?;
+    let spooled = state.move_into(store);
+    spooled.map_err(|source| PartialError::Write { path: "what the ranks left".to_string(), source })?;
     Ok(Partial { path: path.to_path_buf(), options: manifest.options.clone(), state, manifest })
 }
 
@@ -197,7 +200,7 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     Ok(())
 }
 
-fn table(root: &Path, file: &Listed) -> Result<Stored, PartialError> {
+fn table(root: &Path, file: &Listed) -> Result<StateTable, PartialError> {
     let path = root.join(&file.name);
     let bytes = fs::read(&path).map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
     read(&bytes).map_err(|d| PartialError::Damaged {

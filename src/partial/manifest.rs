@@ -4,18 +4,13 @@
 //! one.
 
 use crate::partial::error::PartialError;
+use crate::store::{PROGRAM, VERSION};
 use flate2::Crc;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Version of the format of partials: every change of what is in them, or of how it is written, raises it.
-pub const VERSION: u64 = 3;
-
 /// What stands in `format`.
 const FORMAT: &str = "hta-partial";
-
-/// This program.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// The file of this module.
 pub const NAME: &str = "partial.json";

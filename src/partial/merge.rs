@@ -10,6 +10,7 @@ use crate::partial::options::Recorded;
 use crate::partial::state::{Fate, Seen};
 use crate::read::discover::natural_key;
 use crate::run::{Claims, Done, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::store::PartialStore;
 use crate::trace::meta::RankSource;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,11 +38,11 @@ struct Given {
     source: Option<RankSource>,
 }
 
-/// Joins partials; their order changes nothing. What they hold is moved out of them.
+/// Joins partials, which were opened into `store`; their order changes nothing. What they hold is moved out of them.
 ///
 /// # Errors
 /// Different options, one rank twice, a rank that is another one beside all files.
-pub fn merge(partials: &mut [Partial]) -> Result<Merged, MergeError> {
+pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
     each_rank_once(partials)?;
     let mut ranks: Vec<Done> = Vec::new();
@@ -77,7 +78,7 @@ pub fn merge(partials: &mut [Partial]) -> Result<Merged, MergeError> {
         Fate::Refused(e) => Some(refuse(t.input, e)),
         _ => None,
     }));
-    Ok(Merged { set: MappedSet { inputs, claims, tasks, ranks, refused }, options })
+    Ok(Merged { set: MappedSet { inputs, claims, tasks, ranks, refused, store }, options })
 }
 
 fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {

@@ -24,14 +24,12 @@ mod merge;
 mod options;
 mod rows;
 mod state;
-mod stored;
 mod tables;
 
+pub use crate::store::VERSION;
 pub use error::PartialError;
 pub use folder::{LAYOUT, Partial, leave, open};
-pub use manifest::VERSION;
 pub use merge::{MergeError, Merged, merge};
 pub use options::{Recorded, Restored, record, restore};
 pub use rows::stream;
-pub use state::{State, state as assemble};
-pub use stored::{Damage, Stored, read};
+pub use state::{State, read, state as assemble};

@@ -25,7 +25,8 @@ pub(super) struct Flight<'a, T> {
     order: &'a InOrder<'a>,
     state: Mutex<State<T>>,
     changed: Condvar,
-    kept: fn(&T) -> u64,
+    /// Memory of what the ranks that are done have left, bytes.
+    kept: &'a (dyn Fn() -> u64 + Sync),
 }
 
 struct State<T> {
@@ -39,20 +40,18 @@ struct State<T> {
     /// Threads that have nothing to do: the first of them goes on, since what it has freed is still its own.
     idle: BTreeSet<usize>,
     results: BTreeMap<usize, T>,
-    /// Memory of the results, bytes.
-    kept: u64,
 }
 
 /// How long a thread that waits does so before it looks whether it can help another one.
 const NAP: Duration = Duration::from_millis(2);
 
 impl<'a, T: Send> Flight<'a, T> {
-    /// `estimates`: what each rank is likely to need, bytes; `kept`: what a result takes.
+    /// `estimates`: what each rank is likely to need, bytes; `kept`: what all results take.
     pub(super) fn new(
         estimates: Vec<u64>,
         limit: Option<MemoryLimit>,
         order: &'a InOrder<'a>,
-        kept: fn(&T) -> u64,
+        kept: &'a (dyn Fn() -> u64 + Sync),
     ) -> Self {
         let most = limit.map_or(u64::MAX, |l| l.bytes);
         let needs: Vec<u64> = estimates.into_iter().map(|n| n.min(most)).collect();
@@ -63,7 +62,6 @@ impl<'a, T: Send> Flight<'a, T> {
             gave_way: BTreeSet::new(),
             idle: BTreeSet::new(),
             results: BTreeMap::new(),
-            kept: 0,
         };
         Self { limit, order, state: Mutex::new(state), changed: Condvar::new(), kept }
     }
@@ -116,7 +114,7 @@ impl<'a, T: Send> Flight<'a, T> {
         let needs = state.needs.get(rank).copied().unwrap_or(0);
         loop {
             let flying: u64 = state.flying.values().sum();
-            let taken = flying.saturating_add(self.order.waiting_bytes()).saturating_add(state.kept);
+            let taken = flying.saturating_add(self.order.waiting_bytes()).saturating_add((self.kept)());
             if taken.saturating_add(needs) <= limit.bytes {
                 return true;
             }
@@ -129,9 +127,7 @@ impl<'a, T: Send> Flight<'a, T> {
     /// Drops the rows of the last rank that waits with them for its turn, to be made again.
     fn drop_rows(&self, state: &mut State<T>) -> bool {
         let Some(last) = self.order.forget_last() else { return false };
-        if let Some(result) = state.results.remove(&last) {
-            state.kept = state.kept.saturating_sub((self.kept)(&result));
-        }
+        state.results.remove(&last);
         state.waiting.insert(last);
         true
     }
@@ -147,7 +143,6 @@ impl<'a, T: Send> Flight<'a, T> {
         if again {
             state.waiting.insert(rank);
         } else {
-            state.kept = state.kept.saturating_add((self.kept)(&result));
             state.results.insert(rank, result);
         }
         state.flying.remove(&rank);
@@ -270,7 +265,7 @@ mod tests {
             };
             let estimates = sizes.iter().map(|s| s.0).collect();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let done = pool.install(|| Flight::new(estimates, Some(limit), &order, |_| 0).run(&Nowhere, fly));
+            let done = pool.install(|| Flight::new(estimates, Some(limit), &order, &|| 0).run(&Nowhere, fly));
             let expected: Vec<_> = sizes.iter().map(|s| (s.1 <= limit.bytes).then_some(s.1)).collect();
             assert_eq!(done, expected, "seed {seed}, {threads} threads");
             assert!(most.into_inner() <= limit.bytes, "seed {seed}, {threads} threads");

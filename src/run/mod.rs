@@ -18,7 +18,6 @@ pub use reduce::reduce;
 
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
-use crate::analysis::kept::{Keeper, Kept, KeptPart};
 use crate::error::{ReadError, SetError};
 use crate::health::{Counter, Health};
 use crate::job::Clock;
@@ -28,6 +27,7 @@ use crate::read::options::LoadOptions;
 use crate::read::reading::Spread;
 use crate::read::room::{MemoryLimit, estimate};
 use crate::read::source::ByteCount;
+use crate::store::{PartialStore, Spool, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::meta::{RankSource, TimeEra};
 use crate::trace::rank_trace::RankTrace;
@@ -57,6 +57,11 @@ pub trait RowSink: Sync {
     /// When they cannot be written.
     fn reduced(&self, _analysis: &dyn Analysis, _output: &mut Output) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Where what the ranks left is kept when it is too much for the memory.
+    fn spool(&self) -> Spool {
+        Spool::default()
     }
 
     /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
@@ -99,13 +104,6 @@ impl Refused {
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
         self.input.named || !self.error.is_foreign() || has_name()
-    }
-}
-
-impl Done {
-    /// Memory of what is kept, bytes: as long as the run goes on, and once more when all ranks are joined.
-    fn kept_bytes(&self) -> u64 {
-        RANK_KEPT_BYTES + 2 * self.partials.iter().chain([&self.inventory]).map(Kept::bytes).sum::<u64>()
     }
 }
 
@@ -169,6 +167,8 @@ pub enum RunError {
     NothingReadable(Vec<Refused>),
     #[error("cannot write {what}: {source}")]
     Write { what: String, source: io::Error },
+    #[error("cannot read back what the ranks left: {0}")]
+    ReadBack(io::Error),
     #[error("cannot find the ranks asked for: the set holds {0}")]
     NoSuchRank(String),
 }
@@ -179,10 +179,10 @@ pub struct Done {
     pub source: RankSource,
     pub file: String,
     /// By analysis of the run.
-    pub partials: Vec<Kept>,
-    pub inventory: Kept,
+    pub partials: Vec<StoredPartial>,
+    pub inventory: StoredPartial,
     /// For the analyses that compare ranks, where the run has one.
-    pub part: Option<KeptPart>,
+    pub part: Option<StoredPartial>,
     pub health: Health,
     pub era: TimeEra,
     /// Base time that was added, ns.
@@ -202,6 +202,8 @@ pub struct MappedSet {
     pub tasks: Vec<Task>,
     /// Ranks that were mapped, in order of rank.
     pub ranks: Vec<Done>,
+    /// Their partials.
+    pub store: PartialStore,
     /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
     pub refused: Vec<Refused>,
 }
@@ -253,8 +255,8 @@ pub fn map(
     loop {
         let tasks = claims.tasks(request.inputs, request.ranks)?;
         match attempt(request, extent, &claims, &tasks, sink, progress)? {
-            Attempt::Finished(ranks, refused) => {
-                return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused });
+            Attempt::Finished(ranks, refused, store) => {
+                return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused, store });
             }
             // a rank stood behind the events: number the set again with what is known now
             Attempt::Claimed(input, rank) => {
@@ -266,7 +268,7 @@ pub fn map(
 }
 
 enum Attempt {
-    Finished(Vec<Done>, Vec<Refused>),
+    Finished(Vec<Done>, Vec<Refused>, PartialStore),
     Claimed(usize, u32),
 }
 
@@ -302,13 +304,14 @@ fn attempt(
         Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input].path)).collect(),
         None => vec![0; tasks.len()],
     };
-    let kept = |r: &Result<Done, Failure>| r.as_ref().map_or(0, Done::kept_bytes).saturating_sub(RANK_KEPT_BYTES);
-    let keeper = Keeper::new(tasks.len(), request.analyses.len());
-    let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, kept).run(progress, |i, room| {
+    let store = PartialStore::new(sink.spool());
+    // as long as the run goes on, and once more when it is read back
+    let kept = || 2 * store.held_bytes() as u64;
+    let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, &kept).run(progress, |i, room| {
         // of the last ranks, one may be at work when the others are done: their threads help
         let is_last = threads > 1 && i + threads >= tasks.len();
         let mapping = if is_last { Spread::AllCores } else { spread };
-        let how = How { extent, ranks: tasks.len(), spread, mapping, count: &count, room, keeper: &keeper };
+        let how = How { extent, ranks: tasks.len(), spread, mapping, count: &count, room, store: &store };
         one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
     });
     progress.finish();
@@ -327,13 +330,13 @@ fn attempt(
             Ok(d) => done.push(d),
             Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(task.input, rank)),
             Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[task.input].clone(), error }),
-            Err(Failure::Write(source)) => return Err(RunError::Write { what: "the events".to_string(), source }),
+            Err(Failure::Write(what, source)) => return Err(RunError::Write { what: what.to_string(), source }),
             Err(Failure::NoRank) => {
                 return Err(SetError::NoRank { file: request.inputs[task.input].shown.clone() }.into());
             }
         }
     }
-    Ok(Attempt::Finished(done, refused))
+    Ok(Attempt::Finished(done, refused, store))
 }
 
 /// What hta takes itself: its program, threads, the tables that are being written.

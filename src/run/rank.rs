@@ -3,7 +3,6 @@
 use crate::analysis::api::Analysis;
 use crate::analysis::filters;
 use crate::analysis::inventory;
-use crate::analysis::kept::{Keeper, Kept};
 use crate::error::ReadError;
 use crate::job::{JobOptions, Part};
 use crate::read::load::load_within;
@@ -11,6 +10,7 @@ use crate::read::reading::{Loaded, Spread};
 use crate::read::room::Room;
 use crate::read::source::ByteCount;
 use crate::run::{Done, Extent, Request, RowSink, Task};
+use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::content::unknown_content;
 use crate::trace::meta::RankSource;
@@ -21,7 +21,8 @@ use std::io;
 /// Why a rank leaves nothing.
 pub(super) enum Failure {
     Read(ReadError),
-    Write(io::Error),
+    /// What could not be written.
+    Write(&'static str, io::Error),
     /// The file's own rank, found behind its events, is another one.
     Claims(u32),
     /// Neither the file nor its name tells the rank, and its position is that in a part of the job.
@@ -38,7 +39,7 @@ pub(super) struct How<'a> {
     pub mapping: Spread,
     pub count: &'a ByteCount,
     pub room: &'a dyn Room,
-    pub keeper: &'a Keeper,
+    pub store: &'a PartialStore,
 }
 
 /// Reads a rank and maps it; `give` takes rows of tables.
@@ -72,17 +73,19 @@ pub(super) fn one(
     let inventory = || {
         let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
         partial.tables.extend(filters::map(&trace, request.analyses, options));
-        how.keeper.inventory(partial)
+        how.store.put(INVENTORY, partial)
     };
     // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
     order.reverse();
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
-        (i, how.keeper.analysis(i, a.map(&trace, options, &mut |rows| give(rows))))
+        let partial = a.map(&trace, options, &mut |rows| give(rows));
+        Ok((i, how.store.put(a.stem(), partial)?))
     };
-    let write = || sink.trace(&trace).map_err(Failure::Write);
-    let (inventory, mut made): (Kept, Vec<(usize, Kept)>) = match how.mapping {
+    let write = || sink.trace(&trace).map_err(|e| Failure::Write("the events", e));
+    type Made = io::Result<Vec<(usize, StoredPartial)>>;
+    let (inventory, made): (io::Result<StoredPartial>, Made) = match how.mapping {
         Spread::Inline => {
             write()?;
             (inventory(), order.into_iter().map(map).collect())
@@ -95,11 +98,14 @@ pub(super) fn one(
             mapped
         }
     };
+    let unspooled = |e| Failure::Write("what the ranks left", e);
+    let (inventory, mut made) = (inventory.map_err(unspooled)?, made.map_err(unspooled)?);
     made.sort_by_key(|(i, _)| *i);
-    let partials = made.into_iter().map(|(_, kept)| kept).collect();
+    let partials = made.into_iter().map(|(_, partial)| partial).collect();
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
-    let part = joins.then(|| how.keeper.part(Part::new(&trace, job)));
+    let part = joins.then(|| how.store.put_part(Part::new(&trace, job)));
+    let part = part.transpose().map_err(unspooled)?;
     Ok(Done {
         rank: trace.rank,
         source,

@@ -3,10 +3,10 @@
 use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
 use crate::analysis::inventory;
-use crate::analysis::kept::{Kept, KeptPart};
 use crate::health::{Counter, Health};
-use crate::job::{Clock, Job};
+use crate::job::{Clock, Job, Part};
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
+use crate::store::StoredPartial;
 use crate::trace::meta::{RankSource, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -24,9 +24,10 @@ pub fn reduce(
     options: &Options,
     sink: &dyn RowSink,
 ) -> Result<Outcome, RunError> {
-    let MappedSet { tasks, ranks: done, refused, .. } = set;
+    let MappedSet { tasks, ranks: done, refused, store, .. } = set;
     if filters::has_any(options) {
-        filters::check(done.iter().map(|d| d.inventory.open()))?;
+        let inventory: Vec<&StoredPartial> = done.iter().map(|d| &d.inventory).collect();
+        filters::check(store.open(&inventory).map_err(RunError::ReadBack)?.into_iter())?;
     }
     let mut health = Health::default();
     for d in done.iter().filter(|d| d.source == RankSource::Position) {
@@ -47,7 +48,7 @@ pub fn reduce(
         let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
         health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
     }
-    let mut per_analysis: Vec<Vec<Kept>> = Vec::new();
+    let mut per_analysis: Vec<Vec<StoredPartial>> = Vec::new();
     per_analysis.resize_with(analyses.len(), Vec::new);
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     let mut unpacked_bytes = 0;
@@ -62,16 +63,17 @@ pub fn reduce(
     }
     let has_peers = tasks.len() > 1;
     // a part of a job is mapped with peers in mind; a job of one rank has none
-    let open = |p: KeptPart| if has_peers { p.open() } else { p.open().without_peers() };
+    let peers = |part: Part| if has_peers { part } else { part.without_peers() };
     let join = || -> Result<Job, RunError> {
-        let job = Job::join(parts.into_iter().map(open), options.across.clock);
+        let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
+        let job = Job::join(parts.into_iter().map(peers), options.across.clock);
         filters::check_groups(&job, options)?;
         Ok(job)
     };
-    type Left = (&'static dyn Analysis, Vec<Kept>);
+    type Left = (&'static dyn Analysis, Vec<StoredPartial>);
     let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
-        let partials = Kept::open_all(kept);
+        let partials = store.take(kept).map_err(RunError::ReadBack)?;
         let mut output = analysis.reduce(&partials, job, options);
         drop(partials);
         let reduced = sink.reduced(analysis, &mut output);
@@ -102,7 +104,7 @@ pub fn reduce(
     };
     let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     drop(job);
-    let mut inventory = Kept::open_all(inventory);
+    let mut inventory = store.take(inventory).map_err(RunError::ReadBack)?;
     inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
         if i.rank == *rank {
             inventory::set_clock(i, clock);

@@ -48,14 +48,6 @@ impl Valid {
         }
     }
 
-    fn extend(&mut self, rows: usize, nulls: Option<&NullBuffer>) {
-        match nulls {
-            None if self.nulls == 0 => self.len += rows,
-            None => (0..rows).for_each(|_| self.push(true)),
-            Some(nulls) => nulls.iter().for_each(|v| self.push(v)),
-        }
-    }
-
     /// `None`: every row has one.
     pub fn finish(mut self) -> Option<NullBuffer> {
         self.bits.shrink_to_fit();
@@ -75,17 +67,6 @@ impl<T: Default> Nullable<T> {
     pub fn push(&mut self, value: Option<T>) {
         self.valid.push(value.is_some());
         self.values.push(value.unwrap_or_default());
-    }
-
-    /// Makes room for more rows.
-    pub fn reserve(&mut self, rows: usize) {
-        self.values.reserve_exact(rows);
-    }
-
-    /// Adds values of which some are null, whatever stands for those.
-    pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T>, nulls: Option<&NullBuffer>) {
-        self.valid.extend(values.len(), nulls);
-        self.values.extend(values);
     }
 }
 
@@ -168,26 +149,6 @@ impl Texts {
         key
     }
 
-    /// Adds texts that are given by their positions among `words`; what stands for a null is not looked at.
-    pub fn extend(&mut self, words: &[&str], keys: impl ExactSizeIterator<Item = i32>, nulls: Option<&NullBuffer>) {
-        let mut known: Vec<Option<i32>> = vec![None; words.len()];
-        self.valid.extend(keys.len(), nulls);
-        for (row, key) in keys.enumerate() {
-            let own = match known.get_mut(key as usize) {
-                Some(own) if nulls.is_none_or(|n| n.is_valid(row)) => {
-                    *own.get_or_insert_with(|| self.key(words[key as usize]))
-                }
-                _ => 0,
-            };
-            self.keys.push(own);
-        }
-    }
-
-    /// Makes room for more rows.
-    pub fn reserve(&mut self, rows: usize) {
-        self.keys.reserve_exact(rows);
-    }
-
     pub fn rows(&self) -> usize {
         self.keys.len()
     }
@@ -219,7 +180,6 @@ fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::appended::Appended;
     use arrow::array::{Array, AsArray};
 
     #[test]
@@ -234,23 +194,5 @@ mod tests {
         let got: Vec<_> = array.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
         assert_eq!(got, rows);
         assert_eq!(array.null_count(), 3);
-    }
-
-    #[test]
-    fn columns_put_together_hold_the_same_texts_each_once() {
-        let column = |rows: &[Option<&str>]| {
-            let mut texts = Texts::default();
-            rows.iter().for_each(|r| texts.push(*r));
-            texts.finish()
-        };
-        let parts = [&[Some("a"), None, Some("b")][..], &[], &[None, Some("b"), Some("c"), Some("a")]];
-        let mut all = Appended::Texts(Texts::default());
-        parts.iter().for_each(|p| all.append(&column(p)));
-        let all = all.finish();
-        let all = all.as_dictionary::<Int32Type>();
-        let words = all.values().as_string::<i32>();
-        assert_eq!(words.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);
-        let got: Vec<_> = all.keys().iter().map(|k| k.map(|k| words.value(k as usize))).collect();
-        assert_eq!(got, parts.concat());
     }
 }

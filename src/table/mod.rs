@@ -1,10 +1,8 @@
 //! Tables: how one is declared, built row by row, read and documented. Arrow arrays are the store.
 
-pub(crate) mod appended;
 pub(crate) mod cells;
 pub(crate) mod checked;
 pub(crate) mod column;
 #[cfg(test)]
 pub(crate) mod every;
-pub(crate) mod packed;
 pub mod schema;

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 19] = [
     "units", "health", "error", "table", "trace", "wording", "read", "facts", "job", "analysis", "diff", "compat",
-    "run", "output", "partial", "sql", "overlay", "cli",
+    "store", "run", "output", "partial", "sql", "overlay", "cli",
 ];
 
 /// A module's path, and the modules that its file names.

@@ -1,10 +1,10 @@
 //! What mapping leaves as tables, and back: files, ranks, partials of the analyses, parts of the joined job.
 
-mod read;
+mod from_tables;
 mod write;
 
-pub use read::{Fate, Seen, State, state};
-pub use write::shelves;
+pub use from_tables::{Fate, Seen, State, state};
+pub use write::write_state;
 
 use crate::analysis::api::Analysis;
 use crate::analysis::filters;
@@ -13,15 +13,23 @@ use crate::analysis::registry::ANALYSES;
 use crate::compat;
 use crate::job::PART_TABLES;
 use crate::partial::tables::TABLES;
+use crate::store;
+use crate::store::{Damage, INVENTORY, PART, StateTable};
 use crate::table::schema::TableSpec;
 use crate::trace::meta::{RankSource, TimeEra};
 
-const INVENTORY: &str = "inventory";
-const PART: &str = "part";
 const SET: &str = "set";
 
 const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
 const SOURCES: [RankSource; 3] = [RankSource::File, RankSource::Name, RankSource::Position];
+
+/// Reads a table of a state. Any bytes give the table or what is wrong with them.
+///
+/// # Errors
+/// Bytes that are no such table, or one of another version.
+pub fn read(bytes: &[u8]) -> Result<StateTable, Damage> {
+    store::read(bytes.to_vec(), &spec_of)
+}
 
 /// The table of this name of an analysis, the inventory, a part or the set.
 pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {

@@ -1,74 +1,91 @@
 //! A mapped set as tables.
 
-use crate::analysis::kept::KeptPart;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::health::Health;
-use crate::partial::state::{INVENTORY, PART, SET, spec_of};
+use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
     ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
 };
 use crate::run::{Done, MappedSet};
+use crate::store::{PartialStore, RankRows, StoredPartial};
 use crate::table::schema::{Batch, TableSpec};
-use arrow::array::RecordBatch;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Batches of one table with their ranks.
-pub struct Shelf {
-    pub of: &'static str,
-    pub spec: &'static TableSpec,
-    pub batches: Vec<(u32, RecordBatch)>,
-}
-
-/// All tables of a set, by what they belong to and name.
+/// Gives the tables of a set one by one: what one analysis left of all ranks is in memory together, and no more.
 ///
 /// # Errors
-/// A partial with a table that its analysis does not declare.
-pub fn shelves(set: &MappedSet) -> io::Result<Vec<Shelf>> {
-    let mut shelves = Shelves::default();
-    shelves.put(SET, 0, files(set))?;
+/// A table that its analysis does not declare, rows that cannot be read back, an error of `each`.
+pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
+    let mut own = Tables::default();
+    own.push(SET, 0, files(set))?;
     for d in &set.ranks {
-        shelves.put(SET, d.rank, rank(d))?;
-        shelves.put(SET, d.rank, health(&d.health))?;
         let (mut partials, mut contents) = (Partials::default(), Contents::default());
-        let own = ANALYSES.iter().map(|a| a.stem()).zip(&d.partials);
-        for (of, kept) in std::iter::once((INVENTORY, &d.inventory)).chain(own) {
-            let p = kept.open();
+        for p in std::iter::once(&d.inventory).chain(&d.partials) {
             let table_count = p.tables.len() as u32;
-            partials.push(PartialRow { analysis: of, own_rank: p.rank, reason: p.reason, table_count });
-            for batch in &p.tables {
-                shelves.content(&mut contents, of, d.rank, batch.clone())?;
-            }
+            partials.push(PartialRow { analysis: p.of, own_rank: p.rank, reason: p.reason, table_count });
+            list(&mut contents, p);
         }
-        for batch in d.part.iter().flat_map(KeptPart::tables) {
-            shelves.content(&mut contents, PART, d.rank, batch)?;
+        if let Some(part) = &d.part {
+            list(&mut contents, part);
         }
-        shelves.put(SET, d.rank, partials.finish())?;
-        shelves.put(SET, d.rank, contents.finish())?;
+        for batch in [rank(d), health(&d.health), partials.finish(), contents.finish()] {
+            own.push(SET, d.rank, batch)?;
+        }
     }
-    Ok(shelves.0.into_values().collect())
+    own.give(each)?;
+    let store = &set.store;
+    of_all_ranks(store, set.ranks.iter().map(|d| Ok((d.rank, &d.inventory))), each)?;
+    for i in 0..ANALYSES.len() {
+        of_all_ranks(store, set.ranks.iter().filter_map(|d| Some(Ok((d.rank, d.partials.get(i)?)))), each)?;
+    }
+    of_all_ranks(store, set.ranks.iter().filter_map(|d| Some(Ok((d.rank, d.part.as_ref()?)))), each)
 }
 
-#[derive(Default)]
-struct Shelves(BTreeMap<(&'static str, &'static str), Shelf>);
+/// Takes a table over all ranks: what it belongs to, its declaration, its rows.
+pub type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
 
-impl Shelves {
-    fn put(&mut self, of: &'static str, rank: u32, batch: Batch) -> io::Result<()> {
+fn list(contents: &mut Contents, partial: &StoredPartial) {
+    for place in &partial.tables {
+        contents.push(ContentRow { analysis: partial.of, table: place.spec.name, row_count: place.row_count as u64 });
+    }
+}
+
+/// Gives the tables that an analysis left of all ranks.
+fn of_all_ranks<'a>(
+    store: &PartialStore,
+    partials: impl Iterator<Item = io::Result<(u32, &'a StoredPartial)>>,
+    each: &mut EachTable,
+) -> io::Result<()> {
+    let (ranks, stored): (Vec<u32>, Vec<&StoredPartial>) =
+        partials.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+    let mut tables = Tables::default();
+    for ((rank, stored), partial) in ranks.into_iter().zip(&stored).zip(store.open(&stored)?) {
+        partial.tables.into_iter().try_for_each(|batch| tables.push(stored.of, rank, batch))?;
+    }
+    tables.give(each)
+}
+
+/// Tables over several ranks, by what they belong to and name.
+#[derive(Default)]
+struct Tables(BTreeMap<(&'static str, &'static str), (&'static TableSpec, Vec<RankRows>)>);
+
+impl Tables {
+    fn push(&mut self, of: &'static str, rank: u32, batch: Batch) -> io::Result<()> {
         let name = batch.spec.name;
         let known = spec_of(of, name);
         let (of, spec) =
             known.ok_or_else(|| io::Error::other(format!("`{of}` does not declare its table `{name}`")))?;
         if !batch.is_empty() {
-            let shelf = self.0.entry((of, name)).or_insert_with(|| Shelf { of, spec, batches: Vec::new() });
-            shelf.batches.push((rank, batch.rows));
+            let rows = RankRows { ranks: vec![rank; batch.len()], rows: batch.rows };
+            self.0.entry((of, name)).or_insert_with(|| (spec, Vec::new())).1.push(rows);
         }
         Ok(())
     }
 
-    fn content(&mut self, contents: &mut Contents, of: &'static str, rank: u32, batch: Batch) -> io::Result<()> {
-        contents.push(ContentRow { analysis: of, table: batch.spec.name, row_count: batch.len() as u64 });
-        self.put(of, rank, batch)
+    fn give(self, each: &mut EachTable) -> io::Result<()> {
+        self.0.into_iter().try_for_each(|((of, _), (spec, rows))| each(of, spec, &rows))
     }
 }
 

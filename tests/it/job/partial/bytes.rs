@@ -4,7 +4,8 @@ use super::{copied, hta, map, stderr};
 use crate::shared::contents;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Int64Type, UInt32Type};
-use hta::partial::{Stored, assemble, read};
+use hta::partial::{assemble, read};
+use hta::store::StateTable;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ fn any_bytes_give_a_table_or_an_error() {
 }
 
 /// The same table with one number changed.
-fn changed(table: &Stored, random: &mut Random) -> Option<Stored> {
+fn changed(table: &StateTable, random: &mut Random) -> Option<StateTable> {
     let rows = table.rows.num_rows();
     let at = random.below(rows);
     let extreme = [0, 1, -1, i64::MIN, i64::MAX, 4_294_967_295][random.below(6)];
@@ -112,12 +113,12 @@ fn changed(table: &Stored, random: &mut Random) -> Option<Stored> {
     };
     let mut columns = table.rows.columns().to_vec();
     columns[i] = new;
-    Some(Stored { rows: RecordBatch::try_new(table.rows.schema(), columns).ok()?, ..table.clone() })
+    Some(StateTable { rows: RecordBatch::try_new(table.rows.schema(), columns).ok()?, ..table.clone() })
 }
 
 #[test]
 fn any_tables_give_a_set_or_an_error() {
-    let tables: Vec<Stored> =
+    let tables: Vec<StateTable> =
         state().iter().map(|(name, b)| read(b).unwrap_or_else(|e| panic!("{name}: {e}"))).collect();
     let ranks: Vec<u32> = assemble(tables.clone()).expect("what was written").ranks.iter().map(|d| d.rank).collect();
     assert_eq!(ranks, [0, 1]);

@@ -1,23 +1,19 @@
 //! A mapped set from its tables. Any tables give a set or a flaw.
 
-use crate::analysis::api::Partial;
-use crate::analysis::kept::Keeper;
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::health::{COUNTERS, Health};
 use crate::job::Part;
 use crate::partial::constant::constant;
-use crate::partial::state::{ERAS, INVENTORY, PART, SET, SOURCES, spec_of};
-use crate::partial::stored::Stored;
+use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
 use crate::partial::tables::{Contents, Files, MappedRanks, Partials, Tallies};
 use crate::read::input::Input;
 use crate::run::Done;
-use crate::table::cells::Texts;
+use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, StoredPartial};
 use crate::table::checked::{Cells, Flaw};
 use crate::table::schema::{Batch, TableSpec};
 use crate::units::MemoryLimit;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::Int32Type;
+use arrow::array::RecordBatch;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -69,15 +65,36 @@ pub struct Seen {
 /// Files and ranks of one partial.
 pub struct State {
     pub files: Vec<Seen>,
-    /// In order of rank.
+    /// In order of rank. Their rows are those of `tables` until these are moved into a store.
     pub ranks: Vec<Done>,
+    tables: Vec<StateTable>,
+}
+
+impl State {
+    /// Moves what the ranks left into a store.
+    ///
+    /// # Errors
+    /// When rows cannot be spooled.
+    pub fn move_into(&mut self, store: &PartialStore) -> io::Result<()> {
+        let tables = std::mem::take(&mut self.tables);
+        let keys: Vec<_> = tables.iter().map(|t| (t.of, t.spec.name)).collect();
+        let first_rows: BTreeMap<_, _> = keys.into_iter().zip(store.add(tables)?).collect();
+        for d in &mut self.ranks {
+            for partial in d.partials.iter_mut().chain([&mut d.inventory]).chain(&mut d.part) {
+                for place in &mut partial.tables {
+                    place.first_row += first_rows.get(&(partial.of, place.spec.name)).copied().unwrap_or(0);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Files and ranks from their tables.
 ///
 /// # Errors
 /// The first cell that cannot be.
-pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
+pub fn state(stored: Vec<StateTable>) -> Result<State, Flaw> {
     let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
     let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
     let list = tables.rest(MappedRanks::SPEC)?;
@@ -92,22 +109,20 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
         return Err(cells.flaw(i + 1, "rank", format!("a rank above {}", rank[i]), rank[i + 1]));
     }
     if let Some(i) = (0..rank.len()).find(|&i| of_rows.get(i) != Some(&rank[i])) {
-        return Err(cells.flaw(i, RANK_COLUMN, rank[i], "another rank"));
+        return Err(cells.flaw(i, RANK, rank[i], "another rank"));
     }
-    let count = rank.len();
-    let keeper = Keeper::new(count, ANALYSES.len());
     let mut ranks = Vec::new();
     for (i, &rank) in rank.iter().enumerate() {
-        let (partials, of_part) = tables.partials(rank)?;
+        let (partials, part) = tables.partials(rank, has_part[i])?;
         let mut partials = partials.into_iter();
         let inventory = partials.next().ok_or_else(|| cells.flaw(i, "rank", "its inventory", "none"))?;
         ranks.push(Done {
             rank,
             source: source[i],
             file: file[i].to_string(),
-            partials: partials.enumerate().map(|(i, p)| keeper.analysis(i, p)).collect(),
-            inventory: keeper.inventory(inventory),
-            part: if has_part[i] { Some(keeper.part(part(rank, &of_part)?)) } else { None },
+            partials: partials.collect(),
+            inventory,
+            part,
             health: tables.health(rank, defects[i] as usize)?,
             era: era[i],
             base: base[i],
@@ -117,17 +132,17 @@ pub fn state(stored: Vec<Stored>) -> Result<State, Flaw> {
     }
     let files = seen(&tables.rest(Files::SPEC)?, &ranks)?;
     tables.all_taken()?;
-    Ok(State { files, ranks })
+    Ok(State { files, ranks, tables: tables.0.into_values().map(|(table, _)| table).collect() })
 }
 
-fn part(rank: u32, tables: &[Batch]) -> Result<Part, Flaw> {
+fn check_part(rank: u32, tables: &[Batch]) -> Result<(), Flaw> {
     let part = Part::from_tables(tables)?;
     if part.rank != rank {
         let (table, column) = ("part", "rank");
         let (expected, found) = (rank.to_string(), part.rank.to_string());
         return Err(Flaw { table, row: 0, column, expected, found });
     }
-    Ok(part)
+    Ok(())
 }
 
 fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
@@ -166,52 +181,32 @@ fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
     Ok(out)
 }
 
-/// Column that says what rank a row is of.
-const RANK_COLUMN: &str = "of_rank";
-
-/// Rows with texts of their own, in order of appearance, as the table's builder made them.
-fn fresh(rows: &RecordBatch) -> Option<RecordBatch> {
-    let column = |array: &ArrayRef| -> Option<ArrayRef> {
-        let Some(texts) = array.as_dictionary_opt::<Int32Type>() else { return Some(array.clone()) };
-        let values = texts.values().as_string_opt::<i32>()?;
-        let mut fresh = Texts::default();
-        for key in texts.keys() {
-            match key {
-                None => fresh.push(None),
-                Some(key) => {
-                    let key = usize::try_from(key).ok().filter(|k| *k < values.len())?;
-                    fresh.push(Some(values.value(key)));
-                }
-            }
-        }
-        Some(fresh.finish())
-    };
-    let columns = rows.columns().iter().map(column).collect::<Option<Vec<_>>>()?;
-    RecordBatch::try_new(rows.schema(), columns).ok()
-}
-
 /// Tables and how many of their rows are taken.
-struct Tables(BTreeMap<(&'static str, &'static str), (Stored, usize)>);
+struct Tables(BTreeMap<(&'static str, &'static str), (StateTable, usize)>);
 
 impl Tables {
     /// The next `count` rows of a table, which must be of `rank`.
-    fn take(&mut self, of: &'static str, spec: &'static TableSpec, rank: u32, count: usize) -> Result<Batch, Flaw> {
-        let empty = || Batch { spec, rows: RecordBatch::new_empty(spec.schema()) };
+    fn take(
+        &mut self,
+        of: &'static str,
+        spec: &'static TableSpec,
+        rank: u32,
+        count: usize,
+    ) -> Result<(Place, Batch), Flaw> {
+        let none = Batch { spec, rows: RecordBatch::new_empty(spec.schema()) };
         if count == 0 {
-            return Ok(empty());
+            return Ok((Place { spec, first_row: 0, row_count: 0 }, none));
         }
-        let none = empty();
-        let missing = || Cells(&none).flaw(0, RANK_COLUMN, format!("{count} rows of rank {rank}"), "none");
+        let missing = || Cells(&none).flaw(0, RANK, format!("{count} rows of rank {rank}"), "none");
         let (stored, at) = self.0.get_mut(&(of, spec.name)).ok_or_else(missing)?;
-        let end = at.checked_add(count).filter(|e| *e <= stored.ranks.len());
-        let Some(end) = end.filter(|e| stored.ranks[*at..*e].iter().all(|r| *r == rank)) else {
-            let row = *at;
-            return Err(Cells(&none).flaw(row, RANK_COLUMN, format!("{count} rows of rank {rank}"), "others"));
+        let (ranks, first_row) = (&stored.ranks, *at);
+        let end = first_row.checked_add(count).filter(|e| *e <= ranks.len());
+        let Some(end) = end.filter(|e| ranks[first_row..*e].iter().all(|r| *r == rank)) else {
+            return Err(Cells(&none).flaw(first_row, RANK, format!("{count} rows of rank {rank}"), "others"));
         };
-        let rows = fresh(&stored.rows.slice(*at, count));
         *at = end;
-        let rows = rows.ok_or_else(missing)?;
-        Ok(Batch { spec, rows })
+        let rows = stored.rows.slice(first_row, count);
+        Ok((Place { spec, first_row, row_count: count }, Batch { spec, rows }))
     }
 
     /// That every row has been taken.
@@ -220,7 +215,7 @@ impl Tables {
         left.map_or(Ok(()), |(s, at)| {
             let (table, row) = (s.spec.name, *at);
             let (expected, found) = ("no more rows".to_string(), format!("{}", s.ranks.len() - at));
-            Err(Flaw { table, row, column: RANK_COLUMN, expected, found })
+            Err(Flaw { table, row, column: RANK, expected, found })
         })
     }
 
@@ -238,16 +233,16 @@ impl Tables {
 
     fn of_set(&mut self, spec: &'static TableSpec, rank: u32) -> Result<Batch, Flaw> {
         let count = self.count(spec, rank);
-        self.take(SET, spec, rank, count)
+        Ok(self.take(SET, spec, rank, count)?.1)
     }
 
-    /// The partials of a rank, the inventory first, and the tables of its part.
-    fn partials(&mut self, rank: u32) -> Result<(Vec<Partial>, Vec<Batch>), Flaw> {
+    /// The partials of a rank, the inventory first, and its part.
+    fn partials(&mut self, rank: u32, has_part: bool) -> Result<(Vec<StoredPartial>, Option<StoredPartial>), Flaw> {
         let list = self.of_set(Partials::SPEC, rank)?;
         let cells = Cells(&list);
         let (analysis, own_rank) = (cells.texts("analysis")?, cells.u32s("own_rank")?);
         let (reason, count) = (cells.opt_texts("reason")?, cells.u32s("table_count")?);
-        let expected: Vec<&str> = std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
+        let expected: Vec<&'static str> = std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
         if analysis != expected {
             return Err(cells.flaw(0, "analysis", expected.join(", "), analysis.join(", ")));
         }
@@ -258,15 +253,25 @@ impl Tables {
             if own.len() != count[i] as usize {
                 return Err(cells.flaw(i, "table_count", own.len(), count[i]));
             }
-            let tables = own.into_iter().map(|(of, spec, n)| self.take(of, spec, rank, *n));
-            let tables = tables.collect::<Result<Vec<_>, _>>()?;
+            let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
+            let tables = places.collect::<Result<Vec<_>, _>>()?;
             let why = |text: &str| {
                 constant(text).ok_or_else(|| cells.flaw(i, "reason", "a short reason", format!("{} bytes", text.len())))
             };
-            out.push(Partial { rank: own_rank[i], tables, reason: reason[i].map(why).transpose()? });
+            out.push(StoredPartial {
+                of: expected[i],
+                rank: own_rank[i],
+                tables,
+                reason: reason[i].map(why).transpose()?,
+            });
         }
-        let tables = contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
-        Ok((out, tables.collect::<Result<Vec<_>, _>>()?))
+        let taken = contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
+        let (tables, batches): (Vec<Place>, Vec<Batch>) = taken.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        if !has_part {
+            return Ok((out, None));
+        }
+        check_part(rank, &batches)?;
+        Ok((out, Some(StoredPartial { of: PART, rank, reason: None, tables })))
     }
 
     fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, Flaw> {
@@ -284,7 +289,7 @@ impl Tables {
     }
 
     fn health(&mut self, rank: u32, count: usize) -> Result<Health, Flaw> {
-        let list = self.take(SET, Tallies::SPEC, rank, count)?;
+        let (_, list) = self.take(SET, Tallies::SPEC, rank, count)?;
         let cells = Cells(&list);
         let counter = cells.named("counter", |t| COUNTERS.iter().find(|c| c.name == t).map(|c| c.id))?;
         let (count, first_byte) = (cells.u64s("count")?, cells.opt_u64s("first_byte")?);

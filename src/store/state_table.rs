@@ -1,11 +1,9 @@
-//! One table of a partial as the bytes of a Parquet file, and back.
+//! One table of what ranks left, as the bytes of a Parquet file, and back.
 //!
-//! What is written is plain on purpose: nothing is compressed, and every row begins with the rank it is of, as four
-//! plain bytes. So no small file can stand for many rows, and reading needs memory in proportion to the file. Before a
-//! value is decoded, every length that the file states is held against the bytes that are there.
+//! Nothing is compressed, and every row begins with the rank it is of, as four plain bytes. So no small file can stand for
+//! many rows, and reading needs memory in proportion to the file. Before a value is decoded, every length that the file
+//! states is held against the bytes that are there.
 
-use crate::partial::manifest::{PROGRAM, VERSION};
-use crate::partial::state::spec_of;
 use crate::table::schema::TableSpec;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::concat_batches;
@@ -24,14 +22,20 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Column before the table's own.
-const RANK: &str = "of_rank";
+/// Version of the format of partials: every change of what is in them, or of how it is written, raises it.
+pub const VERSION: u64 = 3;
+
+/// This program.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// Column before the table's own: which rank a row is of.
+pub const RANK: &str = "of_rank";
 /// Rows that are decoded at a time.
 const AT_ONCE: usize = 1 << 16;
 
-/// A table of a partial, over all its ranks.
+/// A table over several ranks.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StateTable {
     /// What it belongs to: a stem, `inventory`, `part` or `set`.
     pub of: &'static str,
     pub spec: &'static TableSpec,
@@ -40,7 +44,17 @@ pub struct Stored {
     pub rows: RecordBatch,
 }
 
-/// Why bytes are no table of a partial.
+/// Rows of a table with the rank of each.
+#[derive(Debug, Clone)]
+pub struct RankRows {
+    pub ranks: Vec<u32>,
+    pub rows: RecordBatch,
+}
+
+/// What a table of a name belongs to, and its declaration; `None` where there is none.
+pub type Known<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static TableSpec)>;
+
+/// Why bytes are no such table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct Damage {
@@ -73,11 +87,11 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()))
 }
 
-/// The bytes of a table: batches with the rank that each is of.
+/// The bytes of a table.
 ///
 /// # Errors
-/// When they cannot be encoded.
-pub fn bytes(of: &str, spec: &TableSpec, batches: &[(u32, RecordBatch)]) -> Result<Vec<u8>, ParquetError> {
+/// When rows cannot be encoded.
+pub fn bytes(of: &str, spec: &TableSpec, rows: &[RankRows]) -> Result<Vec<u8>, ParquetError> {
     let schema = schema(spec);
     let note = |key: &str, value: &str| KeyValue::new(key.to_string(), value.to_string());
     let version = VERSION.to_string();
@@ -92,20 +106,20 @@ pub fn bytes(of: &str, spec: &TableSpec, batches: &[(u32, RecordBatch)]) -> Resu
         properties = properties.set_column_dictionary_enabled(ColumnPath::from(c.name), true);
     }
     let mut writer = ArrowWriter::try_new(Vec::new(), SchemaRef::clone(&schema), Some(properties.build()))?;
-    for (rank, rows) in batches {
-        let ranks: ArrayRef = Arc::new(UInt32Array::from(vec![*rank; rows.num_rows()]));
+    for RankRows { ranks, rows } in rows {
+        let ranks: ArrayRef = Arc::new(UInt32Array::from(ranks.clone()));
         let columns = std::iter::once(ranks).chain(rows.columns().iter().cloned()).collect();
         writer.write(&RecordBatch::try_new(SchemaRef::clone(&schema), columns)?)?;
     }
     writer.into_inner()
 }
 
-/// Reads one table of a partial. Any bytes give the table or what is wrong with them.
+/// Reads one table. Any bytes give the table or what is wrong with them.
 ///
 /// # Errors
 /// Bytes that are no such table, or one of another version.
-pub fn read(bytes: &[u8]) -> Result<Stored, Damage> {
-    contained(|| table(bytes))
+pub fn read(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
+    contained(|| table(bytes, known))
 }
 
 /// Parquet decoders are written for files that their writer meant; what they stumble over is damage too.
@@ -115,11 +129,12 @@ pub fn contained<T>(read: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damag
 }
 
 /// `bytes::Bytes`, which Parquet reads from memory, by the type that a file gives.
-fn memory<B: From<Vec<u8>>>(_: impl Fn(&File, u64, usize) -> Result<B, ParquetError>, bytes: &[u8]) -> B {
-    B::from(bytes.to_vec())
+fn memory<B: From<Vec<u8>>>(_: impl Fn(&File, u64, usize) -> Result<B, ParquetError>, bytes: Vec<u8>) -> B {
+    B::from(bytes)
 }
 
-fn table(bytes: &[u8]) -> Result<Stored, Damage> {
+fn table(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
+    let length = bytes.len();
     let input = memory(<File as ChunkReader>::get_bytes, bytes);
     let builder = ParquetRecordBatchReaderBuilder::try_new(input.clone())?;
     let metadata = builder.metadata();
@@ -134,14 +149,14 @@ fn table(bytes: &[u8]) -> Result<Stored, Damage> {
         return Err(Damage::new(format!("format version {VERSION} of hta {PROGRAM}"), found));
     }
     let (of, name) = (note("hta.of")?, note("hta.table")?);
-    let (of, spec) = spec_of(&of, &name).ok_or_else(|| Damage::new("a known table", format!("`{of}` `{name}`")))?;
+    let (of, spec) = known(&of, &name).ok_or_else(|| Damage::new("a known table", format!("`{of}` `{name}`")))?;
     let declared = schema(spec);
     if builder.schema().fields() != declared.fields() {
         return Err(Damage::new(format!("the columns of `{name}`"), "others"));
     }
-    sound(metadata, bytes.len() as u64)?;
+    sound(metadata, length as u64)?;
     let rows = metadata.row_groups().iter().map(|g| g.num_rows()).try_fold(0i64, i64::checked_add);
-    let rows = rows.and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= bytes.len() / 4);
+    let rows = rows.and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= length / 4);
     let rows = rows.ok_or_else(|| Damage::new("as many rows as the file has room for", "more"))?;
     pages(&SerializedFileReader::new(input)?)?;
     let reader = builder.with_batch_size(rows.clamp(1, AT_ONCE)).build()?;
@@ -157,7 +172,7 @@ fn table(bytes: &[u8]) -> Result<Stored, Damage> {
     let ranks = ranks.ok_or_else(|| Damage::new(format!("a column `{RANK}`"), "none"))?;
     // checks types and nulls against the declaration
     let own = RecordBatch::try_new(spec.schema(), all.columns().get(1..).unwrap_or_default().to_vec())?;
-    Ok(Stored { of, spec, ranks: ranks.values().to_vec(), rows: own })
+    Ok(StateTable { of, spec, ranks: ranks.values().to_vec(), rows: own })
 }
 
 /// Whether what the footer says of row groups and columns lies inside the file.
