@@ -1,16 +1,16 @@
-//! Means per step as fractions of integers, and the noise of steps.
+//! Means per step as exact fractions of integers, and the noise of steps.
 //!
-//! A side's figure is the mean over its ranks of total / steps. With the least common multiple L of the ranks'
-//! numbers of steps it is one fraction: sum(total x L / steps) / (L x ranks). Every figure of a side has this
-//! denominator, so sums of figures are sums of integers, and parts sum to the whole exactly.
+//! A side's figure is the mean over its ranks of total / steps. With L the least common multiple of the ranks' numbers
+//! of steps, it is one fraction: sum(total x L / steps) / (L x ranks). All figures of a side have this denominator, so
+//! sums of figures are sums of integers, and parts sum to the whole exactly.
 
 use crate::units::Ns;
 
-/// Above this the common multiple is not used: weights are rounded to 1 / LIMIT, the same for all figures of a
-/// rank, so that parts still sum exactly.
+/// Largest common multiple that is used. Above it, weights are rounded to multiples of 1 / LIMIT; the rounding is the
+/// same for all figures of a rank, so parts still sum exactly.
 const LIMIT: i128 = 1 << 40;
 
-/// `num / den`; `den` is positive in figures, and never 0.
+/// The fraction `num / den`. `den` is never 0, and positive in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
     pub num: i128,
@@ -20,23 +20,22 @@ pub struct Exact {
 impl Exact {
     pub fn value(self) -> f64 {
         let g = gcd(self.num.unsigned_abs(), self.den.unsigned_abs()).max(1);
-        // the divisor of two numbers of 127 bits fits again
+        // The gcd of two numbers of 127 bits fits into an `i128`.
         let g = i128::try_from(g).unwrap_or(1);
         (self.num / g) as f64 / (self.den / g) as f64
     }
 
-    /// `self - base`.
     pub fn minus(self, base: Exact) -> Exact {
         let num = self.num.saturating_mul(base.den).saturating_sub(base.num.saturating_mul(self.den));
         Exact { num, den: self.den.saturating_mul(base.den) }
     }
 
-    /// Percent of `whole`, made from integers; `None` where that is 0.
+    /// Percentage of `whole`, computed from integers; `None` if `whole` is 0.
     pub fn percent_of(self, whole: Exact) -> Option<f64> {
         if whole.num == 0 {
             return None;
         }
-        // the same denominator cancels
+        // Equal denominators cancel.
         let fraction = if self.den == whole.den {
             Some((self.num, whole.num))
         } else {
@@ -53,7 +52,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// Weights of the ranks of one side.
+/// Weights of the ranks of one side in a mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weights {
     pub of_rank: Vec<i128>,
@@ -61,7 +60,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// `divisors`: what each rank's totals are divided by, 1 or more.
+    /// `divisors`: the number by which each rank's totals are divided, at least 1.
     pub fn new(divisors: &[u64]) -> Self {
         let mut multiple: i128 = 1;
         for d in divisors.iter().map(|d| i128::from(*d).max(1)) {
@@ -80,22 +79,22 @@ impl Weights {
         }
     }
 
-    /// The mean of totals that are already weighted.
+    /// The mean for a sum of weighted totals.
     pub fn mean(&self, num: i128) -> Exact {
         Exact { num, den: self.den }
     }
 
-    /// A total of rank number `rank`, weighted.
+    /// The weighted total of the rank at index `rank`.
     pub fn weigh(&self, rank: usize, total: Ns) -> i128 {
         self.of_rank.get(rank).map_or(0, |w| w.saturating_mul(i128::from(total)))
     }
 }
 
-/// Values of the steps of one side, one each.
+/// Statistics over the steps of one side, one value per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     pub steps: usize,
-    /// Sample standard deviation; `None` below two steps.
+    /// Sample standard deviation; `None` for fewer than two steps.
     pub std: Option<f64>,
 }
 
@@ -108,10 +107,10 @@ impl Noise {
     }
 }
 
-/// Fewer steps on a side say nothing about noise.
+/// Least number of steps on each side for an estimate of the noise.
 pub const MIN_STEPS: usize = 3;
 
-/// A change beyond this many standard errors is no noise.
+/// A change larger than this many standard errors is significant.
 pub const STANDARD_ERRORS: f64 = 3.0;
 
 /// Standard error of the difference of the two means.
@@ -120,7 +119,7 @@ pub fn standard_error(base: Noise, test: Noise) -> Option<f64> {
     Some((part(base)? + part(test)?).sqrt())
 }
 
-/// Whether a change is more than noise; `None` where that cannot be told.
+/// Whether a change exceeds the noise; `None` if the noise is unknown.
 pub fn is_significant(delta: Exact, error: Option<f64>) -> Option<bool> {
     error.map(|e| delta.value().abs() > STANDARD_ERRORS * e)
 }

@@ -1,6 +1,8 @@
-//! One rank's part of a diff: its steps, and per name and step the count and time of activities and host events.
+//! The mapper of a diff: for one rank its steps, and per name and step the count and time of activities and host
+//! events.
 //!
-//! Bounded by names and steps, never by events. Step null is the whole capture, for sets without steps.
+//! The tables are bounded by the number of names and steps, not of events. A null step stands for the whole capture,
+//! for sets without steps.
 
 use crate::analysis::api::{Options, Partial};
 use crate::diff::BY;
@@ -129,7 +131,6 @@ fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {
     table.finish()
 }
 
-/// Count, summed duration, summed self time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: i64,
@@ -148,7 +149,7 @@ impl Sums {
 /// Sums by key and step.
 #[derive(Default)]
 struct Cells {
-    /// Side, class, name, owner.
+    /// Key: side, class, name, owner.
     keys: Vec<(&'static str, &'static str, String, Option<String>)>,
     captures: Vec<Sums>,
     steps: HashMap<(u32, u32), Sums>,
@@ -170,7 +171,7 @@ impl Cells {
         }
     }
 
-    /// Keys by text, so that ids of the file decide nothing.
+    /// Sorts keys by text, so that the result does not depend on ids in the file.
     fn finish(self) -> (Batch, Batch) {
         let mut order: Vec<u32> = (0..self.keys.len() as u32).collect();
         order.sort_by_key(|&k| &self.keys[k as usize]);
@@ -216,7 +217,7 @@ fn gpu(trace: &RankTrace, options: &Options, modules: &Modules, keep: &[bool], c
 
 fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
     let c = &trace.columns;
-    // a step's own annotation is the step, and its name has a number
+    // A step's own annotation is left out: it is the step itself, and its name contains a number.
     let steps: BTreeSet<StrId> = trace.steps.steps.iter().filter(|_| has_steps).map(|s| s.name).collect();
     let mut known: HashMap<(Class, StrId), u32> = HashMap::new();
     for (row, class) in trace.classes.iter().enumerate().filter(|(_, k)| k.is_host()) {
@@ -231,16 +232,15 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
     }
 }
 
-/// Levels of a module's path that are kept: names, and so keys, stay bounded whatever the nesting.
+/// Levels of a module's path that are kept, so that the number of keys is bounded for any nesting.
 const DEEPEST: u32 = 32;
 
 const MODULE: &str = "nn.Module: ";
 
-/// Paths of `nn.Module` frames.
 #[derive(Default)]
 struct Modules {
     paths: Interner,
-    /// Path by frame: of the frame itself where it is a module, else of the innermost module around it.
+    /// For each frame, the path of the innermost module at or around it.
     of_frame: BTreeMap<u32, (StrId, u32)>,
     /// Frames of modules by thread, outer first.
     by_lane: BTreeMap<u32, Vec<u32>>,
@@ -256,7 +256,7 @@ impl Modules {
         }
         let mut frames: Vec<u32> =
             (0..c.len()).filter(|&r| trace.classes[r] == Class::Python).map(|r| r as u32).collect();
-        // a parent comes before its children
+        // Parents are processed before their children.
         sort_outer_first(&mut frames, c);
         for row in frames {
             let around = trace.stacks.parent(row).and_then(|p| me.of_frame.get(&p)).copied();
@@ -287,7 +287,7 @@ impl Modules {
         self.of_frame.get(&frame).map_or("", |(path, _)| self.paths.get(*path))
     }
 
-    /// Per activity: the innermost module open on the launching thread when the call starts.
+    /// For each activity, the innermost module that is open on the launching thread when the launch call starts.
     fn of_launches(&self, trace: &RankTrace) -> Vec<Option<u32>> {
         let c = &trace.columns;
         let mut found = vec![None; trace.activities.len()];

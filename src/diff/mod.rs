@@ -1,7 +1,8 @@
-//! Diff: two sets of traces, before and after; what a step costs on each side, and what the change is made of.
+//! `hta diff`: compares two sets of traces, before and after: the time of a step on each side, and what the change
+//! consists of.
 //!
-//! Not an analysis of the registry, because it reduces two sets, but built of the same parts: [`Diff`] maps one
-//! rank in the pipeline and hands its bounded partials through; [`compare`] reduces two such sets.
+//! Not an analysis of the registry, because it reduces two sets, but built from the same parts: [`Diff`] maps each rank
+//! in the pipeline and passes the bounded partials on; [`compare`] reduces two such sets.
 //!
 //! ```text
 //!   base/  --pipeline(Diff)-->  Set  \
@@ -9,9 +10,9 @@
 //!   test/  --pipeline(Diff)-->  Set  /
 //! ```
 //!
-//! Every figure is per full step, mean over the ranks compared. It stays a fraction of integers (`exact`) up to
-//! the row of a table, so that parts sum to the change exactly. The surprising one: a host row counts what it
-//! encloses, too; what is its own is in the `self` columns.
+//! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (`exact`) until
+//! it is written to a row, so that parts sum to the change exactly. A host row includes nested events; the `self`
+//! columns exclude them.
 
 mod exact;
 mod map;
@@ -108,7 +109,7 @@ table! {
 
 const STEM: &str = "diff";
 
-/// Names without their template and parameter lists.
+/// Compare by names without template and parameter lists.
 pub const SHORT_NAMES: Setting = Setting {
     stem: STEM,
     flag: "--short-names",
@@ -117,7 +118,7 @@ pub const SHORT_NAMES: Setting = Setting {
     kind: Kind::Flag,
 };
 
-/// What GPU rows are keyed by.
+/// Key of GPU rows.
 pub const BY: Setting = Setting {
     stem: STEM,
     flag: "--by",
@@ -126,13 +127,12 @@ pub const BY: Setting = Setting {
     kind: Kind::Choice(&["name", "op", "module"]),
 };
 
-/// The page of `hta explain diff`.
 pub const PAGE: &str = include_str!("page.md");
 
-/// The mapper of `hta diff`, and the declaration of its tables and options.
+/// The mapper of `hta diff`, which also declares its tables and options.
 pub struct Diff;
 
-/// As the pipeline takes it.
+/// The instance that the pipeline runs.
 pub static DIFF: Diff = Diff;
 
 impl Analysis for Diff {
@@ -160,7 +160,7 @@ impl Analysis for Diff {
         map::map(trace, options)
     }
 
-    /// Hands the partials through: only two sets together can be reduced.
+    /// Passes the partials on unchanged, because only two sets together can be reduced.
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         let tables = partials.iter().flat_map(|p| p.tables.iter().cloned()).collect();
         Output { tables, ..Output::default() }

@@ -1,4 +1,4 @@
-//! `diff_by_name`: the same names on both sides, and what each adds to the change.
+//! `diff_by_name`: compares names on both sides, with their contributions to the change.
 
 use crate::diff::exact::{Exact, Noise};
 use crate::diff::population::{Chosen, Population};
@@ -11,18 +11,18 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// How keys become rows.
+/// What identifies a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Name,
     ShortName,
-    /// GPU rows by operator or module; the mapper recorded which.
+    /// GPU rows are identified by operator or module, whichever the mapper recorded.
     Owner {
         short: bool,
     },
 }
 
-/// A row: side, class, name.
+/// Identifies a row: side, class, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
     pub side: Side,
@@ -30,12 +30,12 @@ pub struct Label {
     pub name: Arc<str>,
 }
 
-/// A label on both sides.
+/// A row with its values on both sides.
 #[derive(Debug, Clone)]
 pub struct Named {
     pub label: Label,
     pub ns: Pair,
-    /// Of the counts and of the self times, base and test.
+    /// Values of base and test, here and in the fields below.
     pub count: [Exact; 2],
     pub own: [Exact; 2],
 }
@@ -49,7 +49,7 @@ impl Named {
         self.own[1].minus(self.own[0])
     }
 
-    /// Of the count.
+    /// The kind of change, by count.
     pub fn change(&self) -> &'static str {
         match (self.count[0].num, self.count[1].num, self.count_delta().num.cmp(&0)) {
             (0, 1.., _) => "added",
@@ -60,7 +60,7 @@ impl Named {
         }
     }
 
-    /// Of the time.
+    /// The trend, by time.
     pub fn trend(&self) -> &'static str {
         match self.ns.delta().num.cmp(&0) {
             Ordering::Greater => "slower",
@@ -69,7 +69,7 @@ impl Named {
         }
     }
 
-    /// The tree in which self times add up.
+    /// The group of rows to which its self time belongs.
     pub fn tree(&self) -> Tree {
         match (self.label.side, &*self.label.class) {
             (Side::Gpu, _) => Tree::Gpu,
@@ -81,7 +81,7 @@ impl Named {
     }
 }
 
-/// Events whose self times add up to their roots.
+/// Groups of rows whose self times add up to a total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tree {
     Gpu,
@@ -91,7 +91,7 @@ pub enum Tree {
     Collectives,
 }
 
-/// The rows of both sides, the largest change first.
+/// The rows of both sides, largest change first.
 pub fn compare(p: &Population, by: By) -> Vec<Named> {
     let mut ids: HashMap<Label, usize> = HashMap::new();
     let mut labels: Vec<Label> = Vec::new();
@@ -115,10 +115,10 @@ pub fn compare(p: &Population, by: By) -> Vec<Named> {
                 own: [mean(0, base.own), mean(1, test.own)],
             }
         })
-        // names that only occur outside the steps
+        // Leave out names that occur only outside steps.
         .filter(|n| n.count.iter().any(|c| c.num != 0))
         .collect();
-    // all changes have one denominator
+    // All changes have the same denominator, so numerators can be compared.
     rows.sort_by(|a, b| {
         let size = |n: &Named| n.ns.delta().num.unsigned_abs();
         size(b).cmp(&size(a)).then_with(|| a.label.cmp(&b.label))
@@ -179,7 +179,7 @@ fn label(key: &Key, by: By) -> Label {
     Label { side: key.side, class: key.class.clone(), name }
 }
 
-/// Changes of self time by tree.
+/// The total change of self time, by tree.
 pub fn trees(rows: &[Named]) -> BTreeMap<Tree, Exact> {
     let mut all: BTreeMap<Tree, Exact> = BTreeMap::new();
     for n in rows {
@@ -190,7 +190,7 @@ pub fn trees(rows: &[Named]) -> BTreeMap<Tree, Exact> {
     all
 }
 
-/// Share of a row in the change of its tree, percent.
+/// Percentage of a row in the change of its tree.
 pub fn share(n: &Named, trees: &BTreeMap<Tree, Exact>) -> Option<f64> {
     trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
 }

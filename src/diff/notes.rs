@@ -1,4 +1,4 @@
-//! What a diff stands on, in words: ranks, steps, and what else differs between the sets.
+//! Notes of the report: which ranks and steps were compared, and what else differs between the sets.
 
 use crate::analysis::api::Options;
 use crate::diff::BY;
@@ -50,18 +50,18 @@ pub fn notes(p: &Population, options: &Options) -> Vec<String> {
 /// Characters of a path that are printed.
 const PATH: usize = 60;
 
-/// The end of a long path: it has no blank at which a line could break.
+/// The end of a long path. Paths have no spaces at which a line could break.
 fn end_of(path: &str) -> String {
     let n = path.chars().count();
     if n <= PATH { path.to_string() } else { format!("...{}", path.chars().skip(n + 3 - PATH).collect::<String>()) }
 }
 
-/// `ranks 0-3`.
+/// A list such as `ranks 0-3`.
 fn rank_noun(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, rank_list(ranks))
 }
 
-/// How many steps a side's figures stand on.
+/// The number of steps on which a side's figures are based.
 fn counted(side: &Chosen, by_step: bool) -> String {
     let steps: BTreeSet<usize> = side.ranks.iter().map(|r| r.steps.len()).collect();
     match (by_step, steps.first(), side.ranks.len()) {
@@ -72,7 +72,7 @@ fn counted(side: &Chosen, by_step: bool) -> String {
     }
 }
 
-/// What else differs between the sets, so that a step of one is not a step of the other.
+/// Further differences between the sets that make their steps hard to compare.
 fn differences(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     let both = |text: fn(&Chosen) -> BTreeSet<String>| (text(&p.base), text(&p.test));

@@ -1,60 +1,59 @@
-//! What is compared: which ranks, which of their steps, and with what weight.
+//! The population of a comparison: which ranks, which of their steps, and their weights.
 //!
 //! ```text
-//!   ranks   those that both sets have; where they share none, all of both
-//!   steps   full ones; all of a rank where none is full; the capture of all where a rank has no steps
+//!   ranks   those that both sets have; if they share none, all of both
+//!   steps   full ones; all steps of a rank that has no full one; the capture of all ranks if a rank has no steps
 //! ```
 
 use crate::diff::exact::Weights;
 use crate::diff::set::{Rank, Set, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why nothing can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Nothing {
     #[error("cannot compare: none of the steps asked for is in {0}")]
     NoSteps(String),
 }
 
-/// The two sides and how they were chosen.
+/// The two sides, and how their ranks and steps were selected.
 pub struct Population<'a> {
     pub base: Chosen<'a>,
     pub test: Chosen<'a>,
-    /// The same ranks on both sides; otherwise all of both.
+    /// Whether the sides have the same ranks; if not, all ranks of both are used.
     pub same_ranks: bool,
-    /// Steps; otherwise captures.
+    /// Whether steps are compared; if not, whole captures.
     pub by_step: bool,
 }
 
-/// The ranks and steps of one side.
 pub struct Chosen<'a> {
     pub set: &'a Set,
     pub ranks: Vec<Of<'a>>,
-    /// Mean over ranks of what a rank does in a step.
+    /// Weights for the mean over ranks of a rank's work per step.
     pub by_rank: Weights,
-    /// The same for what each of its devices does.
+    /// Weights for the mean over ranks and devices of a device's time per step.
     pub by_device: Weights,
-    /// Ranks that count each step, in order of step.
+    /// Number of ranks that have each step, in order of step.
     pub samples: BTreeMap<Option<u32>, usize>,
-    /// Ranks without any of the steps asked for.
+    /// Ranks that have none of the selected steps.
     pub without_steps: Vec<u32>,
-    /// Whether some rank counts partial steps, because it has no full one.
+    /// Whether some rank uses partial steps, because it has no full one.
     pub counts_partial: bool,
 }
 
-/// A rank with the steps that count.
+/// A rank with the steps that are compared.
 pub struct Of<'a> {
     pub rank: &'a Rank,
     pub steps: BTreeSet<Option<u32>>,
-    /// Rows of windows per step, one at least.
+    /// Number of devices: windows per step, at least 1.
     pub devices: usize,
 }
 
 impl<'a> Population<'a> {
-    /// `narrowed`: the user asked for certain steps, so that a rank without them must not fall back to its capture.
+    /// Selects ranks and steps. `narrowed`: the user selected steps, so a rank without them must not fall back to its
+    /// capture.
     ///
     /// # Errors
-    /// When a set has none of the steps asked for.
+    /// When a set has none of the selected steps.
     pub fn choose(base: &'a Set, test: &'a Set, narrowed: bool) -> Result<Self, Nothing> {
         let numbers = |set: &Set| set.ranks.iter().filter(|r| !narrowed || has_steps(r)).map(|r| r.rank).collect();
         let (in_base, in_test): (BTreeSet<u32>, BTreeSet<u32>) = (numbers(base), numbers(test));
@@ -81,7 +80,7 @@ impl<'a> Population<'a> {
         if self.by_step { "step" } else { "capture" }
     }
 
-    /// Ranks of both sets that are left out because the other has no such rank.
+    /// Ranks of each set that are left out because the other set does not have them.
     pub fn left_out(&self) -> [Vec<u32>; 2] {
         [&self.base, &self.test].map(|side| {
             let kept: BTreeSet<u32> =
@@ -131,12 +130,12 @@ impl<'a> Chosen<'a> {
         self.ranks.len() as u32
     }
 
-    /// Steps that count, over all ranks.
+    /// Number of compared steps, over all ranks.
     pub fn step_count(&self) -> u64 {
         self.ranks.iter().map(|r| r.steps.len() as u64).sum()
     }
 
-    /// Windows that count, with the place of their rank.
+    /// The compared windows, each with the index of its rank.
     pub fn windows(&self) -> impl Iterator<Item = (usize, &'a Window)> {
         self.ranks
             .iter()
@@ -144,7 +143,7 @@ impl<'a> Chosen<'a> {
             .flat_map(|(i, of)| of.rank.windows.iter().filter(move |w| of.steps.contains(&w.step)).map(move |w| (i, w)))
     }
 
-    /// Position of each step among the samples.
+    /// Position of each step among the samples, with its number of ranks.
     pub fn places(&self) -> BTreeMap<Option<u32>, (usize, usize)> {
         self.samples.iter().enumerate().map(|(i, (step, ranks))| (*step, (i, *ranks))).collect()
     }

@@ -1,4 +1,4 @@
-//! The report of a diff: the step before and after, what the change is made of, and how sure that is.
+//! The report of a diff: the step before and after, what the change consists of, and its significance.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
 use crate::diff::exact::Exact;
@@ -13,19 +13,19 @@ use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 use crate::wording::counts::{counted, plural};
 use crate::wording::names::{clip, short_name};
 
-/// Characters of the bar of the longer side.
+/// Length of the bar of the longer side, characters.
 const BAR: usize = 40;
 
-/// A name's change below this share of the step is no finding, percent.
+/// Least change of a name that makes a finding, percent of the step.
 const FINDING_MIN_PCT: f64 = 1.0;
 
-/// Findings about names.
+/// Largest number of findings about names.
 const NAMED_FINDINGS: usize = 3;
 
-/// Compares two sets: tables, sentences, views, and what came of the thresholds.
+/// Compares two sets and makes tables, findings, views and the verdicts on thresholds.
 ///
 /// # Errors
-/// When a set has none of the steps asked for.
+/// When a set has none of the selected steps.
 pub fn compare(
     base: &Set,
     test: &Set,
@@ -63,7 +63,7 @@ fn signed_pct(x: Option<f64>) -> String {
     x.map_or_else(|| "-".to_string(), |v| format!("{v:+.1} %"))
 }
 
-/// What was compared, and the two steps as bars.
+/// The heading: what was compared, and the two steps as bars.
 ///
 /// ```text
 ///   base  100 ms  ####################======---.........
@@ -156,20 +156,21 @@ fn surety(pair: &Pair) -> &'static str {
     }
 }
 
-/// Marks a change that may be noise.
+/// Marks a change that is within the noise.
 const WITHIN: &str = "~";
 
-/// Of the noise of a host row nothing is said: it is that of its whole time.
+/// Marks a GPU row whose change is within the noise. Host rows have no mark: their noise is known only for total, not
+/// for self time.
 fn mark(n: &Named) -> &'static str {
     if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
 }
 
-/// What fits a line; the table has the full name.
+/// A name short enough for a line; the table has the full name.
 fn short(label: &Label) -> String {
     short_name(&label.name)
 }
 
-/// In words, first what appeared or went.
+/// The kind of change in words; appearing and disappearing come before slower and faster.
 fn kind(n: &Named) -> &'static str {
     match n.change() {
         change @ ("added" | "deleted") => change,
@@ -177,7 +178,7 @@ fn kind(n: &Named) -> &'static str {
     }
 }
 
-/// The names that changed most on one side; on the host by self time, since its rows are nested.
+/// The names that changed most on one side. On the host they are compared by self time, because host rows are nested.
 fn named(p: &Population, rows: &[Named], side: Side, options: &Options) -> Option<View> {
     let trees = trees(rows);
     let own = |n: &Named| n.own_delta();
@@ -277,7 +278,7 @@ fn findings(p: &Population, rows: &[Named]) -> Vec<Finding> {
         },
         Summaries::SPEC.name,
     )];
-    // the part that goes the same way and farthest
+    // The part with the largest change in the same direction as the total.
     let largest = Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).max_by_key(|(_, x)| match delta.num >= 0 {
         true => x.delta().num,
         false => x.delta().num.saturating_neg(),

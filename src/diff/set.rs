@@ -1,4 +1,4 @@
-//! One set of traces, as the mapper left it: ranks with their steps and their sums by name.
+//! One set of traces as the mapper left it: ranks with their steps, and their sums by name.
 
 use crate::diff::map::{MappedCells, MappedKeys, MappedRanks, MappedSteps};
 use crate::table::schema::Batch;
@@ -6,12 +6,10 @@ use crate::units::Ns;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A set with the name it was given.
 #[derive(Debug, Clone, Default)]
 pub struct Set {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub shown: String,
-    /// In order of rank.
     pub ranks: Vec<Rank>,
 }
 
@@ -21,13 +19,13 @@ pub struct Rank {
     pub world: Option<u32>,
     pub device_name: Option<String>,
     pub has_modules: bool,
-    /// By device, then step.
+    /// Sorted by device, then step.
     pub windows: Vec<Window>,
     pub keys: Vec<Key>,
     pub cells: Vec<Cell>,
 }
 
-/// A step of one device; without an index, the capture.
+/// A step of one device. Without an index it is the whole capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     pub device: Option<i64>,
@@ -45,7 +43,7 @@ pub struct Window {
     pub busy: Ns,
 }
 
-/// Whose work the parts of a step are.
+/// Whether the parts of a step are device or host work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     Gpu,
@@ -80,7 +78,7 @@ impl Side {
     }
 }
 
-/// What events are summed under.
+/// Identifies sums of events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub side: Side,
@@ -91,9 +89,9 @@ pub struct Key {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
-    /// Index of its key.
+    /// Index into the keys.
     pub key: u32,
-    /// `None`: the capture.
+    /// `None` for the capture.
     pub step: Option<u32>,
     pub count: i64,
     pub ns: Ns,
@@ -101,7 +99,7 @@ pub struct Cell {
 }
 
 impl Set {
-    /// Reads what [`crate::diff::Diff`] handed through, rank by rank.
+    /// Reads the tables that [`crate::diff::Diff`] passed on, rank by rank.
     pub fn read(shown: &str, tables: &[Batch]) -> Self {
         let mut ranks: Vec<Rank> = Vec::new();
         let mut texts = Texts::default();
@@ -156,7 +154,7 @@ fn window(b: &Batch, row: usize) -> Window {
     }
 }
 
-/// Each text once: the ranks of a job have the same names.
+/// Interned texts, because the ranks of a job share names.
 #[derive(Default)]
 struct Texts(HashSet<Arc<str>>);
 

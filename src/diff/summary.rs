@@ -1,4 +1,4 @@
-//! `diff_summary` and `diff_steps`: the step and its parts.
+//! `diff_summary` and `diff_steps`: the step time and its parts.
 
 use crate::diff::exact::{Exact, Noise, is_significant, standard_error};
 use crate::diff::population::{Chosen, Population};
@@ -55,7 +55,7 @@ impl Metric {
         Self::PARTS.contains(&self)
     }
 
-    /// Whether its change is a share of that of the step time.
+    /// Whether its change is reported as a share of the change of the step time.
     pub fn has_share(self) -> bool {
         self.is_part() || self == Metric::StepTime
     }
@@ -75,14 +75,13 @@ impl Metric {
     }
 }
 
-/// One side's figure with the noise of its steps.
+/// One side's value of a metric, with the noise of its steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     pub mean: Exact,
     pub noise: Noise,
 }
 
-/// A figure on both sides.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
     pub base: Figure,
@@ -95,7 +94,7 @@ impl Pair {
     }
 
     pub fn delta_pct(&self) -> Option<f64> {
-        // a fraction over the base: exact up to the division
+        // Percentage of base, computed from fractions, so exact up to the final division.
         self.delta().percent_of(Exact {
             num: self.base.mean.num.saturating_mul(self.test.mean.den),
             den: self.base.mean.den.saturating_mul(self.test.mean.den),
@@ -111,7 +110,6 @@ impl Pair {
     }
 }
 
-/// A metric on both sides.
 pub fn pair(p: &Population, metric: Metric) -> Pair {
     Pair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
 }
@@ -133,7 +131,7 @@ fn figure(side: &Chosen, metric: Metric) -> Figure {
     Figure { mean: side.by_device.mean(num), noise: Noise::of(&samples) }
 }
 
-/// A sum over the cells of the keys that `keep` wants.
+/// Sums one value over the cells whose key satisfies `keep`.
 pub fn sum_of(
     side: &Chosen,
     keep: impl Fn(&crate::diff::set::Key) -> bool,
@@ -183,7 +181,7 @@ pub fn table(p: &Population) -> Batch {
     table.finish()
 }
 
-/// Every window of both sets in the scope of the comparison.
+/// All windows of both sets, including those that are not compared.
 pub fn steps(p: &Population) -> Batch {
     let mut table = Steps::default();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {

@@ -1,18 +1,18 @@
-//! `--fail-if 'METRIC OP VALUE'`: when a comparison is to fail.
+//! `--fail-if 'METRIC OP VALUE'`: conditions under which a comparison fails.
 //!
 //! ```text
 //!   METRIC   step_time, compute, ... gpu_sum       a row of diff_summary
-//!            kernel:NAME   name:PATTERN            time of GPU activities, of one name or of all that fit
+//!            kernel:NAME   name:PATTERN            time of GPU activities, of one name or of all that match
 //!            op:NAME                               time of the operator on the host
 //!            count:NAME                            activities and host events of that name
 //!   OP       >  >=  <  <=
 //!   VALUE    +5%  -3%                              change relative to base
-//!            +2ms  -100us  +4                      change
-//!            120ms  4                              what test may have
+//!            +2ms  -100us  +4                      absolute change
+//!            120ms  4                              value of test
 //! ```
 //!
-//! The operator is the last one in the text, since names of kernels hold `<` and `>`. A change is judged in
-//! integers; where base is 0, any increase is beyond every percentage.
+//! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are compared in
+//! integers; if base is 0, any increase exceeds every percentage.
 
 use crate::diff::exact::{Exact, STANDARD_ERRORS};
 use crate::diff::population::Population;
@@ -22,7 +22,7 @@ use crate::units::{Ns, fmt_ns};
 use crate::wording::names::short_name;
 use std::cmp::Ordering;
 
-/// One condition, as it was written and as it was understood.
+/// One condition: its text and its parsed parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Threshold {
     pub text: String,
@@ -61,7 +61,7 @@ impl Op {
     }
 }
 
-/// In millionths: of a percent, of a ns, of one.
+/// Limits in millionths: of a percent, of a ns, or of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Percent(i128),
@@ -69,25 +69,25 @@ enum Limit {
     Value(i128),
 }
 
-/// Parts of one in a [`Limit`].
+/// Units of a [`Limit`] per one.
 const MILLION: i128 = 1_000_000;
 
-/// What a condition came to.
+/// The result of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     pub text: String,
     pub is_crossed: bool,
-    /// `100 ms -> 112 ms (+12.0 %, +12.0 ms)`.
+    /// The values, e.g. `100 ms -> 112 ms (+12.0 %, +12.0 ms)`.
     pub found: String,
-    /// Whether the change is noise, in words.
+    /// Whether the change is within the noise, in words.
     pub noise: String,
     pub is_significant: Option<bool>,
-    /// Nothing of that name is on either side.
+    /// Neither side has anything of that name.
     pub is_unknown: bool,
 }
 
 impl Verdict {
-    /// The whole sentence.
+    /// The message for the user.
     pub fn sentence(&self) -> String {
         let state = if self.is_crossed { "crossed" } else { "not crossed" };
         let unknown = if self.is_unknown { "; nothing of that name is in either set" } else { "" };
@@ -96,10 +96,10 @@ impl Verdict {
 }
 
 impl Threshold {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// What was expected.
+    /// Says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (left, op, right) = split(text).ok_or_else(|| expected("METRIC, then >, >=, < or <=, then VALUE"))?;
         let what = What::parse(left)?;
@@ -107,18 +107,18 @@ impl Threshold {
         Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), what, op, limit })
     }
 
-    /// Judges the condition.
+    /// Evaluates the condition.
     pub fn judge(&self, p: &Population) -> Verdict {
         let pair = self.what.pair(p);
         let (base, test, delta) = (pair.base.mean, pair.test.mean, pair.delta());
         let found = match self.limit {
             Limit::Value(limit) => compare(test.num, limit, test.den),
             Limit::Change(limit) => compare(delta.num, limit, delta.den),
-            // delta / base against limit: the denominators cancel
+            // Compares delta / base with the limit; the denominators cancel.
             Limit::Percent(limit) if base.num > 0 => {
                 compare(delta.num.saturating_mul(100), limit, base.num.saturating_mul(test.den))
             }
-            // any increase from nothing is beyond every percentage, and nothing is no change
+            // If base is 0, an increase exceeds every percentage; 0 to 0 is no change.
             Limit::Percent(_) if delta.num > 0 => Ordering::Greater,
             Limit::Percent(limit) => 0.cmp(&limit),
         };
@@ -141,12 +141,12 @@ fn count(x: f64) -> String {
     if x.fract() == 0.0 { format!("{x}") } else { format!("{x:.2}") }
 }
 
-/// `num / den` against `limit` millionths.
+/// Compares `num / den` with `limit` millionths.
 fn compare(num: i128, limit: i128, den: i128) -> Ordering {
     num.saturating_mul(MILLION).cmp(&limit.saturating_mul(den))
 }
 
-/// Whether a change is beyond the noise, in words.
+/// Says whether a change is within the noise.
 pub fn noise(pair: &Pair) -> String {
     let delta = pair.delta().value().abs();
     match pair.error() {
@@ -168,7 +168,7 @@ pub fn noise(pair: &Pair) -> String {
     }
 }
 
-/// Left, operator and right side; the operator is the last in the text.
+/// Splits at the last comparison operator of the text.
 fn split(text: &str) -> Option<(&str, Op, &str)> {
     let at = text.rfind(['<', '>'])?;
     let (sign, op) = Op::ALL.into_iter().find(|(sign, _)| text[at..].starts_with(sign))?;
@@ -238,11 +238,11 @@ impl What {
     }
 }
 
-/// Whether `text` fits a pattern with `*` for any characters and `?` for one.
+/// Whether `text` matches a pattern with `*` for any characters and `?` for one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // where the last star stood, and how much of the text it has taken
+    // Position after the last star in the pattern, and where its match ends in the text.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -291,7 +291,7 @@ impl Limit {
     }
 }
 
-/// A decimal number in millionths; what is finer is cut.
+/// A decimal number in millionths; further digits are truncated.
 fn millionths(text: &str) -> Option<i128> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

@@ -12,20 +12,20 @@ use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// A gap with what it waited for.
+/// A gap with the cause of each part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     pub span: Span,
-    /// End of the host's part: the host had not finished submitting before.
+    /// End of the host's part: until then the host had not finished submitting the next activity.
     pub host_until: Ns,
     pub rest: Rest,
-    /// Index of the activity that ends it.
+    /// Index of the activity that ends the gap.
     pub next: Option<u32>,
-    /// Lane of the thread to blame for the host's part.
+    /// Lane of the thread that is responsible for the host's part.
     pub thread: Option<u32>,
 }
 
-/// What the part behind the host's is.
+/// Cause of the part after the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     KernelWait,
@@ -33,7 +33,7 @@ pub enum Rest {
     Unlinked,
 }
 
-/// Sums over gaps, or parts of gaps, ns.
+/// Sums over gaps or parts of gaps, ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sums {
     pub count: u64,
@@ -68,18 +68,18 @@ impl Sums {
 }
 
 impl Gap {
-    /// Adds the part inside `window`.
+    /// Adds the part of this gap inside `window`.
     pub fn add_to(&self, sums: &mut Sums, window: Span) {
         sums.add(self.span, self.host_until, self.rest, window);
     }
 }
 
-/// Finds what a gap waited for. `activities` are those that can end it, in order of start.
+/// Classifies gaps. `activities` are those that can end a gap, in order of start.
 pub struct Classifier<'a> {
     pub trace: &'a RankTrace,
     pub activities: &'a [u32],
     pub kernel_wait_max: Ns,
-    /// Thread to blame when no activity follows.
+    /// Responsible thread if no activity follows.
     pub default_thread: Option<u32>,
 }
 
@@ -89,7 +89,7 @@ impl Classifier<'_> {
         let start = |i: &u32| t.activities[*i as usize].span.start;
         let from = self.activities.partition_point(|i| start(i) < span.end);
         let tied = self.activities.get(from).map(start);
-        // ties: the earliest launch, then the event
+        // Ties: the earliest launch, then the lowest event.
         let launched = |i: &u32| t.activities[*i as usize].launch().map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
         let next = self.activities[from..]
             .iter()

@@ -1,4 +1,4 @@
-//! What a host thread was doing, in words: the kind of its innermost open event.
+//! Describes what a host thread was doing at any time: the kind of its innermost open event.
 
 use crate::trace::category::Class;
 use crate::trace::launch::is_launch_call;
@@ -6,41 +6,41 @@ use crate::trace::rank_trace::{RankTrace, is_host_communication};
 use crate::units::Span;
 use std::sync::Arc;
 
-/// A stretch of host time with one explanation.
+/// A stretch of host time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostUse {
     pub span: Span,
     pub activity: &'static str,
-    /// The event; `None` while nothing is open.
+    /// The innermost event; `None` if none is open.
     pub row: Option<u32>,
-    /// For a built-in Python function: the frame with file and line that called it.
+    /// For a built-in Python function: the nearest calling frame that has a file and line.
     pub caller: Option<u32>,
 }
 
-/// Kind of each event name as a host activity, by class.
+/// Classifies host events by name, once per name.
 pub struct HostNames {
-    /// Per text that names a host event.
+    /// One entry per text that names a host event.
     kinds: Vec<Kind>,
-    /// Which events own an activity, whatever they are called.
+    /// Per event: whether it owns an activity, whatever its name.
     launches: Vec<bool>,
 }
 
-/// What a name says.
+/// The classification of one name.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
-    /// Kind as a runtime call.
+    /// Kind of a runtime call with this name.
     runtime: &'static str,
-    /// Whether it is communication as an operator, or as an annotation.
+    /// Whether an operator with this name, or an annotation (next field), is communication.
     as_op: bool,
     as_annotation: bool,
-    /// As a Python frame: whether it has a file and line.
+    /// Whether a Python frame with this name has a file and line.
     has_line: bool,
 }
 
 const PLAIN: Kind = Kind { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
 
 impl HostNames {
-    /// Those of a rank, made once.
+    /// The shared instance of a rank.
     pub fn of(trace: &RankTrace) -> Arc<Self> {
         trace.shared(Self::new)
     }
@@ -69,7 +69,7 @@ impl HostNames {
         self.kinds.get(trace.columns.name(row as usize).0 as usize).copied().unwrap_or(PLAIN)
     }
 
-    /// What the thread did in `window`, complete: nothing is left over.
+    /// Calls `take` for each stretch of `window`. The stretches cover the window completely.
     pub fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
         if window.is_empty() {
             return;
@@ -97,13 +97,13 @@ impl HostNames {
         }
     }
 
-    /// Names of the event behind a use, and of the frame that called it where that says more.
+    /// Names of the event of a use and, for a built-in function, of the frame that called it.
     pub fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
         let name = |row: Option<u32>| row.map_or("", |r| trace.name(r));
         (name(used.row), name(used.caller))
     }
 
-    /// What an event is as a host activity.
+    /// The kind of host activity of an event.
     pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
         let Kind { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
         match trace.classes[row as usize] {
@@ -121,14 +121,14 @@ impl HostNames {
         }
     }
 
-    /// The nearest frame with file and line above a built-in function; `None` for a frame that has them.
+    /// The nearest frame with file and line above a built-in function; `None` if the frame itself has them.
     fn caller(&self, trace: &RankTrace, row: u32) -> Option<u32> {
         let has_line = |r: u32| self.kind(trace, r).has_line;
         if has_line(row) {
             return None;
         }
         let mut at = trace.stacks.parent(row);
-        // as deep as the tree at most: bad ids may make a circle
+        // Limited to the depth of the tree, because wrong ids in a file may form a cycle.
         for _ in 0..=trace.stacks.depth(row).unwrap_or(0) {
             match at {
                 Some(r) if has_line(r) => return Some(r),

@@ -1,13 +1,13 @@
-//! What host threads did in any stretch of time, summed by key, without a walk over all of it.
+//! Sums over what host threads did in any stretch of time, by key, without walking through the whole stretch.
 //!
-//! A rank with few devices walks over what the host did in the gaps of each device. That is the length of the trace for
-//! every device, and nothing bounds the number of devices in a file; so where there are many of them, each thread is
-//! walked once:
+//! On a rank with few devices, each device walks through what the host did during its gaps. That costs the length of
+//! the trace per device, and a file may name any number of devices. So with many devices, each thread is walked only
+//! once:
 //!
 //! ```text
 //!   pieces        |a|b|a|..|b|a|c|b|a|..
 //!   sums before   ^a0 b0 c0  ^a3 b2 c0          every `stride` pieces, by key
-//!   asked             [...........)             the sums between, and the pieces at both ends
+//!   query             [...........)             difference of two sums, and the pieces at both ends
 //! ```
 
 use crate::facts::host_activity::HostNames;
@@ -17,10 +17,10 @@ use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// Kind of host activity, names of its event and of the frame that called it.
+/// Kind of host activity, name of its event, and name of the frame that called it.
 pub type Key = (&'static str, StrId, StrId);
 
-/// Pieces between two sums, at least.
+/// Least number of pieces between two sums.
 const STRIDE: usize = 64;
 
 /// The threads of a rank over its capture.
@@ -30,20 +30,20 @@ pub struct HostSums {
     threads: BTreeMap<Option<u32>, Thread>,
 }
 
-/// One thread: pieces of time that follow each other without gaps.
+/// One thread as consecutive pieces of time without gaps.
 #[derive(Default)]
 struct Thread {
-    /// Start of each piece; one more entry for the end of the last.
+    /// Start of each piece, followed by the end of the last.
     starts: Vec<Ns>,
-    /// Its key's place in `keys`.
+    /// Index of each piece's key in `keys`.
     used: Vec<u32>,
     stride: usize,
-    /// Length by key of all pieces before every `stride`-th one.
+    /// Total time by key of all pieces before every `stride`-th one.
     before: Vec<Vec<Ns>>,
 }
 
 impl HostSums {
-    /// The threads that launch work, none (for time without a thread), and `main`.
+    /// Sums for the threads that launch work, for `main`, and for time without a thread.
     pub fn new(trace: &RankTrace) -> Self {
         let names = HostNames::of(trace);
         let lanes = trace.launches().iter().filter_map(|(call, _)| trace.columns.lane.get(call as usize).copied());
@@ -73,7 +73,8 @@ impl HostSums {
         &self.keys
     }
 
-    /// What a thread did inside a span of the capture: place of a key and time above 0, a key once or several times.
+    /// Calls `take` with what a thread did inside a span: index of a key and time above 0; a key may come several
+    /// times.
     pub fn each(&self, lane: Option<u32>, span: Span, mut take: impl FnMut(u32, Ns)) {
         if let Some(thread) = self.threads.get(&lane) {
             thread.each(span, &mut take);
@@ -93,7 +94,7 @@ impl Thread {
 
     fn sum(&mut self) {
         let keys = self.used.iter().max().map_or(0, |k| *k as usize + 1);
-        // as much memory for sums as for pieces
+        // Sums take no more memory than pieces.
         self.stride = STRIDE.max(keys);
         let mut sums: Vec<Ns> = vec![0; keys];
         for (i, &key) in self.used.iter().enumerate() {
@@ -121,7 +122,7 @@ impl Thread {
         };
         let first = self.starts.partition_point(|t| *t <= span.start).saturating_sub(1);
         let end = self.starts.partition_point(|t| *t < span.end).min(self.used.len());
-        // whole strides strictly inside: neither holds an end of the span
+        // Only strides strictly inside the span, so that none contains one of its ends.
         let (from, until) = ((first + 1).div_ceil(self.stride.max(1)), end.saturating_sub(1) / self.stride.max(1));
         let (Some(low), Some(high)) = (self.before.get(from), self.before.get(until)) else { return walk(first..end) };
         if from >= until {

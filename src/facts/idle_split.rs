@@ -1,8 +1,7 @@
-//! The idle time of one device, gap by gap, and how the part inside a window divides.
+//! The idle time of one device, gap by gap, and its division inside a window.
 //!
-//! Gaps are classified once, over the whole capture, and then cut by windows; so whoever asks for the
-//! same window gets the same parts, and the parts of steps and of what lies outside them add up to the
-//! capture's.
+//! Gaps are classified once, over the whole capture, and then cut at windows. So all analyses get the same parts for
+//! the same window, and the parts of the steps and of the time outside them add up to the capture's.
 
 use crate::facts::gaps::{Classifier, Gap, Sums, busiest_launcher};
 use crate::facts::host_activity::HostNames;
@@ -17,25 +16,24 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Kind of host activity, and names of its event and of the frame that called it.
+/// Kind of host activity, and the names of its event and of the frame that called it.
 pub type UseKey<'a> = (&'static str, (&'a str, &'a str));
 
-/// Idle time of a device.
 pub struct DeviceIdle<'a> {
     pub busy: Union,
-    /// Thread to blame when no activity follows.
+    /// Responsible thread if no activity follows.
     pub default_thread: Option<u32>,
     /// In order of time.
     pub gaps: Vec<Gap>,
     uses: Uses,
     keys: Vec<UseKey<'a>>,
-    /// Each key's place among the sorted keys.
+    /// Position of each key among the sorted keys.
     order: Vec<u32>,
 }
 
-/// What the host did in the gaps.
+/// What the host did during the gaps.
 enum Uses {
-    /// Gap by gap: a gap's uses follow each other from its start to the end of the host's part.
+    /// Listed gap by gap: the uses of a gap follow each other from its start to the end of the host's part.
     Listed {
         lengths: Vec<Ns>,
         /// The place of each use's key in `keys`.
@@ -43,42 +41,40 @@ enum Uses {
         /// Where each gap's begin; one more entry for the end.
         from: Vec<u32>,
     },
-    /// Looked up in what all devices share.
+    /// Looked up in sums that all devices of the rank share.
     Shared(Arc<HostSums>),
 }
 
-/// Devices of a rank from which they share what the host did. No machine has that many; a file may.
+/// Number of devices of a rank from which shared sums are used. No machine has that many, but a file may.
 const SHARED_FROM: usize = 32;
 
-/// Time and gaps of a key so far.
+/// Accumulated time and number of gaps of a key.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     time: Ns,
     gaps: u64,
-    /// The gap counted last.
+    /// The last gap that was counted.
     last: u64,
 }
 
-/// Idle time of one window.
 #[derive(Debug, Default)]
 pub struct Split {
     pub sums: Sums,
-    /// What the host did during host wait, longest first and then by key. The times sum to `sums.host`.
+    /// Host wait by what the host did: longest first, then by key. The times sum to `sums.host`.
     pub host: Vec<HostTime>,
 }
 
-/// Host wait under one key.
 #[derive(Debug, Clone, Copy)]
 pub struct HostTime {
-    /// For [`DeviceIdle::key`].
+    /// Key for [`DeviceIdle::key`].
     pub key: u32,
     pub time: Ns,
-    /// Gaps in which it happened.
+    /// Number of gaps in which it occurred.
     pub gaps: u64,
 }
 
 impl<'a> DeviceIdle<'a> {
-    /// Gaps of the device's capture that reach into one of `within`: ordered, disjoint spans.
+    /// Finds the gaps of the device's capture that overlap one of `within` (ordered, disjoint spans).
     pub fn new(
         trace: &'a RankTrace,
         work: &DeviceWork,
@@ -130,7 +126,7 @@ impl<'a> DeviceIdle<'a> {
         Self { busy, default_thread, gaps, uses, keys, order }
     }
 
-    /// What host wait is counted under, by number.
+    /// The keys of host wait; a key's index is its number.
     pub fn keys(&self) -> &[UseKey<'a>] {
         &self.keys
     }
@@ -161,7 +157,7 @@ impl<'a> DeviceIdle<'a> {
         }
     }
 
-    /// The idle time inside the parts of a window.
+    /// Divides the idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
         let mut sums: HashMap<u32, Sum> = HashMap::new();
@@ -186,7 +182,7 @@ impl<'a> DeviceIdle<'a> {
     }
 }
 
-/// Name of a use for people: a built-in Python function with the frame that called it.
+/// Display name of a use: for a built-in Python function, with the frame that called it.
 pub fn use_name<'a>((event, caller): (&'a str, &'a str)) -> Cow<'a, str> {
     if caller.is_empty() { Cow::Borrowed(event) } else { Cow::Owned(format!("{event} in {caller}")) }
 }

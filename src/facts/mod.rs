@@ -1,4 +1,4 @@
-//! What several analyses need of one rank: computed once by whoever asks first, and shared.
+//! Facts about one rank that several analyses need: computed by the first that asks, and shared.
 
 pub(crate) mod collectives;
 pub(crate) mod gaps;

@@ -1,4 +1,4 @@
-//! How many launches wait on each stream at each instant.
+//! The number of launches that wait on each stream at each instant.
 //!
 //! ```text
 //!   launch calls   |a.|b.|c.......|            a launch enters when its call starts
@@ -6,8 +6,8 @@
 //!   queue length   1  2 1  2      1    0
 //! ```
 //!
-//! A graph is one launch, however many activities it has on the stream; `pending` counts each of them. An
-//! activity that starts before its own call (clock noise) never waited: it leaves when it enters.
+//! A graph counts as one launch, however many activities it has on the stream; `pending` counts each of them. An
+//! activity that starts before its own call (clock noise) did not wait: it leaves when it enters.
 
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
@@ -15,33 +15,32 @@ use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The value from this instant on.
+/// The values from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     pub at: Ns,
-    /// Launches that wait.
+    /// Number of waiting launches.
     pub length: u32,
-    /// Activities that wait.
+    /// Number of waiting activities.
     pub pending: u32,
 }
 
-/// One launch in the queue of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Row of the call.
     pub call: u32,
     pub enter: Ns,
     pub leave: Ns,
-    /// Earlier launches that still waited when it entered.
+    /// Number of earlier launches that still waited when it entered.
     pub found: u32,
 }
 
-/// The queue of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
     pub device: Option<i64>,
     pub stream: Option<i64>,
-    /// In order of time, one per instant at which a value changes; 0 before the first and after the last.
+    /// One entry per instant at which a value changes, in order of time; the values are 0 before the first and after
+    /// the last.
     pub changes: Vec<Change>,
     /// In order of entry.
     pub entries: Vec<Entry>,
@@ -49,7 +48,7 @@ pub struct Queue {
     pub span: Span,
 }
 
-/// The queues of a rank, in order of device and stream. Who asks makes them: found in no time, and large to keep.
+/// The queues of a rank, in order of device and stream. Not cached, because they are fast to compute and large to keep.
 pub fn queues(trace: &RankTrace) -> Vec<Queue> {
     let mut lanes: BTreeMap<(Option<i64>, Option<i64>), Lane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
@@ -59,7 +58,8 @@ pub fn queues(trace: &RankTrace) -> Vec<Queue> {
             let lane = lanes.entry((a.device(), a.stream())).or_default();
             let leave = a.span.start.max(enter);
             lane.activities.push((enter, leave));
-            // a call's activities come in order of start: the first of a stream decides
+            // A call's activities come in order of start, so the first one on a stream determines when the launch
+            // leaves.
             if lane.entries.last().is_none_or(|e| e.call != row) {
                 lane.entries.push(Entry { call: row, enter, leave, found: 0 });
             }
@@ -71,17 +71,18 @@ pub fn queues(trace: &RankTrace) -> Vec<Queue> {
 #[derive(Default)]
 struct Lane {
     entries: Vec<Entry>,
-    /// Enter and leave of every activity.
+    /// Enter and leave time of every activity.
     activities: Vec<(Ns, Ns)>,
 }
 
 impl Lane {
     fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> Queue {
-        // of calls at one time the one that leaves first is the earlier, wherever the file has it
+        // Among launches that enter together, the one that leaves first counts as earlier, whatever the order of the
+        // file.
         self.entries.sort_unstable_by_key(|e| (e.enter, e.leave, e.call));
         let mut leaves: Vec<Ns> = self.entries.iter().map(|e| e.leave).collect();
         if leaves.is_sorted() {
-            // first in, first out
+            // The queue is first in, first out.
             let mut gone = 0;
             for (i, e) in self.entries.iter_mut().enumerate() {
                 while gone < i && leaves[gone] <= e.enter {
@@ -113,7 +114,7 @@ impl Lane {
     }
 }
 
-/// The values over time, of when launches enter and leave and activities begin and end to wait; each in order.
+/// The values over time, from the sorted times at which launches enter and leave, and activities begin and end to wait.
 fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
     let mut at = [0; 4];
     let mut changes: Vec<Change> = Vec::new();
@@ -123,7 +124,7 @@ fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
                 *i += 1;
             }
         }
-        // nothing leaves before it enters
+        // Not negative, because nothing leaves before it enters.
         let next = Change { at: now, length: (at[0] - at[1]) as u32, pending: (at[2] - at[3]) as u32 };
         let before = changes.last().map_or((0, 0), |c| (c.length, c.pending));
         if before != (next.length, next.pending) {
@@ -133,23 +134,23 @@ fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
     changes
 }
 
-/// What a queue was like in a window.
+/// Statistics of a queue in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lengths {
     pub max: u32,
     pub max_pending: u32,
-    /// Integral of the length over time, ns: what the launches waited in the window together.
+    /// Integral of the length over time, ns: the summed waiting time of launches inside the window.
     pub wait: i128,
-    /// Lengths that the queue does not exceed for half and for 95 % of the window; `None` for an empty one.
+    /// Lengths that the queue does not exceed for 50 % and 95 % of the window; `None` for an empty window.
     pub p50: Option<u32>,
     pub p95: Option<u32>,
     pub empty: Ns,
-    /// Time with the asked length or more.
+    /// Time with at least the given length, ns.
     pub full: Ns,
 }
 
 impl Queue {
-    /// Stretches of time with one value, also those of 0 between others.
+    /// Stretches of time with constant values, including those of 0 in between.
     pub fn segments(&self) -> impl Iterator<Item = (Span, Change)> {
         self.changes.windows(2).map(|w| (Span::new(w[0].at, w[1].at), w[0]))
     }
@@ -159,10 +160,10 @@ impl Queue {
         Union::new(self.segments().filter(|s| u64::from(s.1.length) >= full).map(|s| s.0))
     }
 
-    /// The queue in disjoint `parts` of time.
+    /// Statistics over disjoint `parts` of time.
     pub fn in_parts(&self, parts: &[Span], full: u64) -> Lengths {
         let mut out = Lengths::default();
-        // by length; 0 last of all
+        // Time by length; the time with length 0 is added at the end.
         let mut times: Vec<Ns> = vec![0];
         let mut whole = 0;
         for part in parts {

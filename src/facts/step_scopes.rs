@@ -1,19 +1,19 @@
-//! Windows by what belongs to them as a whole: the capture, each step, and what no step holds.
+//! Windows by what belongs to them as a whole: the capture, each step, and the time outside all steps.
 //!
-//! An analysis of calls or ranges does not cut them: each belongs to the step whose host range holds its
-//! start, an activity to that of its launch. So counts and sums of the steps and of `outside` add up to those
-//! of the capture, whatever the windows of the steps are.
+//! Analyses of calls or ranges do not cut them: a call belongs to the step whose host range contains its start, an
+//! activity to the step of its launch. So counts and sums of the steps and of `outside` add up to those of the capture,
+//! whatever the windows of the steps are.
 
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::step::StepRule;
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::Ns;
 
-/// The windows of a rank, each with what belongs to it.
+/// The windows of a rank, with an assignment of events to them.
 pub struct StepScopes<'a> {
     trace: &'a RankTrace,
     windows: Vec<Window>,
-    /// Place in `windows` of each step.
+    /// Index into `windows` of each step.
     of_step: Vec<Option<usize>>,
     outside: Option<usize>,
 }
@@ -34,12 +34,12 @@ impl<'a> StepScopes<'a> {
         Self { trace, windows, of_step, outside }
     }
 
-    /// The capture first, then the steps in order, then what is outside.
+    /// The capture first, then the steps in order, then `outside`.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// Whether a window is a step that was cut; `None` for what is no step.
+    /// Whether a window is a partial step; `None` if it is not a step.
     pub fn is_partial(&self, window: &Window) -> Option<bool> {
         window.step.and_then(|s| self.trace.steps.steps.get(s as usize)).map(|s| s.is_partial)
     }
@@ -47,13 +47,13 @@ impl<'a> StepScopes<'a> {
     /// The step of a host event that starts at `t`.
     pub fn step_at(&self, t: Ns) -> Option<u32> {
         match self.trace.steps.rule {
-            // the one step is everything, the last instant too
+            // The single step covers everything, including the last instant.
             StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),
             _ => self.trace.steps.at(t),
         }
     }
 
-    /// Places of the windows to which something of this step (or of none) belongs.
+    /// Indices of the windows that contain something of this step (or of no step).
     pub fn of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + use<> {
         let own = match step {
             Some(s) => self.of_step.get(s as usize).copied().flatten(),

@@ -1,4 +1,4 @@
-//! The time axis of an overlay: whose base its times count from, and how each rank's times get there.
+//! The time axis of an overlay: its base time, and the conversion of each rank's times to it. Times in ns.
 
 use crate::job::Clock;
 use crate::overlay::copy::retime::Retime;
@@ -6,37 +6,37 @@ use crate::overlay::plan::Source;
 use crate::read::kineto::number::Fraction;
 use crate::units::Ns;
 
-/// Starts below this many ns cannot be since 1970: the file's origin is unknown.
+/// Smallest start that can be a time since 1970, ns. Files with smaller starts have an unknown origin.
 const EPOCH_MIN: Ns = 100_000_000_000_000_000;
 
-/// A first start that an offset would move before the base by less than this moves the base.
+/// Largest amount by which a clock offset may move a first start before the base and still lower the base, ns.
 const LARGEST_DEFICIT: Ns = 3_600_000_000_000;
-/// The base moves by whole ones of these.
+/// The base is lowered in multiples of this (whole seconds), ns.
 const BASE_GRAIN: Ns = 1_000_000_000;
 
-/// How one rank's times come to the axis.
+/// Conversion of one rank's times to the axis.
 pub struct Placed {
-    /// From the absolute time of the rank's own trace to the file's base.
+    /// `baseTimeNanoseconds` of the rank's file, ns: absolute time minus time in the file.
     base: Ns,
     clock: Option<Clock>,
-    /// What is added to a time of the file, the clock's offset apart.
+    /// Added to every time of the file, ns, without the clock offset.
     shift: Ns,
     is_unpadded: bool,
 }
 
 impl Placed {
-    /// A time of the rank as analyses give it (absolute, its own clock), on the axis of the overlay.
+    /// Converts an absolute time of the rank's own clock, as analyses use it, to the axis of the overlay.
     pub fn at(&self, t: Ns) -> Ns {
         let aligned = self.clock.map_or(t, |c| c.aligned(t));
         aligned.saturating_sub(self.base).saturating_add(self.shift)
     }
 
-    /// What is added to a time of the file to make it absolute, ns.
+    /// Added to a time of the file to make it absolute, ns.
     pub fn base(&self) -> Ns {
         self.base
     }
 
-    /// What happens to the times of the file.
+    /// The change to apply to the times of the file.
     pub fn retime(&self) -> Retime {
         let fraction = if self.is_unpadded { Fraction::Unpadded } else { Fraction::Decimal };
         let (base, clock, shift) = (self.base, self.clock, self.shift);
@@ -56,29 +56,28 @@ impl Placed {
         }
     }
 
-    /// The offset that is subtracted, ns.
+    /// The constant clock offset that is subtracted, ns.
     pub fn offset(&self) -> Ns {
         self.clock.map_or(0, |c| c.offset)
     }
 
-    /// ns added to every time of the file, where that is one number.
+    /// The amount added to every time of the file, ns; `None` if it differs between times.
     pub fn constant_shift(&self) -> Option<Ns> {
         (!self.clock.is_some_and(|c| c.is_linear)).then(|| self.shift.saturating_sub(self.offset()))
     }
 }
 
-/// The axis, and the ranks on it.
 pub struct Axis {
-    /// `baseTimeNanoseconds` of the overlay.
+    /// `baseTimeNanoseconds` of the overlay; `None` if the origin is unknown.
     pub base: Option<Ns>,
-    /// In the order of the sources.
+    /// One entry per source, in the order of the sources.
     pub placed: Vec<Placed>,
-    /// Ranks whose origin is unknown while others' is not: they begin with the first of those.
+    /// Ranks of unknown origin that are placed at the start of the first rank with a known origin.
     pub moved: Vec<u32>,
 }
 
 impl Axis {
-    /// One axis for all. A single rank keeps its own.
+    /// Builds a common axis for `sources`. A single rank keeps its own axis.
     pub fn new(sources: &[&Source], clocks: &[(u32, Clock)]) -> Self {
         let base_of = |s: &Source| s.surveyed.meta.base_ns;
         let unknown = |s: &Source| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);

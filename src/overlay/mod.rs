@@ -1,15 +1,15 @@
-//! One file of chosen ranks to look at: their events as they are, clocks aligned, and what hta found drawn beside them:
-//! counters, the critical path, late ranks.
+//! `hta overlay`: one trace file of chosen ranks for a viewer. It contains their events as recorded, with clocks
+//! aligned, and adds counters, the critical path and marks of late ranks.
 //!
 //! ```text
-//!   survey   each file once: process ids, flow ids, time base, what is damaged      plan.rs
-//!   marks    the ordinary pipeline, rank by rank; of a rank only what is drawn       tracks.rs
-//!            is kept; left out where nothing is to be drawn or aligned
-//!   copy     each file again, event by event, then what is drawn of its rank         write.rs
+//!   survey   each file once: process ids, flow ids, time base, damage                 plan.rs
+//!   marks    the analysis pipeline, rank by rank; keeps only what is drawn            tracks.rs
+//!            (skipped if nothing is drawn or aligned)
+//!   copy     each file again, event by event, followed by what is drawn of its rank   write.rs
 //! ```
 //!
-//! Survey and copy hold one block of text. Added events have categories that begin with `hta_`: the reader leaves them
-//! out, so that an overlay reads like the trace it was made of.
+//! Survey and copy hold one block of text in memory. Added events have categories that begin with `hta_`, which the
+//! reader ignores, so that an overlay of one rank gives the same analyses as its trace.
 
 mod axis;
 pub(crate) mod copy;
@@ -33,54 +33,52 @@ use crate::run::{Outcome, Progress, Refused, Request, RunError, run};
 use std::io;
 use write::Copy;
 
-/// What to overlay.
 pub struct OverlayRequest<'a> {
     pub inputs: &'a [Input],
-    /// Ranks that are read and compared; all when empty.
+    /// Ranks to read and compare; empty for all.
     pub ranks: &'a [(u32, u32)],
-    /// Of these, the ranks that are drawn; all when empty.
+    /// The subset of these to draw; empty for all.
     pub draw: &'a [(u32, u32)],
     pub options: &'a Options,
     pub load: LoadOptions,
     pub counters: &'a [Counter],
     pub critical_path: bool,
-    /// Align clocks (as the options say) and mark late ranks, with several ranks.
+    /// Whether to align clocks (as the options say) and mark late ranks, if there are several ranks.
     pub compares: bool,
 }
 
-/// Told of each pass.
+/// Progress of the passes.
 pub struct Passes<'a> {
     pub survey: &'a dyn Progress,
     pub marks: &'a dyn Progress,
     pub copy: &'a dyn Progress,
 }
 
-/// What was written of one rank.
+/// Statistics of one rank that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawn {
     pub rank: u32,
     pub file: String,
-    /// Events of the source.
+    /// Events copied from the source.
     pub events: u64,
-    /// Of these, events that were not JSON as they stood.
+    /// Number of these that were not valid JSON and were repaired.
     pub mended: u64,
     pub counters: u64,
     pub samples: u64,
     pub segments: u64,
     pub marks: u64,
-    /// Constant part of what was subtracted from its times, ns; 0 where its clock is right.
+    /// Constant part of the clock offset that was subtracted, ns; 0 if the clock needed no correction.
     pub clock_offset: i64,
 }
 
-/// What an overlay holds, and what it lacks.
 pub struct Summary {
     pub drawn: Vec<Drawn>,
     pub refused: Vec<Refused>,
-    /// Of the analysis, where there was one.
+    /// Result of the analyses, if any were run.
     pub outcome: Option<Outcome>,
-    /// Losses of the copy: rank, file, counter, count.
+    /// Losses of the copy, one line each: rank, file, counter, count.
     pub losses: Vec<String>,
-    /// What the reader should know: what could not be drawn, and why.
+    /// Notes for the user about what could not be drawn, with reasons.
     pub notes: Vec<String>,
 }
 
@@ -92,7 +90,6 @@ impl Summary {
     }
 }
 
-/// Why there is no overlay.
 #[derive(Debug, thiserror::Error)]
 pub enum OverlayError {
     #[error(transparent)]
@@ -119,11 +116,11 @@ impl OverlayError {
     }
 }
 
-/// Makes an overlay.
+/// Writes an overlay.
 ///
 /// # Errors
-/// No readable file, two files of one rank, an output that cannot be written. Files that cannot be read while others
-/// can are told in the summary.
+/// When no file is readable, two files have the same rank, or the output cannot be written. If only some of the files
+/// cannot be read, the summary names them.
 pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> Result<Summary, OverlayError> {
     let Sources { all, refused } = Sources::find(request, passes.survey)?;
     let drawn: Vec<&Source> = plan::drawn(&all, request.draw)?;
@@ -137,7 +134,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
         } else {
             all.iter().map(|s| (s.task.rank, s.task.rank)).collect()
         };
-        // counters need what devices did and who launched it
+        // Counters need only device activities and the calls that launched them.
         let device_only = analyses.is_empty() && !request.critical_path;
         let load = LoadOptions { device_only, ..request.load };
         let of_ranks = Request { inputs: request.inputs, analyses, options: request.options, load, ranks: &ranks };
@@ -154,7 +151,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
     Ok(Summary { drawn: written, refused, outcome, losses, notes: copy.notes() })
 }
 
-/// Refuses filters of steps and groups where nothing is drawn that they could narrow.
+/// Refuses filters of steps and groups if nothing is drawn that they would apply to.
 fn filters_are_used(request: &OverlayRequest, compares: bool) -> Result<(), OverlayError> {
     let refuse = |option, value: String, reason: &str| {
         let error = SetError::Argument { option, value, reason: reason.to_string() };

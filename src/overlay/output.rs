@@ -1,4 +1,5 @@
-//! Where an overlay is written: beside its place, packed by its name, and moved there when it is complete.
+//! The output file of an overlay: compressed according to its name, written beside its place and moved there when
+//! complete.
 
 use crate::output::inputs::Inputs;
 use crate::output::paths::destination;
@@ -10,12 +11,12 @@ use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A place for an overlay.
+/// Where to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file; whether it may replace what is there.
+    /// A file; `force` allows replacing an existing one.
     File { path: PathBuf, force: bool },
-    /// Standard output, plain.
+    /// Standard output, uncompressed.
     Stdout,
 }
 
@@ -25,23 +26,22 @@ enum Packed {
     Zstd(zstd::stream::write::Encoder<'static, Box<dyn Write + Send>>),
 }
 
-/// An overlay that is being written.
 pub struct Output {
     packed: Packed,
-    /// The file to move, and where to.
+    /// The unfinished file, its final path, and whether that may be replaced.
     file: Option<(UnfinishedFile, PathBuf, bool)>,
     shown: String,
 }
 
-/// Packing that keeps up with the copy.
+/// A compression level that is fast enough to keep up with the copy.
 const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
 impl Output {
-    /// Starts an overlay.
+    /// Opens the output.
     ///
     /// # Errors
-    /// When the place is taken, is one of the traces, or cannot be written to.
+    /// When the path exists, is one of the traces, or cannot be written to.
     pub fn create(target: &Target, inputs: &[Input]) -> Result<Self, OverlayError> {
         let (path, force) = match target {
             Target::Stdout => {
@@ -55,7 +55,7 @@ impl Output {
         if Inputs::of_traces(inputs).allow_file(path).is_err() {
             return Err(OverlayError::IsInput { path: shown });
         }
-        // a link stays, and the file that it leads to is written
+        // If the path is a link, keep the link and write its target.
         let path = &destination(path);
         if path.exists() {
             if path.is_dir() {
@@ -79,10 +79,8 @@ impl Output {
         Ok(Self { packed, file: Some((file, path.clone(), force)), shown })
     }
 
-    /// Appends.
-    ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the output cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.packed {
             Packed::Plain(w) => w.write_all(bytes),
@@ -91,15 +89,15 @@ impl Output {
         }
     }
 
-    /// Names the place in an error.
+    /// An error that names the output.
     pub fn error(&self, source: io::Error) -> OverlayError {
         OverlayError::Write { path: self.shown.clone(), source }
     }
 
-    /// Writes the last bytes and moves the file to its place.
+    /// Flushes the output and moves the file to its place.
     ///
     /// # Errors
-    /// When that fails, or something has come to stand there since.
+    /// When that fails, or a file has appeared at its place in the meantime.
     pub fn finish(self) -> Result<(), OverlayError> {
         let Self { packed, file, shown } = self;
         let error = |source| OverlayError::Write { path: shown.clone(), source };

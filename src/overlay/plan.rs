@@ -1,5 +1,5 @@
-//! Which file is which rank, and what is in it: every file is looked at once before anything is written, since its
-//! rank, its base time and its process names may stand behind the events.
+//! Assigns files to ranks and surveys them. Every file is read once before anything is written, because its rank, base
+//! time and process names may follow the events.
 
 use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
@@ -13,7 +13,6 @@ use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// A file of a rank.
 pub struct Source {
     pub task: Task,
     pub input: Input,
@@ -21,7 +20,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// What of the file cannot be copied, a line each.
+    /// What could not be copied from the file, one line each.
     pub fn losses(&self) -> Vec<String> {
         let health: &Health = &self.surveyed.health;
         let of = health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss);
@@ -34,24 +33,23 @@ impl Source {
     }
 }
 
-/// The files of a set.
 pub struct Sources {
-    /// In order of rank.
+    /// Sorted by rank.
     pub all: Vec<Source>,
     pub refused: Vec<Refused>,
 }
 
 impl Sources {
-    /// Finds and surveys the files of the ranks asked for.
+    /// Finds and surveys the files of the requested ranks.
     ///
     /// # Errors
-    /// Two files of one rank, no file of a rank asked for, nothing readable.
+    /// When two files have the same rank, a requested rank has no file, or nothing is readable.
     pub fn find(request: &OverlayRequest, progress: &dyn Progress) -> Result<Self, RunError> {
         let inputs = request.inputs;
         let mut claims = Claims::peek(inputs);
         let mut known: BTreeMap<usize, Surveyed> = BTreeMap::new();
         let count = ByteCount::default();
-        // several are looked at at once; of each no more than its longest value is in memory
+        // Files are surveyed in parallel, so each gets a share of the limit for its largest value.
         let memory = request.load.memory.map(|m| MemoryLimit { bytes: m.bytes / 4, ..m });
         let mut is_started = false;
         loop {
@@ -84,7 +82,7 @@ impl Sources {
             for t in &tasks {
                 let own = known.get(&t.input).and_then(|s| s.meta.rank);
                 if own.is_some() && claims.ranks[t.input] != own {
-                    // the rank stood behind the events: number the set again
+                    // The rank was found behind the events: assign ranks to the whole set again.
                     claims.ranks[t.input] = own;
                     settled &= own == Some(t.rank);
                 }
@@ -117,10 +115,10 @@ impl Sources {
     }
 }
 
-/// The sources that are drawn.
+/// The sources to draw.
 ///
 /// # Errors
-/// When none is left.
+/// When none is selected.
 pub fn drawn<'s>(all: &'s [Source], ranks: &[(u32, u32)]) -> Result<Vec<&'s Source>, OverlayError> {
     let wanted = |s: &&Source| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
     let drawn: Vec<&Source> = all.iter().filter(wanted).collect();

@@ -1,5 +1,6 @@
-//! What is drawn of a rank beside its events, and how it is made: counters, the critical path with arrows between its
-//! real events, and spans in which the rank was late. Small against the trace: a point where a value changes, a slice a segment.
+//! Collects what is drawn of a rank in addition to its events: counters, the critical path with arrows between its
+//! events, and spans in which the rank was late. It is small compared to the trace: one point per change of a value,
+//! one slice per segment.
 
 use crate::analysis::api::Options;
 use crate::analysis::counters::series::{Counter, CounterSeries, series};
@@ -16,14 +17,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 
-/// A value over time; it holds until the next point. Times as the rank's own trace has them, ns.
+/// A value over time; each value holds until the next point. Absolute times of the rank's own clock, ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterTrack {
     pub name: String,
     pub points: Vec<(Ns, f64)>,
 }
 
-/// A span on a track of its own.
+/// A span drawn on an added track.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice {
     pub ts: Ns,
@@ -32,16 +33,16 @@ pub struct Slice {
     pub args: Map<String, Value>,
 }
 
-/// A track of slices that do not overlap.
+/// An added track; its slices do not overlap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thread {
     pub name: &'static str,
-    /// Category of its slices.
+    /// Category of its slices; begins with `hta_`.
     pub category: &'static str,
     pub slices: Vec<Slice>,
 }
 
-/// One end of an arrow: a moment inside an event of the source, by the event's `pid` and `tid` as text.
+/// One end of an arrow: a moment inside an event of the source, which is identified by its `pid` and `tid` as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub pid: String,
@@ -49,33 +50,32 @@ pub struct End {
     pub ts: Ns,
 }
 
-/// An arrow between two events of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
     pub from: End,
     pub to: End,
-    /// The edge of the path.
+    /// Kind of the edge of the critical path.
     pub name: &'static str,
 }
 
-/// All that is drawn of one rank.
+/// Everything that is drawn of one rank.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankTracks {
     pub counters: Vec<CounterTrack>,
     pub threads: Vec<Thread>,
     pub flows: Vec<Flow>,
-    /// What could not be drawn, and why.
+    /// Notes for the user about what could not be drawn, with reasons.
     pub notes: Vec<String>,
 }
 
-/// Takes each rank's trace while it is loaded, and keeps only what is drawn of it.
+/// Receives each rank's trace during the analysis, and keeps only what is drawn of it.
 pub struct Collector<'a> {
     options: &'a Options,
     counters: &'a [Counter],
     critical_path: bool,
-    /// By name of the file, since a rank may turn out to be another one.
+    /// By file name, because the rank of a file may change until it has been read completely.
     tracks: Mutex<BTreeMap<String, RankTracks>>,
-    /// Ranks to draw, by name of the file.
+    /// Ranks to draw, by file name.
     drawn: BTreeMap<String, u32>,
 }
 
@@ -90,12 +90,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Whether a rank's trace has to be loaded to draw it.
+    /// Whether traces have to be loaded in order to draw them.
     pub fn wants_any(&self) -> bool {
         self.critical_path || !self.counters.is_empty()
     }
 
-    /// Adds the spans in which ranks were late.
+    /// Adds the spans in which ranks were late (table of the stragglers analysis).
     pub fn add_marks(&mut self, outcome: &Outcome) {
         let Ok(tracks) = self.tracks.get_mut() else { return };
         let tables = outcome.outputs.iter().flat_map(|(_, o)| &o.tables);
@@ -110,7 +110,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// What is drawn, by rank.
+    /// The collected tracks, by rank.
     pub fn finish(self) -> BTreeMap<u32, RankTracks> {
         let mut tracks = self.tracks.into_inner().unwrap_or_default();
         self.drawn.iter().filter_map(|(file, rank)| Some((*rank, tracks.remove(file)?))).collect()
@@ -173,7 +173,7 @@ fn counter_track(s: CounterSeries, names_device: bool) -> CounterTrack {
     name.push_str(&format!(" ({})", s.counter.unit()));
     let mut points: Vec<(Ns, f64)> =
         s.points.iter().filter_map(|(t, v)| Some((*t, v.filter(|v| v.is_finite())?))).collect();
-    // a bucket that ends must not be drawn on: it ends at 0
+    // End the last bucket explicitly with 0; viewers would extend it to the end of the trace.
     if let Some(end) = s.end.filter(|_| !points.is_empty()) {
         points.push((end, 0.0));
     }
@@ -239,7 +239,7 @@ fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
         if let Some((previous, from)) = before
             && c.lane[from as usize] != c.lane[row as usize]
         {
-            // an arrow starts inside its event: at its last nanosecond
+            // An arrow must start inside its event, so it starts at the event's last nanosecond.
             let (span, last) = (trace.span(from), previous.span.end);
             let leave = last.min(span.end - 1).max(span.start);
             let arrive = segment.span.start.max(trace.span(row).start);
@@ -252,7 +252,7 @@ fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
     out
 }
 
-/// A rank's late spans, cut where they would overlap.
+/// The spans in which a rank was late, cut so that they do not overlap.
 fn late_slices(table: &Batch, rank: u32) -> Vec<Slice> {
     let mut out: Vec<Slice> = Vec::new();
     let int = |column: &str, row: usize| table.int(column, row).unwrap_or(0);

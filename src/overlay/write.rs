@@ -1,7 +1,7 @@
-//! The file: the sources' events, and behind those of each rank what is drawn of it.
+//! Writes the overlay: the sources' events, followed for each rank by what is drawn of it.
 //!
-//! One rank alone keeps its file as it is: its keys, its process ids, its base; only events are added. Several ranks get
-//! process ids, flow ids and a base of the file; the key `hta_overlay` says what became what, so that it can be undone.
+//! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new process ids,
+//! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
 
 use crate::job::Clock;
 use crate::overlay::axis::{Axis, Placed};
@@ -19,21 +19,20 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Process ids of one rank in a file of several.
+/// Number of process ids reserved for each rank in a file of several.
 const PID_SPAN: u64 = 1000;
-/// The process of what is drawn, among them.
+/// Process of the added tracks, relative to the rank's first process id.
 const OWN_PID: u64 = PID_SPAN - 1;
-/// Ranks up to here give process ids that 32 bits hold.
+/// Largest rank whose process ids fit in 32 bits.
 const LARGEST_RANK: u32 = 4_000_000;
-/// The process of what is drawn in a file of one rank, if no process of the file has this id.
+/// Process of the added tracks in a file of one rank, if no process of the file has this id.
 const OWN_PID_ALONE: u64 = 1_000_000_000;
 
-/// An overlay to write.
 pub struct Copy<'a> {
     sources: &'a [&'a Source],
     axis: Axis,
     tracks: BTreeMap<u32, RankTracks>,
-    /// Processes of each source in the file; `None`: as they are.
+    /// New process ids of each source; `None` if they do not change.
     processes: Vec<Option<Processes>>,
     own_pids: Vec<u64>,
     next_flow: u64,
@@ -81,7 +80,7 @@ impl<'a> Copy<'a> {
         self.sources.len() == 1
     }
 
-    /// What the reader should know.
+    /// Notes for the user.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.tracks.values().flat_map(|t| t.notes.iter().cloned()).collect();
         for rank in &self.axis.moved {
@@ -90,7 +89,7 @@ impl<'a> Copy<'a> {
         notes
     }
 
-    /// Writes everything.
+    /// Writes the whole file.
     pub fn write(&mut self, out: &mut Output, progress: &dyn Progress) -> Result<Vec<Drawn>, OverlayError> {
         let count = ByteCount::default();
         let size = |s: &&Source| std::fs::metadata(&s.input.path).map_or(0, |m| m.len());
@@ -160,7 +159,7 @@ impl<'a> Copy<'a> {
         Ok(drawn)
     }
 
-    /// What stands before the events of several ranks.
+    /// The beginning of a file of several ranks, up to its events.
     fn head(&self) -> String {
         let base = self.axis.base.map(|b| format!("  \"baseTimeNanoseconds\": {b},\n")).unwrap_or_default();
         format!(
@@ -169,7 +168,7 @@ impl<'a> Copy<'a> {
         )
     }
 
-    /// What was done to each rank, so that it can be undone.
+    /// The changes made to each rank, for the key `hta_overlay`.
     fn legend(&self) -> Value {
         let rank = |(i, s): (usize, &&Source)| {
             let mut of = Map::new();
@@ -189,7 +188,7 @@ impl<'a> Copy<'a> {
         json!({ "version": 1, "ranks": self.sources.iter().enumerate().map(rank).collect::<Vec<_>>() })
     }
 
-    /// Events that are added for one rank.
+    /// Writes the added events of one rank.
     fn added(
         &mut self,
         i: usize,
@@ -268,7 +267,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// The process ids of a source in the file.
+/// Assigns new process ids to the processes of a source.
 fn renamed(source: &Source, position: usize, mut id: impl FnMut(u64) -> u64) -> Processes {
     let mut by_order: Vec<(&String, u32)> =
         source.surveyed.survey.processes.iter().map(|(pid, p)| (pid, p.order)).collect();
@@ -283,10 +282,10 @@ fn renamed(source: &Source, position: usize, mut id: impl FnMut(u64) -> u64) -> 
     }
 }
 
-/// Sort indices of one rank; the first is that of what is drawn.
+/// Number of sort indices reserved for each rank; the first is for the added tracks.
 const SORT_SPAN: u64 = 1000;
 
-/// Place of a process among those of its rank; Kineto's for devices begin at five million.
+/// Sort position of a process within its rank. Kineto gives devices indices from five million on.
 fn sort_index(pid: &str, process: &Process) -> i64 {
     process.sort_index.unwrap_or_else(|| match pid.parse::<i64>() {
         Ok(device @ 0..64) => 5_000_000 + device,
@@ -302,7 +301,7 @@ fn pid(end: &End, processes: Option<&Processes>) -> String {
     }
 }
 
-/// An id as events write it.
+/// Formats an id as a number if it is one, else as a text.
 fn number_or_text(id: &str) -> String {
     match id.parse::<i64>() {
         Ok(n) if n.to_string() == id => id.to_string(),
@@ -310,7 +309,7 @@ fn number_or_text(id: &str) -> String {
     }
 }
 
-/// A time in ns, shown in microseconds.
+/// A time in ns that is displayed in microseconds.
 struct Micros(Ns);
 
 impl std::fmt::Display for Micros {
@@ -320,16 +319,16 @@ impl std::fmt::Display for Micros {
 }
 
 impl Placed {
-    /// A time of the file (after its base) on the axis of the overlay.
+    /// Converts a time of the file (relative to its base) to the axis of the overlay.
     fn of_file(&self, t: Ns) -> Ns {
         self.at(t.saturating_add(self.base()))
     }
 }
 
-/// Bytes that are gathered before they are handed on.
+/// Size of the write buffer, bytes.
 const GATHERED: usize = 1 << 16;
 
-/// Writes added events, each on a line.
+/// Writes added events, one per line.
 struct Writer<'w> {
     buffer: &'w mut Vec<u8>,
     wrote_event: &'w mut bool,

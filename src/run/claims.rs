@@ -1,4 +1,4 @@
-//! Which file holds which rank, as far as it is known before the files are read.
+//! Which file holds which rank, as far as the heads of the files and their names say.
 
 use crate::error::{ReadError, SetError};
 use crate::read::discover::assign_ranks;
@@ -10,25 +10,24 @@ use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
 use std::io;
 
-/// One rank to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Index of its file.
+    /// Index into the input files.
     pub input: usize,
     pub rank: u32,
     pub source: RankSource,
 }
 
-/// What is known of the files before they are read.
+/// What is known of the files before they are read completely.
 pub struct Claims {
-    /// `distributedInfo.rank`, where it stands before the events or has been found since.
+    /// `distributedInfo.rank` of each file, if it precedes the events or has been found since.
     pub ranks: Vec<Option<u32>>,
-    /// Files that are no traces.
+    /// Files that are not traces.
     pub refused: Vec<Option<ReadError>>,
 }
 
 impl Claims {
-    /// Looks at the heads of all files.
+    /// Reads the heads of all files.
     pub fn peek(inputs: &[Input]) -> Self {
         let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
         let (mut ranks, mut refused) = (Vec::new(), Vec::new());
@@ -47,10 +46,10 @@ impl Claims {
         Self { ranks, refused }
     }
 
-    /// The files of the ranks asked for (all, when none is), in order of rank.
+    /// The files of the selected ranks (all if `ranks` is empty), in order of rank.
     ///
     /// # Errors
-    /// Two files that claim one rank; no file of a rank asked for.
+    /// When two files claim one rank, or a selected rank has no file.
     pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
         let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
         let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
@@ -60,8 +59,8 @@ impl Claims {
             usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
         tasks.sort_by_key(|j| (j.rank, j.input));
         for pair in tasks.windows(2) {
-            // a name may lie: what the file says behind its events would decide, so only two claims of
-            // the files themselves are final here
+            // A rank from a name may be wrong, and the file may give another one after its events. So only a clash of
+            // two ranks stored in the files is final here.
             if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
                 return Err(duplicate(all, &pair[0], &pair[1]));
             }
@@ -77,13 +76,13 @@ impl Claims {
     }
 }
 
-/// Two files of one rank.
+/// The error for two files of one rank.
 pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
     let shown = |j: &Task| inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
 }
 
-/// `ReadError` holds an `io::Error`, which cannot be cloned; peeking errors never do.
+/// Copies an error. `io::Error` inside `ReadError` cannot be cloned, but errors of peeking contain none.
 pub fn again(error: &ReadError) -> ReadError {
     match error {
         ReadError::Io { file, source } => {

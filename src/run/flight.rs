@@ -1,16 +1,16 @@
-//! Which ranks are in memory at once: each thread takes ranks in order, as far as they fit the limit together.
+//! Admission of ranks to memory: each thread takes ranks in order, as long as all ranks in flight fit the memory limit.
 //!
 //! ```text
-//!   waiting      a rank starts when its estimate fits beside those that fly; the lowest is always next
-//!   flying       it holds what it was estimated at, or more once it has grown
-//!   landed       done, but its rows wait for the ranks before it, and take memory
-//!   done         nothing but its partials is left
+//!   waiting      a rank starts when its estimate fits beside the ranks in flight; the lowest rank comes first
+//!   flying       its share is the estimate, or more once it has grown
+//!   landed       done, but its rows wait for those of lower ranks and still take memory
+//!   done         only its partials are left
 //! ```
 //!
-//! A rank that has grown and no longer fits beside the others gives way and starts anew later, knowing its need. Only
-//! the lowest of those that fly may wait for the others, so there is always one that goes on; and when rows that wait
-//! for it stand in its way, they are dropped and made again. Which ranks are refused follows from each rank alone, so
-//! the limit and the number of threads change no result.
+//! If a rank grows beyond the room beside the others, it is dropped and restarts later with its known need. Only the
+//! lowest rank in flight may wait for the others instead, so there is always progress. If rows of landed ranks are in
+//! its way, they are dropped and their ranks are mapped again. Whether a rank is refused depends on that rank alone, so
+//! neither the limit nor the number of threads changes a result.
 
 use crate::read::room::{Held, MemoryLimit, NoRoom, Room, need};
 use crate::run::Progress;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Ranks on their way through a run. Where they are bounded, it has its pool of threads to itself.
+/// The ranks of a run. If memory is limited, it must have its thread pool to itself.
 pub(super) struct Flight<'a, T> {
     limit: Option<MemoryLimit>,
     order: &'a InOrder<'a>,
@@ -31,18 +31,19 @@ pub(super) struct Flight<'a, T> {
 
 struct State<T> {
     waiting: BTreeSet<usize>,
-    /// What each rank needs, as far as is known.
+    /// Memory that each rank needs, bytes: the estimate, or more once it is known.
     needs: Vec<u64>,
-    /// What the ranks that fly hold.
+    /// Memory that the ranks in flight hold, bytes.
     flying: BTreeMap<usize, u64>,
-    /// Those that were told to give way.
+    /// Ranks that were dropped because they had grown, and have to restart.
     gave_way: BTreeSet<usize>,
-    /// Threads that have nothing to do: the first of them goes on, since what it has freed is still its own.
+    /// Idle threads. The lowest of them takes the next rank, so that memory that it has freed is reused from its own
+    /// arena.
     idle: BTreeSet<usize>,
     results: BTreeMap<usize, T>,
 }
 
-/// How long a thread that waits does so before it looks whether it can help another one.
+/// How long an idle thread sleeps before it checks whether it can help another one.
 const NAP: Duration = Duration::from_millis(2);
 
 impl<'a, T: Send> Flight<'a, T> {
@@ -66,9 +67,9 @@ impl<'a, T: Send> Flight<'a, T> {
         Self { limit, order, state: Mutex::new(state), changed: Condvar::new(), kept }
     }
 
-    /// Takes every rank through `fly` on all threads of the pool; results in order.
+    /// Runs `fly` for every rank on all threads of the pool, and returns the results in order.
     pub(super) fn run(self, progress: &dyn Progress, fly: impl Fn(usize, &dyn Room) -> T + Sync) -> Vec<T> {
-        // not `par_iter`: a thread that waits inside one rank for its parts would take up another rank
+        // Not `par_iter`: a thread that waits for parallel work inside one rank would start another rank.
         rayon::broadcast(|thread| {
             while let Some(rank) = self.next(thread.index()) {
                 let seat = Seat { flight: &self, rank };
@@ -85,8 +86,8 @@ impl<'a, T: Send> Flight<'a, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next rank for a thread, once it fits. `None`: all have started; one that gives way is taken up again by its
-    /// own thread.
+    /// Waits until the next rank fits, and returns it. Returns `None` when all have started; a dropped rank is
+    /// restarted by its own thread.
     fn next(&self, thread: usize) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -103,7 +104,7 @@ impl<'a, T: Send> Flight<'a, T> {
             state = self.changed.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
             state.idle.remove(&thread);
             drop(state);
-            // a part of a rank that flies
+            // Help with the parallel work of a rank in flight.
             while rayon::yield_now() == Some(rayon::Yield::Executed) {}
             state = self.lock();
         }
@@ -124,7 +125,7 @@ impl<'a, T: Send> Flight<'a, T> {
         }
     }
 
-    /// Drops the rows of the last rank that waits with them for its turn, to be made again.
+    /// Drops the rows of the last landed rank that waits for its turn; that rank is mapped again.
     fn drop_rows(&self, state: &mut State<T>) -> bool {
         let Some(last) = self.order.forget_last() else { return false };
         state.results.remove(&last);
@@ -132,9 +133,9 @@ impl<'a, T: Send> Flight<'a, T> {
         true
     }
 
-    /// `false`: it gave way.
+    /// Registers a result. Returns `false` if the rank was dropped and has to restart.
     fn land(&self, rank: usize, result: T) -> bool {
-        // rows are written before the next rank takes their memory
+        // Write rows before the next rank takes their memory.
         let again = self.lock().gave_way.remove(&rank);
         if !again {
             self.order.end(rank);
@@ -159,7 +160,7 @@ impl<'a, T: Send> Flight<'a, T> {
         let mut state = self.lock();
         loop {
             let Some(before) = state.flying.get(&rank).copied() else { return Ok(()) };
-            // at the end of the file the estimate has served
+            // At the end of the file the need is known, so the estimate no longer counts.
             let mine = if held.is_whole { needs } else { before.max(needs) };
             let others: u64 = state.flying.iter().filter(|(r, _)| **r != rank).map(|(_, n)| n).sum();
             if mine <= before || others.saturating_add(self.order.waiting_bytes()).saturating_add(mine) <= limit.bytes {
@@ -182,7 +183,7 @@ impl<'a, T: Send> Flight<'a, T> {
     }
 }
 
-/// One rank's place.
+/// The admission handle of one rank in flight.
 struct Seat<'a, 'b, T: Send> {
     flight: &'a Flight<'b, T>,
     rank: usize,
@@ -196,7 +197,7 @@ impl<T: Send> Room for Seat<'_, '_, T> {
 
 impl<T: Send> Drop for Seat<'_, '_, T> {
     fn drop(&mut self) {
-        // a thread that panicked must not keep the others waiting
+        // Release the share of a thread that panicked, so that others do not wait forever.
         if std::thread::panicking() {
             self.flight.lock().flying.remove(&self.rank);
             self.flight.changed.notify_all();
@@ -238,7 +239,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Ranks that grow to other sizes than they were estimated at; some cannot fit.
+    /// Ranks that grow to sizes other than their estimates; some do not fit at all.
     fn sizes(seed: u64) -> Vec<(u64, u64)> {
         let random = |i: u64| i.wrapping_mul(2_654_435_761).wrapping_add(seed * 97) % 1000;
         (0..40).map(|i| ((9 + random(i) % 20) * MIB, (9 + random(i + 7) % 120) * MIB)).collect()
@@ -256,7 +257,7 @@ mod tests {
                 let mut read = 0;
                 while read < size {
                     read = (read + 5 * MIB).min(size);
-                    // unpacked text counts as it is, sixteenfold
+                    // `unpacked` counts a sixteenth in the estimate.
                     room.hold(Held { unpacked: read * 16, ..Held::default() }).ok()?;
                 }
                 most.fetch_max(now.fetch_add(size, Ordering::SeqCst) + size, Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! From files to answers: find the ranks, map them in parallel, reduce.
+//! The pipeline: finds the ranks, maps them in parallel, and reduces.
 //!
-//! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Row tables are handed
-//! to a [`RowSink`] in order of rank, whatever the order in which ranks finish; of one rank, different tables come in
-//! any order.
+//! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Tables with rows per event go to a
+//! [`RowSink`] in order of rank, whatever the order in which ranks finish; within one rank the order of tables is
+//! arbitrary.
 //!
-//! [`run`] is [`map`] and [`reduce`] over one [`MappedSet`]. Other processes may map other ranks of the job:
-//! `partial` writes a set and reads it again, and `hta merge` reduces all of them by the same function.
+//! [`run`] is [`map`] followed by [`reduce`] on a [`MappedSet`]. The ranks of a job may be mapped by several processes:
+//! `partial` writes and reads the sets, and `hta merge` reduces them by the same function.
 
 mod claims;
 mod flight;
@@ -36,25 +36,25 @@ use order::InOrder;
 use rank::{Failure, How, one};
 use std::io;
 
-/// Takes what is too large to keep.
+/// Receives data that is too large to keep in memory.
 pub trait RowSink: Sync {
-    /// Rows of a table, of one rank; called in order of rank, for each as often as it has rows to give.
+    /// Takes rows of a table of one rank. Called in order of rank, any number of times per rank.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the rows cannot be written.
     fn rows(&self, rows: Batch) -> io::Result<()>;
 
-    /// A rank's whole trace, in any order.
+    /// Takes a rank's whole trace. Called in any order of ranks.
     ///
     /// # Errors
     /// When it cannot be written.
     fn trace(&self, trace: &RankTrace) -> io::Result<()>;
 
-    /// An analysis' answer, as each is made; its tables may be taken, so that those of all analyses are never in memory
-    /// together.
+    /// Takes the answer of an analysis as soon as it is made. The sink may move its tables out, so that those of all
+    /// analyses are never in memory together.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the tables cannot be written.
     fn reduced(&self, _analysis: &dyn Analysis, _output: &mut Output) -> io::Result<()> {
         Ok(())
     }
@@ -67,31 +67,29 @@ pub trait RowSink: Sync {
     /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
     ///
     /// # Errors
-    /// When what was written cannot be taken back.
+    /// When written data cannot be removed.
     fn void(&self) -> io::Result<()>;
 }
 
-/// Told of progress, from any thread.
+/// Progress notifications, from any thread.
 pub trait Progress: Sync {
-    /// The set is known: number of ranks and bytes on disk.
+    /// The run starts: number of ranks, bytes on disk, and a counter of the bytes read.
     fn start(&self, ranks: usize, bytes: u64, count: &ByteCount);
     /// One rank is done.
     fn rank_done(&self);
-    /// All are done.
+    /// All ranks are done.
     fn finish(&self);
 }
 
-/// What to run.
 pub struct Request<'a> {
     pub inputs: &'a [Input],
     pub analyses: &'a [&'static dyn Analysis],
     pub options: &'a Options,
     pub load: LoadOptions,
-    /// Ranks to keep; all when empty.
+    /// Ranks to analyse (inclusive ranges); all if empty.
     pub ranks: &'a [(u32, u32)],
 }
 
-/// A file that was not analysed.
 #[derive(Debug)]
 pub struct Refused {
     pub input: Input,
@@ -99,8 +97,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether something is lost with it: not where it only lay in the folder and is something else than a trace. A
-    /// file with the name of a rank's trace is one, unless it is a whole file of another kind.
+    /// Whether the refusal is a loss. A file that was only found in a folder and is not a trace is none, unless its
+    /// name marks it as a rank's trace and it is not a whole file of another known kind.
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
         self.input.named || !self.error.is_foreign() || has_name()
@@ -111,20 +109,20 @@ impl Refused {
 pub struct Outcome {
     /// Partials of the inventory (ranks, health, kernel rules), in order of rank.
     pub inventory: Vec<Partial>,
-    /// Per analysis, in the order asked for; without the tables that the sink has taken.
+    /// Answers of the analyses, in the order of the request, without the tables that the sink has moved out.
     pub outputs: Vec<(&'static dyn Analysis, Output)>,
     pub refused: Vec<Refused>,
     /// Counters of the set as a whole.
     pub set_health: Health,
-    /// Counters of all ranks.
+    /// Rank, file and counters of each rank.
     pub rank_health: Vec<(u32, String, Health)>,
     pub unpacked_bytes: u64,
-    /// Clocks of the ranks, where an analysis of the run joined them.
+    /// Clocks of the ranks, if an analysis joined them.
     pub clocks: Vec<(u32, Clock)>,
 }
 
 impl Outcome {
-    /// Whether something could not be used: a lost event, a refused file that was named.
+    /// Whether some input could not be used: a lost event, or a refused file that counts as a loss.
     pub fn has_loss(&self) -> bool {
         is_loss(&self.refused) || self.rank_health.iter().any(|(_, _, h)| h.has_loss())
     }
@@ -151,7 +149,6 @@ impl Outcome {
         table.finish()
     }
 
-    /// Ranks that were analysed.
     pub fn ranks(&self) -> Vec<u32> {
         self.inventory.iter().map(|p| p.rank).collect()
     }
@@ -162,7 +159,7 @@ impl Outcome {
 pub enum RunError {
     #[error(transparent)]
     Set(#[from] SetError),
-    /// No file could be read; each with its reason.
+    /// No file could be read; each has its reason.
     #[error("cannot analyse anything: none of {} files is a readable trace", .0.len())]
     NothingReadable(Vec<Refused>),
     #[error("cannot write {what}: {source}")]
@@ -173,7 +170,7 @@ pub enum RunError {
     NoSuchRank(String),
 }
 
-/// What one rank leaves.
+/// The results of mapping one rank.
 pub struct Done {
     pub rank: u32,
     pub source: RankSource,
@@ -185,7 +182,7 @@ pub struct Done {
     pub part: Option<StoredPartial>,
     pub health: Health,
     pub era: TimeEra,
-    /// Base time that was added, ns.
+    /// `baseTimeNanoseconds`, which was added to the times, ns.
     pub base: Option<i64>,
     /// World size, ranks.
     pub world: Option<u32>,
@@ -193,9 +190,9 @@ pub struct Done {
     pub unpacked: u64,
 }
 
-/// What mapping some files of a job leaves: all that [`reduce`] needs.
+/// The results of mapping some files of a job: everything that [`reduce`] needs.
 pub struct MappedSet {
-    /// The files, in natural order, with what is known of each.
+    /// The input files, in natural order.
     pub inputs: Vec<Input>,
     pub claims: Claims,
     /// Files that were read or tried, in order of rank.
@@ -209,7 +206,7 @@ pub struct MappedSet {
 }
 
 impl MappedSet {
-    /// Whether something could not be used, as [`Outcome::has_loss`] tells it.
+    /// Whether some input could not be used, as in [`Outcome::has_loss`].
     pub fn has_loss(&self) -> bool {
         is_loss(&self.refused) || self.ranks.iter().any(|d| d.health.has_loss())
     }
@@ -219,20 +216,19 @@ fn is_loss(refused: &[Refused]) -> bool {
     refused.iter().any(Refused::is_loss)
 }
 
-/// Whether a set of files is the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     Whole,
-    /// Other ranks are mapped elsewhere: a rank must not come from a file's position, peers are there, and it is no
-    /// error that no file is readable.
+    /// Other processes map the other ranks. So a rank must not follow from a file's position, each rank has peers, and
+    /// it is not an error if no file is readable.
     Part,
 }
 
-/// Runs analyses over a set of files.
+/// Maps and reduces a set of files.
 ///
 /// # Errors
-/// Two files of one rank, nothing readable, rows that cannot be written. Files that cannot be read while
-/// others can are reported in the outcome.
+/// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files cannot be
+/// read, the outcome reports them.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
     let set = map(request, Extent::Whole, sink, progress)?;
     if set.ranks.is_empty() {
@@ -244,7 +240,8 @@ pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Re
 /// Maps the ranks of a set of files.
 ///
 /// # Errors
-/// Two files of one rank, rows that cannot be written; of a part, a file that does not tell its rank.
+/// When two files have the same rank, or rows cannot be written; for a part of a job, when a file does not give its
+/// rank.
 pub fn map(
     request: &Request,
     extent: Extent,
@@ -258,7 +255,7 @@ pub fn map(
             Attempt::Finished(ranks, refused, store) => {
                 return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused, store });
             }
-            // a rank stood behind the events: number the set again with what is known now
+            // A file gave its rank after the events: assign all ranks again with what is known now.
             Attempt::Claimed(input, rank) => {
                 claims.ranks[input] = Some(rank);
                 sink.void().map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
@@ -281,7 +278,7 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
     let memory = request.load.memory.map(|m| for_ranks(m, tasks.len())).transpose()?;
-    // two names or positions with one rank: settle before anything is written, by reading their claims
+    // Names or positions clash: read the stored ranks of these files before anything is written.
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
         let options = LoadOptions { memory, ..LoadOptions::default() };
         for task in pair.iter().filter(|j| j.source != RankSource::File) {
@@ -339,16 +336,16 @@ fn attempt(
     Ok(Attempt::Finished(done, refused, store))
 }
 
-/// What hta takes itself: its program, threads, the tables that are being written.
+/// Memory reserved for the program, its threads and the tables that are being written, bytes.
 const OWN_BYTES: u64 = 64 << 20;
 
-/// What is kept of a rank that is done.
+/// Memory reserved for the results of one rank, bytes.
 const RANK_KEPT_BYTES: u64 = 64 << 10;
 
-/// The smallest bound for the ranks in flight.
+/// Smallest accepted limit for the ranks in flight, bytes.
 const SMALLEST_ROOM: u64 = 16 << 20;
 
-/// What a limit leaves for the ranks in flight.
+/// Subtracts the reserved memory from the limit.
 fn for_ranks(limit: MemoryLimit, ranks: usize) -> Result<MemoryLimit, SetError> {
     let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64;
     let left = limit.bytes.saturating_sub(own);

@@ -1,4 +1,5 @@
-//! Rows in order of rank, whatever the order in which ranks finish. No thread waits while another one writes.
+//! Passes rows on in order of rank, whatever the order in which ranks finish. No thread blocks while another one
+//! writes.
 
 use crate::run::RowSink;
 use crate::table::schema::Batch;
@@ -7,21 +8,21 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Hands rows on in order of rank: at once for the rank whose turn it is, so that they are not kept.
+/// Passes rows to the sink in order of rank. Rows of the current rank go through directly and are not buffered.
 pub(super) struct InOrder<'a> {
     sink: &'a dyn RowSink,
     state: Mutex<Turn>,
-    /// Memory of the rows that wait.
+    /// Memory of the buffered rows, bytes.
     waiting_bytes: AtomicU64,
 }
 
 #[derive(Default)]
 struct Turn {
-    /// Whose turn it is.
+    /// Index of the current rank, whose rows are passed through.
     next: usize,
     waiting: BTreeMap<usize, Vec<Batch>>,
     ended: BTreeSet<usize>,
-    /// Whose rows are being written, so that its turn comes next.
+    /// Index of the rank whose buffered rows are being flushed; it becomes the current rank afterwards.
     draining: Option<usize>,
     error: Option<io::Error>,
 }
@@ -31,12 +32,12 @@ impl<'a> InOrder<'a> {
         Self { sink, state: Mutex::default(), waiting_bytes: AtomicU64::new(0) }
     }
 
-    /// Rows of the rank at a position.
+    /// Takes rows of the rank at `index`.
     pub(super) fn take(&self, index: usize, rows: Batch) {
-        // a thread that panicked while holding the lock has ended the run anyway
+        // If another thread panicked while holding the lock, the run has ended anyway.
         let Ok(mut turn) = self.state.lock() else { return };
         if turn.next == index {
-            // it stays so until this rank ends
+            // It remains the current rank until it ends, so the lock is not needed.
             drop(turn);
             self.give(rows);
         } else {
@@ -45,7 +46,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// The rank at a position has no more.
+    /// Marks the rank at `index` as finished.
     pub(super) fn end(&self, index: usize) {
         let Ok(mut turn) = self.state.lock() else { return };
         turn.ended.insert(index);
@@ -54,7 +55,8 @@ impl<'a> InOrder<'a> {
             if !turn.ended.remove(&now) {
                 return;
             }
-            // what the next one has given waits no more; until all of it is written, it gives to those that wait
+            // Flush the rows that the next rank has buffered. Until that is complete, its new rows are buffered as
+            // well.
             turn.draining = Some(now + 1);
             while let Some(rows) = turn.waiting.remove(&(now + 1)) {
                 drop(turn);
@@ -77,12 +79,12 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Memory of the rows that wait for their turn, bytes.
+    /// Memory of the buffered rows, bytes.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// Drops what the last rank has given that has ended and whose rows wait.
+    /// Discards the buffered rows of the last finished rank, and returns its index.
     pub(super) fn forget_last(&self) -> Option<usize> {
         let mut turn = self.state.lock().ok()?;
         let last = turn.waiting.keys().rev().find(|i| turn.ended.contains(i) && turn.draining != Some(**i)).copied()?;

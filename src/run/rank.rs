@@ -1,4 +1,4 @@
-//! One rank: read, linked, mapped by every analysis, and dropped.
+//! Processing of one rank: reads its trace, maps it with every analysis, and drops it.
 
 use crate::analysis::api::Analysis;
 use crate::analysis::filters;
@@ -18,31 +18,31 @@ use crate::trace::rank_trace::RankTrace;
 use rayon::prelude::*;
 use std::io;
 
-/// Why a rank leaves nothing.
+/// Why a rank has no result.
 pub(super) enum Failure {
     Read(ReadError),
     /// What could not be written.
     Write(&'static str, io::Error),
     /// The file's own rank, found behind its events, is another one.
     Claims(u32),
-    /// Neither the file nor its name tells the rank, and its position is that in a part of the job.
+    /// Neither the file nor its name gives the rank, and a position means nothing in a part of a job.
     NoRank,
 }
 
-/// How one rank is read and mapped.
+/// How a rank is read and mapped.
 pub(super) struct How<'a> {
     pub extent: Extent,
     pub ranks: usize,
-    /// Of reading.
+    /// Parallelism of reading.
     pub spread: Spread,
-    /// Of the analyses.
+    /// Parallelism of the analyses.
     pub mapping: Spread,
     pub count: &'a ByteCount,
     pub room: &'a dyn Room,
     pub store: &'a PartialStore,
 }
 
-/// Reads a rank and maps it; `give` takes rows of tables.
+/// Reads and maps one rank; `give` receives rows of tables.
 pub(super) fn one(
     request: &Request,
     task: &Task,
@@ -75,7 +75,7 @@ pub(super) fn one(
         partial.tables.extend(filters::map(&trace, request.analyses, options));
         how.store.put(INVENTORY, partial)
     };
-    // the long ones first: no core waits for one in the end, and what others share is not yet in memory with all they need
+    // Start slow analyses first, so that none runs alone at the end and before shared facts fill memory.
     let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
     order.reverse();
     order.extend(short);
@@ -90,7 +90,7 @@ pub(super) fn one(
             write()?;
             (inventory(), order.into_iter().map(map).collect())
         }
-        // the events on one core; the others one after the other, as cores get free
+        // In parallel: the events are written on one thread, and the analyses run on the others as these get free.
         Spread::AllCores => {
             let mapped = || rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect());
             let (written, mapped) = rayon::join(write, mapped);

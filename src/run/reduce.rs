@@ -1,4 +1,4 @@
-//! From what ranks left to tables and findings.
+//! Reduces the partials of all ranks to tables and findings.
 
 use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
@@ -11,13 +11,14 @@ use crate::trace::meta::{RankSource, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
-/// Ranks below which analyses are reduced side by side; of more ranks, the partials of one analysis are enough at once.
+/// Number of ranks below which analyses are reduced in parallel. With more ranks they run one after the other, because
+/// the partials of one analysis at a time already fill memory.
 const FEW: usize = 64;
 
-/// Reduces what was mapped, in one process or in several, to tables and findings.
+/// Reduces a mapped set, made by one process or several, to tables and findings.
 ///
 /// # Errors
-/// When a filter selects nothing, or the sink cannot write them.
+/// When a filter selects nothing, or the sink cannot write the tables.
 pub fn reduce(
     set: MappedSet,
     analyses: &[&'static dyn Analysis],
@@ -87,7 +88,7 @@ pub fn reduce(
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
         (job, outputs)
     } else {
-        // partials of those that do not read the job are opened, and gone, before its parts are
+        // Analyses that do not use the job run first, so that their partials are freed before its parts are decoded.
         let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = Job::join(std::iter::empty(), options.across.clock);

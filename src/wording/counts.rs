@@ -1,25 +1,25 @@
-//! Counts with their nouns, the start of a sentence, and bars.
+//! Counts with their nouns, capital letters, and bars.
 
-/// `1 step`, `5 steps`.
+/// A count with its noun: `1 step`, `5 steps`.
 pub fn plural(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// `1 call`, `1,234 calls`: for counts that may be large.
+/// Like [`plural`], with thousands separators: `1,234 calls`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", crate::units::fmt_count(n), if n == 1 { "" } else { "s" })
 }
 
-/// First letter in upper case, for the start of a sentence.
+/// The text with its first letter in upper case.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
-/// Characters of a whole bar.
+/// Length of a full bar, characters.
 const BAR: usize = 20;
 
-/// A bar whose parts are rounded so that they fill it.
+/// A bar of parts in percent, rounded so that they fill it.
 pub fn bar(parts: &[(Option<f64>, char)]) -> String {
     let mut out = String::new();
     let mut sum = 0.0;

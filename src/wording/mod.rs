@@ -1,4 +1,4 @@
-//! How counts, ranks and names are written in sentences and printed tables.
+//! Formatting of counts, ranks and names in sentences and printed tables.
 
 pub(crate) mod counts;
 pub(crate) mod names;

@@ -1,15 +1,15 @@
-//! Names cut to a number of characters so that they can still be told apart.
+//! Shortens names to a number of characters while keeping them distinguishable.
 //!
-//! A kernel's name differs from its neighbours' at both ends, so its middle is cut out. A Python frame,
-//! `path/to/file.py(12): function`, loses the front of its path: the function is what a reader looks for.
+//! Kernel names differ at both ends, so the middle is cut out. A Python frame, `path/to/file.py(12): function`, loses
+//! the front of its path, because the function matters most to a reader.
 
 /// Below this width only the first characters are kept.
 const LEAST: usize = 8;
 
-/// What stands for the part that was cut out.
+/// Replaces the part that was cut out.
 const CUT: &str = "...";
 
-/// A name in at most `width` characters.
+/// Shortens a name to at most `width` characters.
 pub fn clip(name: &str, width: usize) -> String {
     let n = name.chars().count();
     if n <= width {
@@ -23,7 +23,7 @@ pub fn clip(name: &str, width: usize) -> String {
         && function.chars().count() <= room
     {
         let end: String = name.chars().skip(n - room).collect();
-        // whole folders, where one of them fits beside the file
+        // Cut at a folder, if at least one whole folder fits beside the file.
         let whole =
             end.find('/').filter(|slash| end.len() - slash > function.len()).map_or(end.as_str(), |s| &end[s..]);
         return format!("{CUT}{whole}");
@@ -34,8 +34,8 @@ pub fn clip(name: &str, width: usize) -> String {
     format!("{head}{CUT}{end}")
 }
 
-/// A cut name with a mark of the whole one, for names that would look alike: the first four hexadecimal digits of the
-/// 64-bit FNV-1a hash.
+/// Like [`clip`], but a shortened name ends in a mark, for names that would look alike: the first four hexadecimal
+/// digits of the 64-bit FNV-1a hash of the whole name.
 pub fn marked(name: &str, width: usize) -> String {
     let mark = format!("#{:04x}", fnv1a(name) >> 48);
     match width.checked_sub(mark.len()).filter(|room| *room > 0) {
@@ -44,7 +44,7 @@ pub fn marked(name: &str, width: usize) -> String {
     }
 }
 
-/// File, line and function of a Python frame below a folder: what stands behind the last slash.
+/// The part of a Python frame after its last folder: file, line and function.
 fn function_of_frame(name: &str) -> Option<&str> {
     let (place, _) = name.split_once("): ")?;
     let (path, line) = place.rsplit_once('(')?;
@@ -59,7 +59,7 @@ fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A kernel's name without its return type, template arguments and parameters; copies and sets keep theirs.
+/// A kernel's name without return type, template arguments and parameters; names of copies and sets stay whole.
 pub fn short_name(name: &str) -> String {
     if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
         return name.to_string();
@@ -74,7 +74,7 @@ pub fn short_name(name: &str) -> String {
             rest = &rest["(anonymous namespace)".len()..];
             continue;
         }
-        // an arrow closes nothing
+        // The `>` of an arrow is not a closing bracket.
         if depth > 0 && rest.starts_with("->") {
             rest = &rest[2..];
             continue;

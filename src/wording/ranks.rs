@@ -1,13 +1,13 @@
-//! Lists of ranks, shortened to runs.
+//! Lists of ranks, shortened to ranges.
 
 use crate::trace::collective::Members;
 
-/// `rank 3`, `ranks 0-7`.
+/// A list with its noun: `rank 3`, `ranks 0-7`.
 pub fn ranks_named(ranks: &[u32]) -> String {
     format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks))
 }
 
-/// `ranks 1, 2, 5-7`, shortened.
+/// A list such as `1, 2, 5-7`, limited to `RUNS_SHOWN` ranges.
 pub fn rank_list(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
@@ -19,7 +19,7 @@ pub fn rank_list(ranks: &[u32]) -> String {
     run_list(runs.into_iter())
 }
 
-/// Runs of ranks from their first to their last, as [`rank_list`] shows them.
+/// Like [`rank_list`], from ranges (first, last).
 pub fn run_list(runs: impl ExactSizeIterator<Item = (u32, u32)>) -> String {
     let more = runs.len().saturating_sub(RUNS_SHOWN);
     let shown = |(first, last): (u32, u32)| match last - first {
@@ -34,10 +34,10 @@ pub fn run_list(runs: impl ExactSizeIterator<Item = (u32, u32)>) -> String {
     parts.join(", ")
 }
 
-/// Runs that are shown of a list of ranks.
+/// Largest number of ranges shown.
 const RUNS_SHOWN: usize = 12;
 
-/// The members of a group, as [`rank_list`] shows them, without a list of them all.
+/// The members of a group as [`rank_list`] shows them, without materializing the list.
 pub fn member_list(members: &Members) -> String {
     match members {
         Members::Regular { first, stride: 1, count } => {
@@ -51,7 +51,7 @@ pub fn member_list(members: &Members) -> String {
     }
 }
 
-/// Members that are not among the ranks present, which are in ascending order: as runs, and at most `most` of them.
+/// Ranges of members that are not in `present` (ascending), at most `most` of them.
 pub fn absent_runs(members: &Members, present: &[u32], most: usize) -> Vec<(u32, u32)> {
     let is_present = |rank: &u32| present.binary_search(rank).is_ok();
     let Members::Regular { first, stride: 1, count } = members else {
@@ -72,7 +72,7 @@ pub fn absent_runs(members: &Members, present: &[u32], most: usize) -> Vec<(u32,
     runs
 }
 
-/// Ranks of a job of `world` ranks that are not among those present, as [`rank_list`] shows them, and how many they are.
+/// Ranks of a job of `world` ranks that are not in `present`, as [`rank_list`] shows them, and their number.
 pub fn missing_ranks(world: u32, present: &[u32]) -> (String, u64) {
     let runs = Members::regular(0, 1, world).map_or(Vec::new(), |all| absent_runs(&all, present, usize::MAX));
     let count = runs.iter().map(|(a, b)| u64::from(b - a) + 1).sum();

@@ -1,5 +1,5 @@
-//! What the events around a call say about it: named arguments on the kernel or on
-//! `record_param_comms`, or the eight positional inputs that came before those.
+//! What the events around a call say about it: named arguments of the kernel or of `record_param_comms`, or the eight
+//! positional inputs that older versions of torch recorded instead.
 
 use crate::trace::args::Arg;
 use crate::trace::collective::Kind;
@@ -9,7 +9,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::collective_kind;
 use serde_json::Value;
 
-/// What is known of a call, from the strongest source that has it.
+/// Facts about a call, each from the strongest source that has it.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub kind: Option<Kind>,
@@ -17,7 +17,7 @@ pub struct Evidence {
     pub seq: Option<u64>,
     pub in_elements: Option<i64>,
     pub out_elements: Option<i64>,
-    /// Elements of the input tensors, from their shapes.
+    /// Number of elements of the input tensors, from their shapes.
     pub shape_elements: Option<i64>,
     pub dtype: Option<String>,
     pub src: Option<u32>,
@@ -26,7 +26,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Takes from one event what is not known yet.
+    /// Adds the facts of one event that are not known yet.
     pub fn add(&mut self, trace: &RankTrace, row: u32) {
         let args = &trace.columns.args;
         let text = |arg| args.text(arg, row).map(|t| trace.text(t)).filter(|t| !t.is_empty());
@@ -69,7 +69,7 @@ impl Evidence {
         self.shapes(trace, row, positional.is_some());
     }
 
-    /// Elements and type from the recorded inputs of an operator or annotation.
+    /// Adds elements and type from the recorded inputs of an operator or annotation.
     fn shapes(&mut self, trace: &RankTrace, row: u32, first_only: bool) {
         let args = &trace.columns.args;
         let json = |arg| args.text(arg, row).and_then(|t| serde_json::from_str::<Value>(trace.text(t)).ok());
@@ -89,7 +89,7 @@ impl Evidence {
         }
     }
 
-    /// The root by rank, where it is recorded as sender or receiver.
+    /// The root's rank, if it is recorded as sender or receiver.
     pub fn root(&self, kind: Kind) -> Option<u32> {
         match (kind.is_from_root(), kind.is_to_root()) {
             (true, _) => self.src,
@@ -98,7 +98,7 @@ impl Evidence {
         }
     }
 
-    /// Size in bytes by the definition for the kind.
+    /// Size in bytes, as defined for the kind of collective.
     pub fn bytes(&self, kind: Kind) -> Option<i64> {
         if kind == Kind::Barrier {
             return None;
@@ -112,14 +112,14 @@ impl Evidence {
         let members = i64::from(self.group.size.unwrap_or(1));
         let from_shapes = || {
             let n = self.shape_elements?;
-            // the input of an all-gather is one member's share of what is gathered
+            // The recorded input of an all-gather is one member's share of the whole output.
             if kind == Kind::AllGather { n.checked_mul(members) } else { Some(n) }
         };
         named.filter(|n| *n > 0).or_else(from_shapes)?.checked_mul(width)
     }
 }
 
-/// The kind that a text names.
+/// The kind of collective that a text names.
 pub fn kind_in(text: &str) -> Option<Kind> {
     collective_kind(text).and_then(Kind::named)
 }
@@ -130,8 +130,8 @@ struct Positional {
     size: Option<u32>,
 }
 
-/// Eight `Concrete Inputs`: tensors, number, group pointer, rank, -, in split, out split, group size.
-/// The form with seven belongs to a wait and says nothing about a message.
+/// Reads the eight `Concrete Inputs`: tensors, sequence number, group pointer, rank, -, in split, out split, group
+/// size. The form with seven inputs belongs to a wait and does not describe a message.
 fn positional(trace: &RankTrace, row: u32) -> Option<Positional> {
     if trace.name(row) != "record_param_comms" {
         return None;
@@ -146,7 +146,7 @@ fn positional(trace: &RankTrace, row: u32) -> Option<Positional> {
     })
 }
 
-/// Elements of one input: a shape, or a list of shapes.
+/// Number of elements of one input, given as a shape or a list of shapes.
 fn elements(input: &Value) -> Option<i64> {
     let Value::Array(list) = input else { return Some(0) };
     if list.is_empty() {

@@ -1,9 +1,8 @@
-//! Calls while they are collected.
+//! Collects the calls of a rank.
 
 use crate::trace::collective::{Call, Edge, LocalGroup, RankCalls};
 use hashbrown::HashMap;
 
-/// Calls while they are collected.
 #[derive(Default)]
 pub(super) struct Found {
     pub calls: Vec<(Call, Vec<Edge>)>,
@@ -24,7 +23,7 @@ impl Found {
         i
     }
 
-    /// Index of an element type, adding it when it is new. What a `u16` cannot count is unknown.
+    /// Index of an element type; adds it if it is new. Types beyond the range of `u16` become the unknown type.
     pub fn dtype(&mut self, name: &str) -> u16 {
         if let Some(i) = self.dtype_ids.get(name) {
             return *i;

@@ -1,4 +1,4 @@
-//! Calls on a device: communication kernels, with what the operator that launched them says.
+//! Calls on a device: communication kernels, described by the operators that launched them.
 
 use crate::facts::collectives::evidence::{Evidence, kind_in};
 use crate::facts::collectives::found::Found;
@@ -19,7 +19,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     let marks = Marks::new(trace);
     let mut messages = Messages::new(trace);
     let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == Work::Communication).collect();
-    // in order of launch, so that each takes the messages recorded since the one before
+    // In order of launch, so that each kernel takes the messages recorded since the previous one.
     kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
     for a in kernels {
         let mut e = Evidence::default();
@@ -95,11 +95,11 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     }
 }
 
-/// What a kernel of several messages is: an all-to-all when every member is a peer.
+/// The kind of a kernel with several messages: an all-to-all if every member is a peer.
 fn joined_kind(edges: &[Edge], me: u32, members: Option<&Members>) -> Kind {
     let to = |r: u32| edges.iter().any(|e| e.src == me && e.dst == r);
     let from = |r: u32| edges.iter().any(|e| e.dst == me && e.src == r);
-    // a group with more members than there are messages cannot have exchanged with all of them
+    // A group with more members than messages cannot have exchanged data with all of them.
     let small = |m: &&Members| m.len() > 2 && m.len() <= edges.len() + 1;
     if members.filter(small).is_some_and(|m| m.iter().all(|r| r == me || (to(r) && from(r)))) {
         return Kind::AllToAll;
@@ -111,7 +111,7 @@ fn joined_kind(edges: &[Edge], me: u32, members: Option<&Members>) -> Kind {
     }
 }
 
-/// `record_param_comms` and `c10d::*` operators around the launch, innermost first.
+/// The `record_param_comms` and `c10d::*` operators around the launch, innermost first.
 fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
     let mut chain = Vec::new();
     let mut at = a.op();
@@ -162,8 +162,8 @@ struct Message {
     bytes: Option<i64>,
 }
 
-/// Sends and receives that were recorded by name, per thread in order of time. A coalesced kernel is launched
-/// behind them and carries those that no other kernel took.
+/// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched after them
+/// and carries those that no other kernel has taken.
 struct Messages {
     by_lane: BTreeMap<u32, Vec<Message>>,
     taken: BTreeMap<u32, Ns>,
@@ -176,7 +176,7 @@ impl Messages {
         let Some(name) = c.strings.lookup(b"record_param_comms") else {
             return Self { by_lane, taken: BTreeMap::new() };
         };
-        // only operators that name a peer are of interest: few
+        // Consider only operators that name a peer; there are few.
         let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
         rows.sort_unstable();
         rows.dedup();
@@ -197,7 +197,7 @@ impl Messages {
         Self { by_lane, taken: BTreeMap::new() }
     }
 
-    /// Messages of the thread since its last launch of a communication kernel.
+    /// Messages of the thread since its previous launch of a communication kernel.
     fn before(&mut self, lane: u32, at: Ns) -> Vec<Message> {
         let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
         let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);

@@ -1,13 +1,13 @@
-//! Calls on the host: the ranges of CPU back ends (`gloo:all_reduce`), paired with their submission.
+//! Calls on the host: the ranges of CPU back ends (`gloo:all_reduce`), paired with the operators that submitted them.
 //!
 //! ```text
-//!   main thread    [c10d::allreduce_]   [c10d::allreduce_]      submission: when the rank was there
-//!   worker         ......[gloo:all_reduce......]                starts late for reasons of its own
+//!   main thread    [c10d::allreduce_]   [c10d::allreduce_]      submission: the rank arrives
+//!   worker         ......[gloo:all_reduce......]                starts late, when the worker thread is free
 //!   worker         ........................[gloo:all_reduce]
 //! ```
 //!
-//! The k-th operator of a kind belongs to the k-th range of that kind; with sizes on both sides, of that kind
-//! and size. A range never comes before its operator: one whose operator was not recorded has none.
+//! The k-th range of a kind belongs to the k-th operator of that kind (of that kind and size, if both have sizes). A
+//! range never starts before its operator; if the operator was not recorded, the range has none.
 
 use crate::facts::collectives::evidence::{Evidence, kind_in};
 use crate::facts::collectives::found::Found;
@@ -19,7 +19,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use std::collections::BTreeMap;
 
-/// Back ends that work on the host.
+/// Prefixes of the back ends that work on the host.
 const PREFIXES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 
 struct Range {
@@ -30,7 +30,7 @@ struct Range {
 
 pub fn find(trace: &RankTrace, found: &mut Found) {
     let c = &trace.columns;
-    // per text: the kind of a range of that name, and of an operator of that name
+    // For each name: the kind of a range with that name, and of an operator with that name.
     let names: Vec<(Option<Kind>, Option<Kind>)> = c
         .strings
         .iter()
@@ -106,11 +106,11 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     }
 }
 
-/// Worker threads of a CPU back end: which group's they are, as a number of this rank, and how large it is.
+/// For each worker thread of a CPU back end, a number that identifies its group within this rank, and the group's size.
 ///
-/// Gloo gives every group two threads of its own, made in the order of the groups; ranges name no group, so with
-/// several groups the threads tell them apart. The default group has none when it is not used. Which ranks such a
-/// group has is still open: `infer` finds that from ends.
+/// Gloo creates two threads for every group, in the order of the groups. Ranges do not name their group, so with
+/// several groups the threads distinguish them. The default group has no threads if it is not used. Which ranks belong
+/// to such a group is not known here: `infer` finds out from the ends of calls.
 fn workers(trace: &RankTrace, ranges: &[Range]) -> BTreeMap<u32, (u64, u32)> {
     let groups = &trace.meta.groups;
     let mut lanes: Vec<(Option<i64>, u32)> = ranges
@@ -129,7 +129,7 @@ fn workers(trace: &RankTrace, ranges: &[Range]) -> BTreeMap<u32, (u64, u32)> {
     lanes.iter().enumerate().filter_map(|(i, (_, lane))| Some((*lane, group(i / 2)?))).collect()
 }
 
-/// Starts and ends of operators and annotations by thread: when a thread was seen to go on.
+/// Starts and ends of operators and annotations by thread: evidence that the thread continued.
 struct Signs {
     by_lane: BTreeMap<u32, Vec<Ns>>,
 }
@@ -149,7 +149,7 @@ impl Signs {
         Self { by_lane }
     }
 
-    /// The first sign at or after `t`; `t` when there is none.
+    /// The first of these moments at or after `t`, or `t` if there is none.
     fn after(&self, lane: u32, t: Ns) -> Ns {
         let list = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
         list.get(list.partition_point(|s| *s < t)).copied().unwrap_or(t)
@@ -160,10 +160,10 @@ fn is_capture(trace: &RankTrace) -> bool {
     trace.steps.rule == crate::trace::step::StepRule::Capture
 }
 
-/// For each range its operator: the first of the kind (and number of elements) that is not taken and did not
-/// start later.
+/// Assigns to each range its operator: the first of the same kind (and number of elements) that is not taken and did
+/// not start later.
 fn pair(trace: &RankTrace, ranges: &[Range], ops: &[Range]) -> Vec<Option<u32>> {
-    // sizes tell only where all of a kind have them
+    // Use sizes only if all ranges and operators of the kind have them.
     let sized = |kind: Kind| {
         let all = |list: &[Range]| list.iter().filter(|r| r.kind == kind).all(|r| r.evidence.shape_elements.is_some());
         let set = |list: &[Range]| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
     trace.shared(|trace| {
         let mut found = Found::default();
-        // index 0 is the unknown type
+        // Index 0 is the unknown type.
         found.dtype("");
         gpu::find(trace, &mut found);
         host::find(trace, &mut found);

@@ -1,8 +1,8 @@
-//! What is done with each event of a file that is copied: look at it, change the fields that must change, write it.
+//! Copies the events of one file: inspects each event, changes the fields that must change, and writes it.
 //!
-//! Several ranks in one file share process ids (each has a device 0), flow ids, and a time axis, so these fields of a
-//! rank's events get new values ([`Rewrite`]); everything else is copied byte for byte. Without a [`Rewrite`] nothing is
-//! written, and what is learned on the way ([`Survey`]) plans the copy.
+//! Several ranks in one file share process ids (each has a device 0), flow ids and a time axis, so these fields of a
+//! rank's events get new values ([`Rewrite`]). Everything else is copied byte for byte. Without a [`Rewrite`] nothing
+//! is written: this first pass only collects what is needed to plan the copy ([`Survey`]).
 
 use crate::health::Health;
 use crate::overlay::copy::mend;
@@ -16,64 +16,63 @@ use crate::units::Ns;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A process of a file, by its `pid` as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Position among the processes of the file, by first event.
+    /// Position among the processes of the file, in order of first event.
     pub order: u32,
     pub name: Option<String>,
-    /// Its `process_labels`: `CPU`, `GPU 0`.
+    /// `process_labels`, e.g. `CPU` or `GPU 0`.
     pub label: Option<String>,
-    /// Its `process_sort_index`.
+    /// `process_sort_index`.
     pub sort_index: Option<i64>,
 }
 
-/// What a file holds, as far as a copy must know it.
+/// What the first pass learns about a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Events that are copied.
+    /// Number of events to copy.
     pub events: u64,
-    /// Of these, the complete ones.
+    /// Number of these that are complete events (phase X).
     pub complete: u64,
     pub processes: BTreeMap<String, Process>,
-    /// Largest flow id that every viewer can tell from its neighbours.
+    /// Largest flow id that viewers can represent exactly.
     pub largest_id: u64,
-    /// First start of a complete event, on the file's axis.
+    /// First start of a complete event, ns on the file's axis.
     pub first: Option<Ns>,
-    /// The last one.
+    /// Last start of a complete event, ns on the file's axis.
     pub last: Option<Ns>,
-    /// Events that were not JSON and are now. Counted while copying.
+    /// Events that were not valid JSON and were repaired. Counted while copying.
     pub mended: u64,
-    /// Events that could not be made JSON.
+    /// Events that could not be repaired and were left out.
     pub unwritten: u64,
 }
 
-/// Ids up to here are exact where numbers are doubles.
+/// Integers below this are exact in viewers that store numbers as doubles.
 const EXACT: u64 = 1 << 52;
 
-/// Fields that get new values.
+/// New values for the fields that change.
 #[derive(Default)]
 pub struct Rewrite {
     pub processes: Option<Processes>,
     pub ids: Option<Ids>,
     pub time: Retime,
-    /// Top-level keys are copied, not only events.
+    /// Whether top-level members are copied as well as events.
     pub keeps_members: bool,
 }
 
-/// New process ids, and names that say the rank.
+/// New process ids, and process names that contain the rank.
 #[derive(Debug, Clone, Default)]
 pub struct Processes {
-    /// By `pid` as text.
+    /// New process ids, by old `pid` as text.
     pub ids: BTreeMap<String, u64>,
-    /// Stands before each process' name: `rank 3: `.
+    /// Prefix of each process name, e.g. `rank 3: `.
     pub prefix: String,
-    /// New sort indices, by `pid` as text.
+    /// New sort indices, by old `pid` as text.
     pub sort: BTreeMap<String, u64>,
 }
 
 impl Processes {
-    /// The name of a process in the copy.
+    /// Name of a process in the copy.
     pub fn name(&self, name: &str, pid: &str) -> String {
         let name = if name.is_empty() { "process" } else { name };
         let own = if pid.is_empty() { String::new() } else { format!(" ({pid})") };
@@ -81,24 +80,25 @@ impl Processes {
     }
 }
 
-/// New flow ids: each rank has a range of its own.
+/// New flow ids. Each rank has its own range of `ID_SPAN` ids.
 #[derive(Debug, Clone)]
 pub struct Ids {
     base: u64,
-    /// Ids that do not fit the range as they are.
+    /// New ids for old ids that are too large or not numbers.
     others: BTreeMap<String, u64>,
 }
 
-/// Flow ids of a rank, half for those kept as they are, half for others.
+/// Size of a rank's range of flow ids. The first half is for ids that keep their offset, the second half for all
+/// others.
 const ID_SPAN: u64 = 1 << 33;
 
 impl Ids {
-    /// The ids of the rank at a position of the file.
+    /// Ids of the rank at `position` among the sources.
     pub fn of_rank(position: usize) -> Self {
         Self { base: Self::first(position), others: BTreeMap::new() }
     }
 
-    /// First id of a position's range.
+    /// First id of the range at `position`.
     pub fn first(position: usize) -> u64 {
         position as u64 * ID_SPAN
     }
@@ -114,41 +114,42 @@ impl Ids {
     }
 }
 
-/// Copies a file, or only looks at it.
+/// Copies a file, or only surveys it.
 #[derive(Default)]
 pub struct Copier {
     pub survey: Survey,
     rewrite: Option<Rewrite>,
-    /// What has been written and not been taken.
+    /// Output that the caller has not taken yet.
     pub out: Vec<u8>,
-    /// Members behind the events, written when the events are closed.
+    /// Top-level members that follow the events in the file; written when the events are complete.
     behind: Vec<u8>,
     in_events: bool,
     wrote_member: bool,
-    /// Whether an event has been written.
+    /// Whether an event has been written, so that the next one needs a comma.
     pub wrote_event: bool,
     edits: Vec<Edit>,
-    /// The last event's `pid` as it stands, and as text.
+    /// The last event's `pid`, as bytes of the file and as text.
     last_pid: Option<(Vec<u8>, String)>,
 }
 
 impl Copier {
-    /// Looks, and writes nothing.
+    /// Surveys a file without writing.
     pub fn survey() -> Self {
         Self::default()
     }
 
-    /// Copies. `wrote_event`: events of another file stand before.
+    /// Copies a file. `wrote_event`: the output already has events of another file.
     pub fn copy(rewrite: Rewrite, wrote_event: bool) -> Self {
         Self { rewrite: Some(rewrite), wrote_event, ..Self::default() }
     }
 
-    /// Members that stand behind the events, each after a comma.
+    /// Takes the top-level members that follow the events, each preceded by a comma.
     pub fn behind(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.behind)
     }
 
-    /// The event's process, entered when it is new. Neighbours mostly share it: the last one is tried first.
+    /// The event's process; registers it if it is new. Consecutive events mostly share a process, so the last one is
+    /// tried first.
     fn pid_of(&mut self, e: &Accepted) -> String {
         let token = e.tokens.pid;
         if let Some((raw, pid)) = &mut self.last_pid
@@ -169,7 +170,7 @@ impl Copier {
         *text = pid;
     }
 
-    /// Finds the fields that change.
+    /// Collects the edits of one event in `self.edits`.
     fn edit(&mut self, r: &mut Rewrite, e: &Accepted, pid: &str, label: Option<&str>) {
         let t = e.tokens;
         let edits = &mut self.edits;
@@ -216,7 +217,7 @@ impl Copier {
         edits.sort_by_key(|e| e.at.start);
     }
 
-    /// An event as it is read when its arguments cannot be.
+    /// Registers an event whose arguments cannot be parsed.
     fn without_args(&mut self, e: &Accepted) {
         let t = e.tokens;
         let insert = self.edits.iter().find(|x| x.at.is_empty());
@@ -269,7 +270,7 @@ impl EventSink for Copier {
         out.extend_from_slice(value);
     }
 
-    // a second array of the same file joins the first
+    // A second `traceEvents` array of the same file is merged into the first.
     fn events_begin(&mut self, root_is_array: bool) {
         let wanted = self.rewrite.as_ref().is_some_and(|r| r.keeps_members);
         if wanted && !self.in_events {
@@ -341,7 +342,7 @@ impl EventSink for Copier {
     }
 }
 
-/// A copier that its owner and the reader share: the owner takes out what was written.
+/// A copier shared by the reader, which feeds it, and its owner, which takes the output.
 #[derive(Clone, Default)]
 pub struct SharedCopier(Arc<Mutex<Copier>>);
 
@@ -369,12 +370,12 @@ impl EventSink for SharedCopier {
     }
 }
 
-/// Backslashes doubled, so that a text that has been read is written as it reads.
+/// Doubles backslashes, so that a text that was parsed is written as it was.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
 }
 
-/// A token with its quotes.
+/// Range of a string token including its quotes.
 fn whole(t: Token) -> std::ops::Range<usize> {
     let quote = usize::from(t.is_text());
     t.start - quote..t.end + quote
@@ -388,7 +389,7 @@ fn is_flow(phase: u8) -> bool {
     matches!(phase, b's' | b't' | b'f')
 }
 
-/// Phases whose `id` ties events together: flows, and spans that are no stack.
+/// Whether events of this phase are connected by `id`: flows and asynchronous events.
 fn has_id(phase: u8) -> bool {
     is_flow(phase) || matches!(phase, b'b' | b'n' | b'e' | b'S' | b'T' | b'p' | b'F' | b'N' | b'O' | b'D')
 }

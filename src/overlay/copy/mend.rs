@@ -1,8 +1,8 @@
-//! JSON from what is nearly JSON: texts with bare quotes, control characters, bad escapes or bytes that are no
-//! UTF-8, bare words, missing and spare commas. What the reader can read becomes what every reader can read.
+//! Repairs almost-JSON: texts with bare quotes, control characters, bad escapes or invalid UTF-8, bare words, missing
+//! and superfluous commas. Any event that hta's reader accepts becomes valid JSON.
 //!
-//! A text keeps what [`decode`](crate::read::kineto::text::decode) reads from it; a bare word becomes a text, so that
-//! reading it gives the same value.
+//! A repaired text keeps what [`decode`](crate::read::kineto::text::decode) reads from it. A bare word becomes a
+//! string, so that it reads as the same value.
 
 use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
 use memchr::memmem;
@@ -10,21 +10,21 @@ use serde::de::IgnoredAny;
 use std::io::Write;
 use std::ops::Range;
 
-/// A piece of an event that is written differently.
+/// A replacement of one piece of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The piece; empty to insert.
+    /// The byte range to replace; empty to insert.
     pub at: Range<usize>,
     pub text: Vec<u8>,
 }
 
-/// Whether a text is JSON as it stands, to the strictest reader: half a surrogate pair is not.
+/// Whether a text is valid JSON as it is. Half a surrogate pair counts as invalid, because strict parsers reject it.
 pub fn is_json(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     serde_json::from_str::<IgnoredAny>(text).is_ok() && !has_half_pair(text)
 }
 
-/// Whether a text that is JSON but for that holds half a surrogate pair.
+/// Whether a text contains half a surrogate pair.
 fn has_half_pair(text: &str) -> bool {
     let mut low_at = usize::MAX;
     memmem::find_iter(text.as_bytes(), b"\\u").any(|i| {
@@ -41,7 +41,8 @@ fn has_half_pair(text: &str) -> bool {
     })
 }
 
-/// Writes `buf[span]` with its edits (in order, disjoint). `true`: it had to be mended; `None`: that cannot be done.
+/// Writes `buf[span]` with its edits, which must be in order and disjoint. Returns whether the event had to be
+/// repaired; `None` if it cannot be repaired.
 pub fn write(buf: &[u8], span: Range<usize>, edits: &[Edit], out: &mut Vec<u8>) -> Option<bool> {
     if is_json(buf.get(span.clone())?) {
         let mut at = span.start;
@@ -64,10 +65,10 @@ pub fn write(buf: &[u8], span: Range<usize>, edits: &[Edit], out: &mut Vec<u8>) 
 /// A list or object that is being written.
 struct Open {
     close: u8,
-    /// Where its text starts, in the source and in the output.
+    /// Where its text starts in the source; `out` is the same for the output.
     from: usize,
     out: usize,
-    /// Nothing is in it yet.
+    /// Nothing has been written inside it yet.
     is_empty: bool,
     is_args: bool,
 }
@@ -81,8 +82,8 @@ fn mend(buf: &[u8], start: usize, edits: &[Edit], out: &mut Vec<u8>) -> Option<(
             Ok(true) => return Some(()),
             Ok(false) => {}
             Err(_) => {
-                // the reader has seen that values of an event and of its arguments end where they end: what is inside
-                // one of them is kept as text
+                // The reader has already checked where each value of the event and of its arguments ends. So a value
+                // whose inside cannot be parsed is kept as one string.
                 let depth = if open.get(1).is_some_and(|o| o.is_args) { 2 } else { 1 };
                 let broken = open.get(depth)?;
                 c.pos = broken.from;
@@ -95,7 +96,7 @@ fn mend(buf: &[u8], start: usize, edits: &[Edit], out: &mut Vec<u8>) -> Option<(
     }
 }
 
-/// Writes the next piece. `true`: all is written.
+/// Writes the next token. Returns true when the event is complete.
 fn token<'e>(
     c: &mut Cursor,
     open: &mut Vec<Open>,
@@ -148,7 +149,7 @@ fn token<'e>(
         }
         b'"' => {
             let t = c.string()?;
-            // an edit of the inside of a text
+            // The edit may replace the content of the string without its quotes.
             match edits.next_if(|e| e.at == (t.start..t.end)) {
                 Some(e) => {
                     out.push(b'"');
@@ -175,7 +176,7 @@ fn word(t: Token, buf: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A JSON text of what stands inside (or should stand inside) quotes.
+/// Writes `raw`, the content of a string, as a JSON string with quotes.
 pub fn text(raw: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     inside(raw, out);
@@ -203,7 +204,6 @@ fn inside(raw: &[u8], out: &mut Vec<u8>) {
                 1
             }
             [control, ..] => {
-                // writing to a vector cannot fail
                 let _ = write!(out, "\\u{control:04x}");
                 1
             }
@@ -214,13 +214,13 @@ fn inside(raw: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest.as_bytes());
 }
 
-/// The code unit of `\uXXXX`.
+/// The code unit of an escape `\uXXXX`.
 fn unit(text: &str) -> Option<u32> {
     let hex = text.strip_prefix("\\u")?.get(..4)?;
     hex.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(hex, 16).ok())?
 }
 
-/// Writes `\uXXXX`, or a pair of them; half a pair as U+FFFD. Returns the bytes used.
+/// Writes an escape `\uXXXX` or a surrogate pair; half a pair becomes U+FFFD. Returns the number of bytes read.
 fn unicode(text: &str, out: &mut Vec<u8>) -> usize {
     let used = match unit(text) {
         Some(0xd800..0xdc00) if matches!(text.get(6..).and_then(unit), Some(0xdc00..0xe000)) => 12,

@@ -1,9 +1,9 @@
-//! A trace copied event by event, in memory that does not grow with it: every byte of an event stays, but for
-//! the few fields that are asked to change.
+//! Copies a trace event by event in bounded memory. Every byte of an event stays, except for the fields that must
+//! change.
 //!
-//! The copy is made by the reader itself ([`crate::read::kineto::document::Document`] with a [`copier::Copier`] as its sink), so that
-//! exactly those events are copied that an analysis would see, and a damaged event is left out or mended as it is
-//! read. What is written is JSON in every case.
+//! The reader itself drives the copy ([`crate::read::kineto::document::Document`] with a [`copier::Copier`] as its
+//! sink). So exactly those events are copied that an analysis would see, and damaged events are repaired or left out in
+//! the same way. The output is always valid JSON.
 
 pub(crate) mod copier;
 pub(crate) mod mend;

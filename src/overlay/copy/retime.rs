@@ -1,30 +1,30 @@
-//! Times moved in their text: exact, in decimal, with the digits the file has.
+//! Shifts times in their decimal text, exactly and with the number of digits that the file uses.
 //!
-//! The surprising thing is the number of digits after the point. A file that pads its fractions (`.120`) keeps them
-//! padded, one that does not (`.12`) stays so: the reader tells by them how a file was written.
+//! The number of digits after the point matters: a file that pads its fractions (`.120`) keeps them padded, and one
+//! that does not (`.12`) keeps them short, because the reader infers from them how a file was written.
 
 use crate::read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
 use crate::units::Ns;
 use std::io::Write;
 
-/// A clock of one rank as a function: time of the file, ns, to time of the copy.
+/// Converts a time of the file to a time of the copy, both in ns.
 pub type Clock = Box<dyn Fn(Ns) -> Ns + Send + Sync>;
 
-/// What happens to the times of a file.
+/// How the times of a file change.
 #[derive(Default)]
 pub enum Retime {
-    /// They stay as they are, byte for byte.
+    /// Copied byte for byte.
     #[default]
     Keep,
-    /// All move by as many ns.
+    /// All times are shifted by this amount, ns.
     Shift(Ns),
-    /// Each moves on its own, lengths with their ends: a clock that drifts, or fractions without their zeros
-    /// ([`Fraction::Unpadded`]) that are to be written in full.
+    /// Each time is converted, and each duration follows from its converted start and end. Used for a clock that
+    /// drifts, and for unpadded fractions ([`Fraction::Unpadded`]), which are written in full.
     Map { clock: Clock, fraction: Fraction },
 }
 
 impl Retime {
-    /// The new text of a start; `None` where it stays.
+    /// The new text of a start; `None` if it does not change.
     pub fn start(&self, text: &[u8]) -> Option<Vec<u8>> {
         match self {
             Retime::Keep => None,
@@ -33,7 +33,7 @@ impl Retime {
         }
     }
 
-    /// The new text of a length, given the text of its start; `None` where it stays.
+    /// The new text of a duration, given the text of its start; `None` if it does not change.
     pub fn length(&self, start: &[u8], text: &[u8]) -> Option<Vec<u8>> {
         match self {
             Retime::Keep | Retime::Shift(_) => None,
@@ -50,11 +50,10 @@ fn ns(text: &[u8], fraction: Fraction) -> Option<Ns> {
     micros_to_ns(text, fraction, &mut FractionShapes::default()).ok()
 }
 
-/// A time in ns as microseconds: whole ones without a point, else with three digits.
+/// Formats ns as decimal microseconds: without a point if whole, else with three digits.
 pub fn micros(t: Ns) -> Vec<u8> {
     let (sign, size) = (if t < 0 { "-" } else { "" }, t.unsigned_abs());
     let mut out = Vec::with_capacity(24);
-    // writing to a vector cannot fail
     let _ = match (size / 1000, size % 1000) {
         (us, 0) => write!(out, "{sign}{us}"),
         (us, part) => write!(out, "{sign}{us}.{part:03}"),
@@ -62,10 +61,10 @@ pub fn micros(t: Ns) -> Vec<u8> {
     out
 }
 
-/// Digits that are computed with; longer numbers are no times.
+/// Largest number of digits that is computed with; longer numbers are not times.
 const MOST_DIGITS: usize = 30;
 
-/// Decimal microseconds moved by `by` ns; `None` for what is no such number.
+/// Shifts decimal microseconds by `by` ns; `None` if `text` is not such a number.
 fn shifted(text: &[u8], by: Ns) -> Option<Vec<u8>> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -97,7 +96,7 @@ fn shifted(text: &[u8], by: Ns) -> Option<Vec<u8>> {
     let unit = 10i128.pow(places as u32);
     let (sign, size) = (if moved < 0 { "-" } else { "" }, moved.abs());
     let mut out = format!("{sign}{}.{:0places$}", size / unit, size % unit);
-    // a padded file keeps its three digits
+    // Keep the zeros of a padded fraction.
     let kept = if own_places >= 3 && exponent == 0 { own_places as usize } else { 0 };
     while out.ends_with('0') && out.len() - out.find('.').unwrap_or(0) - 1 > kept {
         out.pop();
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_drifting_clock_moves_both_ends() {
-        // one ns later for each microsecond
+        // A clock that gains one ns per microsecond.
         let r = Retime::Map { clock: Box::new(|t| t + t / 1000), fraction: Fraction::Decimal };
         assert_eq!(r.start(b"1000").as_deref(), Some(&b"1001"[..]));
         assert_eq!(r.length(b"1000", b"500").as_deref(), Some(&b"500.500"[..]));

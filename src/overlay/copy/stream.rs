@@ -1,4 +1,4 @@
-//! A file through a [`Copier`]: once to look at it, once to copy it.
+//! Runs a file through a [`Copier`]: a first pass surveys it, a second pass copies it.
 
 use crate::error::ReadError;
 use crate::health::{Counter, Health};
@@ -14,27 +14,25 @@ use crate::read::source::{ByteCount, open, packing};
 use crate::trace::meta::Meta;
 use std::io;
 
-/// What a file is, without its events.
+/// What the survey found out about a file.
 #[derive(Debug, Clone)]
 pub struct Surveyed {
     pub survey: Survey,
     pub meta: Meta,
     pub root_is_array: bool,
-    /// Its fractions lack their leading zeros.
+    /// The fractions of its times lack leading zeros.
     pub is_unpadded: bool,
     pub health: Health,
     pub unpacked_bytes: u64,
 }
 
-/// A copy that has been made.
 pub struct Copied {
     pub survey: Survey,
-    /// Members that stand behind the events, each after a comma, where members were kept.
+    /// Top-level members that follow the events, each preceded by a comma; empty unless members are kept.
     pub behind: Vec<u8>,
     pub wrote_event: bool,
 }
 
-/// Why a file could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error(transparent)]
@@ -43,10 +41,10 @@ pub enum CopyError {
     Write(io::Error),
 }
 
-/// Looks at a file.
+/// Surveys a file without writing anything.
 ///
 /// # Errors
-/// As [`load`](crate::read::load::load): what an analysis would refuse is refused here.
+/// As [`load`](crate::read::load::load): files that an analysis would refuse are refused here.
 pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> Result<Surveyed, ReadError> {
     let mut nothing = |_: &[u8]| Ok(());
     let copier = SharedCopier::new(Copier::survey());
@@ -64,11 +62,11 @@ pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> 
     Ok(Surveyed { survey, meta: document.meta, root_is_array, is_unpadded, health, unpacked_bytes })
 }
 
-/// Copies a file: its events, and with [`Rewrite::keeps_members`] what stands before them. `wrote_event`: events
-/// stand before those of this file.
+/// Copies the events of a file and, with [`Rewrite::keeps_members`], the members before them. `wrote_event`: the output
+/// already has events of another file.
 ///
 /// # Errors
-/// When the file can no longer be read, or the copy not be written.
+/// When the file can no longer be read, or the copy cannot be written.
 pub fn copy(
     input: &Input,
     rewrite: Rewrite,
