@@ -1,6 +1,6 @@
-//! Why a rank was late: its window against that of the typical rank, split without remainder.
+//! Why a rank was late: compares its local window with that of the typical rank, and divides the difference completely.
 //!
-//! The typical rank is the member whose local time is the median of the others', so the differences of all parts
+//! The typical rank is the member whose local time is the median of the other members', so the differences of all parts
 //! sum to the excess exactly:
 //!
 //! ```text
@@ -19,25 +19,25 @@ use crate::trace::strings::StrId;
 use crate::units::Ns;
 use std::collections::BTreeMap;
 
-/// What made a difference.
+/// The cause of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// All kernels take longer by one factor: clocks, heat, a slower device.
+    /// All kernels take longer by one factor: lower clocks, heat, a slower device.
     SlowDevice,
     /// The same launches of one kernel take longer.
     SlowKernel,
-    /// A kernel that is launched more or less often, or on one of the two only.
+    /// A kernel that is launched more or less often, or only on one of the two ranks.
     OtherKernels,
     Copies,
     /// Waiting in a collective of another group.
     EarlierWait,
     /// Transfer in a collective of another group.
     EarlierTransfer,
-    /// Communication that nothing matched.
+    /// Communication without a match on other ranks.
     UnmatchedCommunication,
-    /// Idle, or the main thread's time, by what the host did.
+    /// Idle time (on the host: the main thread's time), by what the host did.
     Host(Use),
-    /// The same host events, more often.
+    /// The same host events, but more of them.
     MoreHost(Use),
 }
 
@@ -56,15 +56,14 @@ impl Cause {
     }
 }
 
-/// One difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
     pub cause: Cause,
     pub name: StrId,
     pub detail: StrId,
-    /// The rank for which an earlier collective waited: the origin, as far as it can be followed.
+    /// The rank that caused an earlier wait, followed through chains of waiting.
     pub origin: Option<u32>,
-    /// Time on the late and on the typical rank, ns.
+    /// Time on the late rank, and (next field) on the typical rank, ns.
     pub own: Ns,
     pub typical: Ns,
     pub own_count: i64,
@@ -77,21 +76,21 @@ impl Difference {
     }
 }
 
-/// Time and starts by key, of the late and of the typical rank.
+/// Time and number of starts of one key, on the late and on the typical rank.
 #[derive(Default, Clone, Copy)]
 struct Both {
     time: [Ns; 2],
     count: [i64; 2],
 }
 
-/// A common factor is believed when so much of the kernels' time follows it,
+/// A common factor is accepted if at least this share of the kernels' time follows it,
 const FACTOR_SHARE: f64 = 0.8;
-/// each to within this much,
+/// with each kernel's factor within this relative distance,
 const FACTOR_SPREAD: f64 = 0.05;
-/// and it slows by at least this.
+/// and if the factor is at least this.
 const FACTOR_LEAST: f64 = 1.02;
 
-/// The differences between a late member's window and the typical one's; they sum to the excess.
+/// The differences between the windows of a late member and the typical one; they sum to the excess.
 pub fn differences(job: &Job, windows: &Windows, late: &Late) -> Vec<Difference> {
     let Some(typical) = late.typical else { return Vec::new() };
     let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
@@ -139,7 +138,8 @@ fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Ite
     lane.into_iter().flat_map(move |l| l.local.entries_in(span))
 }
 
-/// Takes the kernels out of `entries`: one factor on all that both launched alike, then each.
+/// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched alike, then
+/// the remaining difference of each.
 fn kernels(entries: &mut BTreeMap<(Use, StrId, StrId), Both>, out: &mut Vec<Difference>) {
     let is_kernel = |k: &(Use, StrId, StrId)| k.0 == Use::Kernel;
     let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
@@ -164,9 +164,9 @@ fn kernels(entries: &mut BTreeMap<(Use, StrId, StrId), Both>, out: &mut Vec<Diff
     }
 }
 
-/// The factor by which all pairs (late, typical) are slower, when there is one.
+/// The common factor by which the first of all pairs (late, typical) are slower, if there is one.
 fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
-    // one kernel, or two, cannot tell a slow device from a slow kernel
+    // One or two kernels cannot distinguish a slow device from a slow kernel.
     if pairs.len() < 3 || total == 0 {
         return None;
     }
@@ -183,7 +183,8 @@ fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
     (f >= FACTOR_LEAST && near as f64 >= FACTOR_SHARE * total as f64 && kinds >= 3).then_some(f)
 }
 
-/// Exposed communication inside both windows, by instance: waiting with its origin, transfer, unmatched.
+/// Differences in the exposed communication inside the two windows, by instance: waiting with its origin, transfer,
+/// unmatched.
 fn communication(
     job: &Job,
     windows: &Windows,
@@ -204,7 +205,7 @@ fn communication(
     }
 }
 
-/// Exposed communication of a window, each instant once: transfer before unmatched before waiting.
+/// Exposed communication of a window. Each instant counts once: transfer before unmatched before waiting.
 fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
     let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     let pieces = pieces(job, m, w).into_iter();
@@ -218,24 +219,24 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
                     (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
                 }
                 (What::Transfer, _) => (Cause::EarlierTransfer, None, time),
-                // communication that is no call of a collective is unmatched as well
+                // Communication that does not belong to a call counts as unmatched, too.
                 _ => (Cause::UnmatchedCommunication, None, time),
             }
         })
         .collect()
 }
 
-/// Hops that a chain of waiting is followed.
+/// Length to which a chain of waiting is followed.
 const HOPS: u32 = 8;
 
-/// The rank for which an instance waited; where that rank had been waiting in another group for longer than it
-/// worked, the rank for which that one waited, and so on.
+/// The rank that an instance waited for. If that rank had itself been waiting in another group for longer than it
+/// worked, the rank that was waited for there, and so on.
 pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
     let i = job.instances().get(instance as usize)?;
     let last = *job.members(i).get(job.arrivals(instance as usize).last_member as usize)?;
     let p = &job.parts[last.part as usize];
     let held = windows.get(last.part as usize)?.get(last.call as usize).copied().flatten().and_then(|w| {
-        // what it came from: the collective behind which its window starts
+        // The collective after which its window starts.
         let From::Call(before) = w.from else { return None };
         let before = Member { part: last.part, call: before };
         let o = job.outcome(before)?;

@@ -1,18 +1,18 @@
-//! Whose clock? Offsets between ranks, from the ends of collectives.
+//! Offsets between the clocks of ranks, estimated from the ends of collectives. Times in ns.
 //!
-//! A synchronous collective ends at nearly the same true moment on every member. With `e(r, c)` the end of
-//! instance `c` on rank `r`, one offset `o(r)` per rank is sought that makes `e(r, c) - o(r)` agree over members:
+//! A synchronous collective ends at nearly the same true moment on every member. With `e(r, c)` the end of instance `c`
+//! on rank `r`, the estimate is one offset `o(r)` per rank such that `e(r, c) - o(r)` agree over members. Two equations
+//! are evaluated in turn until nothing changes, over the graph of ranks connected by shared groups:
 //!
 //! ```text
 //!   m(c) = median over members r of  e(r, c) - o(r)          the moment of c
-//!   o(r) = median over instances c of  e(r, c) - m(c)        small messages weigh more: their ends agree better
+//!   o(r) = median over instances c of  e(r, c) - m(c)        small messages have more weight: their ends agree better
 //! ```
 //!
-//! in turn until nothing moves, over the graph of ranks joined by shared groups. Medians of an even number are the lower
-//! one, but for `m`: of two members the lower one would always be right and the other one wrong, so there it is the
-//! mean of the middle two. Offsets are relative to the median rank of their component. The residual is the median absolute
-//! deviation of `e(r, c) - o(r) - m(c)`: how far the offset can be trusted. Drift is the Theil-Sen slope of the
-//! same differences over time.
+//! Medians of an even number of values are the lower one, except for `m`, which is the mean of the middle two: with two
+//! members, the lower one would make one clock always right and the other always wrong. Offsets are relative to the
+//! median rank of their connected component. The residual is the median absolute deviation of `e(r, c) - o(r) - m(c)`,
+//! which shows how far the offset can be trusted. The drift is the Theil-Sen slope of the same differences over time.
 
 use crate::job::matching::{Instance, Matched};
 use crate::job::part::Part;
@@ -20,10 +20,10 @@ use crate::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// What `--clock` asks for.
+/// Values of `--clock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClockMode {
-    /// Apply an offset that is large against its residual.
+    /// Apply an offset if it is large compared with its residual.
     #[default]
     Auto,
     /// Apply every offset.
@@ -32,34 +32,34 @@ pub enum ClockMode {
     None,
 }
 
-/// A rank's clock against the others.
+/// A rank's clock relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
-    /// What is to be subtracted from the rank's times at `at`, as found, ns.
+    /// The offset found: to subtract from the rank's times at `at`, ns.
     pub offset: Ns,
     /// Median absolute deviation of its ends from the moments of their instances, ns.
     pub residual: Ns,
     /// Change of the offset, ns per second.
     pub drift: i64,
-    /// The drift is larger than chance makes it, so that the offset is linear in time.
+    /// Whether the drift is significant, so that the offset is linear in time.
     pub is_linear: bool,
-    /// Instances used.
+    /// Number of instances used.
     pub instances: u32,
-    /// The rank shares instances with others.
+    /// Whether the rank shares instances with other ranks.
     pub is_aligned: bool,
-    /// The offset is subtracted from its times in all tables across ranks.
+    /// Whether the offset is subtracted from the rank's times in tables that compare ranks.
     pub is_applied: bool,
     /// Time at which `offset` holds, ns.
     pub at: Ns,
 }
 
 impl Clock {
-    /// The offset as found at `t`, ns.
+    /// The offset at `t`, ns.
     fn found_at(&self, t: Ns) -> Ns {
         if self.is_linear { self.offset + slope(self.drift, t - self.at) } else { self.offset }
     }
 
-    /// `t` of this rank on the common axis.
+    /// Converts the rank's time `t` to the common axis.
     pub fn aligned(&self, t: Ns) -> Ns {
         if self.is_applied { t - self.found_at(t) } else { t }
     }
@@ -69,21 +69,20 @@ fn slope(drift: i64, dt: Ns) -> Ns {
     ((i128::from(drift) * i128::from(dt)) / 1_000_000_000) as Ns
 }
 
-/// Offsets below this are not applied, ns.
+/// Offsets up to this are not applied, ns.
 const SMALL: Ns = 20_000;
-/// Instances below which no offset is applied.
+/// Fewest instances for which an offset is applied.
 const FEW: usize = 8;
-/// Rounds of taking turns; it settles in a few.
+/// Largest number of iterations; usually a few suffice.
 const ROUNDS: usize = 12;
-/// Two clocks do not drift apart faster: crystals are within 100 ppm each. What looks like more is noise, ns per
-/// second.
+/// Largest plausible drift between two clocks, ns per second: crystals are within 100 ppm each. A larger slope is
+/// noise.
 const MAX_DRIFT: i64 = 200_000;
-/// Instances below which a slope is chance.
+/// Fewest instances for a significant slope.
 const FEW_FOR_DRIFT: u32 = 24;
-/// Points for the slope: all pairs of them are compared.
+/// Largest number of points for a slope, because all pairs of points are compared.
 const SLOPE_POINTS: usize = 160;
 
-/// The lower median.
 pub fn median(values: &mut [Ns]) -> Option<Ns> {
     if values.is_empty() {
         return None;
@@ -92,7 +91,7 @@ pub fn median(values: &mut [Ns]) -> Option<Ns> {
     Some(*values.select_nth_unstable(mid).1)
 }
 
-/// The median, of an even number the mean of the middle two (rounded down).
+/// The median; for an even number of values the mean of the middle two (rounded down).
 fn center(values: &mut [Ns]) -> Option<Ns> {
     let low = median(values)?;
     if values.len() % 2 == 1 {
@@ -113,7 +112,7 @@ fn weighted_median(values: &mut [(Ns, u32)]) -> Option<Ns> {
     })
 }
 
-/// Small or short instances weigh more: their ends agree better.
+/// The weight of an instance: small or short ones weigh more, because their ends agree better.
 fn weight(i: &Instance) -> u32 {
     match i.bytes {
         None | Some(..=1_048_576) => 4,
@@ -122,17 +121,17 @@ fn weight(i: &Instance) -> u32 {
     }
 }
 
-/// One end: part, end, ns.
+/// One end of an instance: part, end in ns.
 type End = (u32, Ns);
 
-/// An instance as the clocks see it.
+/// An instance as used for alignment.
 struct Moment {
     ends: Vec<End>,
     weight: u32,
     group: u32,
 }
 
-/// Clocks of all parts.
+/// The clocks of all parts.
 pub fn align(parts: &[Part], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
     let usable = |i: &&Instance| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees;
     let call = |m: &crate::job::matching::Member| &parts[m.part as usize].calls.calls[m.call as usize];
@@ -147,7 +146,7 @@ pub fn align(parts: &[Part], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
         })
         .collect();
     let mut clocks = fit(parts, &moments);
-    // an end before the last arrival is no end of a synchronous collective: leave those instances out
+    // An instance that ends before its last arrival is not synchronous: exclude it and repeat.
     let arrivals: Vec<bool> = matched
         .instances
         .iter()
@@ -169,7 +168,8 @@ pub fn align(parts: &[Part], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
         });
         clocks = fit(parts, &moments);
     }
-    // the rank that is mostly the middle one is the moment itself, and shows no residual of its own
+    // The residual of the rank that is usually the middle one is too small, because it defines the moment; so the
+    // typical residual is the lower bound.
     let mut all: Vec<Ns> = clocks.iter().filter(|c| c.is_aligned && c.instances > 0).map(|c| c.residual).collect();
     let usual = median(&mut all).unwrap_or(0);
     for c in &mut clocks {
@@ -202,14 +202,14 @@ fn fit(parts: &[Part], moments: &[Moment]) -> Vec<Clock> {
     clocks
 }
 
-/// First offsets, rank by rank along shared groups; gives each part its component.
+/// Assigns initial offsets, rank by rank along shared groups, and the connected component of each part.
 fn place(clocks: &mut [Clock], moments: &[Moment]) -> Vec<u32> {
     let mut component: Vec<u32> = (0..clocks.len() as u32).collect();
     let mut by_group: BTreeMap<u32, Vec<&Moment>> = BTreeMap::new();
     for m in moments {
         by_group.entry(m.group).or_default().push(m);
     }
-    // groups with most evidence first
+    // Groups with the most instances first.
     let mut groups: Vec<Vec<&Moment>> = by_group.into_values().collect();
     groups.sort_by_key(|g| std::cmp::Reverse(g.iter().map(|m| m.ends.len()).sum::<usize>()));
     let mut waiting: Vec<usize> = (0..groups.len()).collect();
@@ -241,7 +241,7 @@ fn place(clocks: &mut [Clock], moments: &[Moment]) -> Vec<u32> {
                 component[p as usize] = home.unwrap_or(p);
             }
         }
-        // members that shared no moment with a placed one come in the next turn
+        // Members that shared no moment with an aligned part are tried again in the next round.
         let left = g.iter().any(|m| m.ends.iter().any(|(p, _)| !clocks[*p as usize].is_aligned));
         if left && grows {
             let again = groups.iter().position(|x| std::ptr::eq(x, g));
@@ -268,7 +268,7 @@ fn differences(clocks: &[Clock], moments: &[Moment]) -> Vec<Vec<(Ns, Ns, u32)>> 
     out
 }
 
-/// Takes turns until nothing moves; leaves residuals and counts.
+/// Iterates until nothing changes, then sets residuals and counts.
 fn settle(clocks: &mut [Clock], moments: &[Moment]) {
     for _ in 0..ROUNDS {
         let moves: Vec<Ns> = differences(clocks, moments)
@@ -291,7 +291,7 @@ fn settle(clocks: &mut [Clock], moments: &[Moment]) {
     }
 }
 
-/// Finds slopes; a rank whose slope over its capture exceeds four residuals becomes linear.
+/// Estimates slopes. A rank whose slope over its capture is significant gets a linear offset.
 fn drifts(parts: &[Part], clocks: &mut [Clock], moments: &[Moment]) {
     let fitted: Vec<Option<(i64, Ns, Ns)>> = differences(clocks, moments)
         .into_par_iter()
@@ -309,7 +309,7 @@ fn drifts(parts: &[Part], clocks: &mut [Clock], moments: &[Moment]) {
         any |= c.is_linear;
     }
     if any {
-        // a linear offset holds at the middle of the capture, where the constant one held about
+        // A linear offset holds at the middle of the capture; the constant one held approximately there, too.
         settle(clocks, moments);
         let again: Vec<Option<(i64, Ns, Ns)>> = differences(clocks, moments)
             .into_par_iter()
@@ -327,12 +327,13 @@ fn drifts(parts: &[Part], clocks: &mut [Clock], moments: &[Moment]) {
     }
 }
 
-/// Whether a slope that amounts to `over` is beyond chance.
+/// Whether a slope that changes the offset by `over` is significant.
 fn is_clear(c: &Clock, over: Ns, residual: Ns) -> bool {
     c.instances >= FEW_FOR_DRIFT && over > 4 * residual && over > SMALL && c.drift.abs() <= MAX_DRIFT
 }
 
-/// Slope, ns per s; the difference at the middle; and the median deviation from the line. Points in order of time.
+/// Slope in ns per s, the difference at the middle, and the median deviation from the line. `points` are in order of
+/// time.
 fn theil_sen(points: &[(Ns, Ns, u32)]) -> Option<(i64, Ns, Ns)> {
     let step = points.len().div_ceil(SLOPE_POINTS).max(1);
     let some: Vec<(Ns, Ns)> = points.iter().step_by(step).map(|(t, d, _)| (*t, *d)).collect();

@@ -1,4 +1,4 @@
-//! Who delays whom: local time between meeting points, excess and gain.
+//! Which rank delays the others: local time between meeting points, excess and gain.
 //!
 //! ```text
 //!   rank 0   ...met]------local------[waiting........|transfer]
@@ -7,15 +7,15 @@
 //!                                    ^ ready
 //! ```
 //!
-//! A rank *meets* the others at the end of a collective for which it waited (`ready`). Its local time runs from the last
-//! such end to the moment when it is ready for a collective; before the first it starts with the step, else with the
-//! capture.
+//! A rank *meets* the others at the end of a collective that it waited for (`ready`). Its local time runs from the last
+//! such end to the moment when it is ready for a collective. Before the first meeting it starts with the step, or else
+//! with the capture.
 //!
-//! A *chain* is a row of instances of one group that are one delay: some member was ready before its own previous one had
-//! ended, or the member that was ready last had met nobody since. A chain counts once. Its local times are those at its
-//! last instance (collectives on the host: the largest, since the threads that run them take time from what follows); its
-//! gain is how much earlier its last instance would have ended had the late rank been ready with the
-//! last of the others:
+//! A *chain* is a sequence of instances of one group that share one delay: some member was ready before its own
+//! previous call had ended, or the member that was ready last had not met the others since. A chain counts once. Its
+//! local times are those at its last instance (for collectives on the host: the largest, because the threads that run
+//! them take time from the work that follows). Its gain is how much earlier its last instance would have ended if the
+//! late rank had been ready together with the last of the others:
 //!
 //! ```text
 //!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
@@ -32,7 +32,7 @@ use crate::units::Ns;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A member's lateness at the last instance of a chain that it took part in.
+/// How late a member was at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late {
     pub member: Member,
@@ -40,68 +40,70 @@ pub struct Late {
     pub local: Ns,
     /// Its local time minus the median of the other members', ns; at least 0.
     pub excess: Ns,
-    /// The same, negative where it was faster.
+    /// As `excess`, but negative if it was faster.
     pub difference: Ns,
-    /// The same without the time that it waited for others in other groups: how much longer it worked, ns.
+    /// The difference without the time that it waited for others in other groups: how much longer it worked, ns.
     pub worked: Ns,
-    /// Its local time without that waiting minus the lower median of all members', itself among them, ns.
+    /// Its local time without that waiting, minus the lower median of all members' (including its own), ns.
     pub balance: Ns,
-    /// The member whose local time is the median of the others'.
+    /// The member whose local time is the median of the other members'.
     pub typical: Option<Member>,
 }
 
-/// One delay of a group: a chain of instances.
+/// A chain of instances of one group, which counts as one delay.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
     pub group: u32,
     pub instances: Vec<u32>,
-    /// Label, or index without one, of the step of its first instance.
+    /// The step of its first instance.
     pub step: Option<StepKey>,
-    /// By part that was ready last somewhere: how much earlier the chain would have ended without its lateness, ns.
+    /// By part that was ready last in some instance: how much earlier the chain would have ended without its lateness,
+    /// ns.
     pub gains: BTreeMap<u32, Ns>,
     /// By part: its lateness at the end of the chain.
     pub lates: BTreeMap<u32, Late>,
     /// By part: how often its kernel started last.
     pub lasts: BTreeMap<u32, u32>,
-    /// When the members were ready for its last instance (on the host: its first), on the common axis.
+    /// When each member was ready for the last instance (on the host: the first), on the common axis.
     pub arrivals: Vec<(u32, Ns)>,
-    /// By part: waiting of the other members where it came last, ns.
+    /// By part: waiting time of the other members in instances where it came last, ns.
     pub imposed: BTreeMap<u32, Ns>,
     links: Vec<Link>,
-    /// Positions of the members' calls among the links.
+    /// Index of the link of each member's call.
     links_of: HashMap<Member, u32>,
     on_host: bool,
 }
 
-/// What one instance adds to the length of its chain.
+/// The contribution of one instance to the length of its chain.
 #[derive(Debug, Clone)]
 struct Link {
-    /// The part that was ready last, if it holds others.
+    /// The part that was ready last, if others depend on it.
     late: Option<u32>,
-    /// Members by what they came from, as far as their order matters.
+    /// Members grouped by the instance after which their local time starts, as far as their order matters.
     behind: Vec<Behind>,
     /// The last end, on the common axis.
     end: Ns,
-    /// It starts when the one before it in the chain has ended, at the earliest.
+    /// Whether it cannot start before the previous instance of the chain has ended.
     is_queued: bool,
 }
 
-/// The members of an instance whose local times start at the end of one earlier instance of the chain, or before it.
+/// Members of an instance whose local times start at the end of the same earlier instance of the chain, or before the
+/// chain.
 #[derive(Debug, Clone, Copy)]
 struct Behind {
-    /// Position of that instance.
+    /// Index of that earlier instance's link; `None` if before the chain.
     link: Option<u32>,
-    /// Who of them was ready last, and the second of them, on the common axis.
+    /// The one that was ready last, and (next field) second to last, on the common axis.
     last: Came,
     second: Option<Came>,
 }
 
-/// A member on its way to an instance.
+/// When a member was ready for an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Came {
     ready: Ns,
     part: u32,
-    /// How much earlier it could have gone on from the meeting point: so long it only waited there.
+    /// Time that it only waited after the meeting point, ns: it could have continued earlier by this.
     slack: Ns,
 }
 
@@ -111,7 +113,7 @@ impl Link {
         self.behind.iter().map(|b| b.last.ready).max().unwrap_or(Ns::MIN)
     }
 
-    /// The same without a part, and with the instances of the chain as much earlier as `earlier` says.
+    /// The same if one part is ignored and the instances of the chain end earlier by `earlier`.
     fn ready_without(&self, part: Option<u32>, earlier: &[Ns]) -> Ns {
         let at = |b: &Behind| {
             let came = if part == Some(b.last.part) { b.second } else { Some(b.last) };
@@ -123,19 +125,19 @@ impl Link {
 }
 
 impl Chain {
-    /// What repairing a part alone would give its group, as far as the part itself was slower, ns. A part that came
-    /// last without having worked longer was held up elsewhere.
+    /// What repairing this part alone would save its group, limited to how much slower the part itself was, ns. A part
+    /// that came last without having worked longer was delayed elsewhere.
     pub fn own_gain(&self, part: u32) -> Ns {
         let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
         self.gains.get(&part).map_or(0, |g| (*g).min(worked))
     }
 
-    /// Whether a part delayed the others, be it that it was held up elsewhere.
+    /// Whether a part delayed the others, even if it was itself delayed elsewhere.
     pub fn is_delayed_by(&self, part: u32) -> bool {
         self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
     }
 
-    /// One rank's lateness at one call, with a gain that is known.
+    /// A chain of one call with a known gain.
     pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Late, gain: Ns, ready: Ns) -> Self {
         let part = late.member.part;
         Self {
@@ -149,7 +151,7 @@ impl Chain {
         }
     }
 
-    /// Fills in the gains, once all instances are known.
+    /// Computes the gains, once all instances are known.
     fn finish(mut self) -> Self {
         let parts: BTreeSet<u32> = self.links.iter().filter_map(|l| l.late).collect();
         self.gains = parts.into_iter().map(|part| (part, self.gain(part))).collect();
@@ -157,7 +159,8 @@ impl Chain {
         self
     }
 
-    /// How much earlier the last instance would have ended with this part ready no later than the last of the others.
+    /// How much earlier the last instance would have ended if this part had been ready no later than the last of the
+    /// others.
     fn gain(&self, part: u32) -> Ns {
         let without = |l: &Link| Some(part).filter(|p| l.late == Some(*p));
         if self.on_host {
@@ -178,7 +181,7 @@ impl Chain {
     }
 }
 
-/// A step across ranks: its number, or its position where steps have none.
+/// Identifies a step across ranks: by its number, or by its position if steps have no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StepKey {
     Index(u32),
@@ -186,7 +189,7 @@ pub enum StepKey {
 }
 
 impl StepKey {
-    /// As `--steps` takes it.
+    /// In the syntax of `--steps`.
     pub fn shown(self) -> String {
         match self {
             StepKey::Index(i) => format!("@{i}"),
@@ -195,7 +198,6 @@ impl StepKey {
     }
 }
 
-/// The step of a call.
 pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     let p = &job.parts[m.part as usize];
     let index = job.call(m).step?;
@@ -203,8 +205,8 @@ pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     Some(label.map_or(StepKey::Index(index), StepKey::Label))
 }
 
-/// All chains, by group and time, as if the parts in `without` were not there: who would be late behind them. Messages
-/// between two ranks are not among them: who waits for whom there says nothing of who is slow (`replicas`).
+/// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late behind them).
+/// Excludes messages between two ranks, where waiting does not show who is slow (see `replicas`).
 pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point();
@@ -219,7 +221,7 @@ pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chai
         };
         let mut ids: Vec<(Ns, u32)> = ids.into_iter().map(|id| (last_ready(id), id)).collect();
         ids.sort_unstable();
-        // the previous call of each member in this group
+        // The previous call of each member in this group.
         let mut previous: BTreeMap<u32, Member> = BTreeMap::new();
         let mut current: Option<Chain> = None;
         for (_, id) in ids {
@@ -259,12 +261,12 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
     chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
     chain.instances.push(id);
     let kind = job.instances()[id as usize].kind;
-    // in a broadcast nobody waits for a receiver, in a reduce nobody for the root
+    // In a broadcast the others do not wait for a receiver, in a reduce not for the root.
     let holds_others = |m: &&Member| match (kind.is_from_root(), kind.is_to_root()) {
         (false, false) => true,
         (from_root, _) => (job.root(id) == Some(**m)) == from_root,
     };
-    // arrivals need clocks and matches to be right, local times do not
+    // Arrivals depend on correct clocks and matches; local times do not.
     let is_possible = !job.arrivals(id as usize).is_impossible;
     let found = arrivals(ready);
     let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
@@ -288,7 +290,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
             }
         }
     }
-    // local times can be compared where all start at the same meeting point
+    // Local times are comparable only if all start at the same meeting point.
     let is_comparable = behind.len() == 1;
     let position = chain.links.len() as u32;
     chain.links_of.extend(members.iter().map(|m| (*m, position)));
@@ -318,7 +320,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
     let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
     let lates = &mut chain.lates;
     lateness(&locals, |mut late| {
-        // who was ready before another had begun has a longer time behind it, but delays nobody
+        // A member that was ready before another had begun has a longer local time, but delays nobody.
         if job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
             (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
         }
@@ -333,7 +335,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
 #[derive(Debug, Clone, Copy)]
 pub struct LocalTime {
     pub all: Ns,
-    /// Without waiting for others.
+    /// Without waiting for others, ns.
     pub worked: Ns,
     pub member: Member,
 }
@@ -345,13 +347,13 @@ impl LocalTime {
     }
 }
 
-/// The lower median of the others: of a sorted list of all without the value at one place.
+/// The lower median of all values except the one at index `own`; `sorted` contains all of them.
 pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
     let middle = sorted.len().checked_sub(2)? / 2;
     sorted.get(if middle < own { middle } else { middle + 1 }).copied()
 }
 
-/// The lateness of each member, from their local times.
+/// Calls `take` with the lateness of each member.
 pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
     let n = locals.len();
     if n < 2 {
@@ -359,7 +361,7 @@ pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
     }
     let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
     worked.sort_unstable();
-    // the place of the lower median of the others, as in `median_of_others`
+    // Index of the lower median of the others, as in `median_of_others`.
     let middle = (n - 2) / 2;
     let mut ordered: Vec<&LocalTime> = locals.iter().collect();
     ordered.sort_unstable_by_key(|l| (l.all, l.member));
@@ -378,7 +380,8 @@ pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
     }
 }
 
-/// Median length of the steps of all parts, partial ones left out unless all are, ns; of the captures without steps.
+/// Median length of the steps of all parts (without partial ones, unless all are partial), ns; of the captures if there
+/// are no steps.
 pub fn median_step(job: &Job) -> Ns {
     let steps = |full: bool| -> Vec<Ns> {
         let all = job.parts.iter().flat_map(|p| &p.steps);

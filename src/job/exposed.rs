@@ -1,19 +1,19 @@
-//! What exposed communication is at each instant, by the calls that run then.
+//! Classifies each instant of exposed communication by the calls that run at that time.
 //!
 //! ```text
 //!   exposed        |---------------------------|      |------|
 //!   matched call      [wait......|transfer]
 //!   unmatched call             [......................]
-//!   is             |?|sync....|?.|transfer |?..........|     |?....|      ?: unmatched
+//!   kind           |?|sync....|?.|transfer |?..........|     |?....|      ?: unmatched
 //! ```
 //!
-//! Transfer comes before unmatched and unmatched before waiting, for whatever transfers is not waited for; where
-//! no call runs the communication belongs to none that is known, so it is unmatched too.
+//! Transfer comes before unmatched and unmatched before waiting, because time in which data is transferred is not lost.
+//! Where no call runs, the communication belongs to no known call and counts as unmatched, too.
 
 use crate::units::{Ns, Span};
 use std::collections::BTreeSet;
 
-/// What an instant of exposed communication is.
+/// The kind of an instant of exposed communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     Sync,
@@ -26,7 +26,7 @@ pub enum What {
 pub struct Run {
     pub call: u32,
     pub span: Span,
-    /// End of its waiting; `None`: not matched.
+    /// End of its waiting; `None` if it is not matched.
     pub until: Option<Ns>,
 }
 
@@ -35,13 +35,13 @@ pub struct Run {
 pub struct Piece {
     pub span: Span,
     pub what: What,
-    /// The call that decides: of those that are `what`, the first that became so.
+    /// The call that determines the kind: of several, the first that reached that state.
     pub call: Option<u32>,
 }
 
-/// Divides exposed spans (sorted, disjoint) by what the calls do.
+/// Divides exposed spans (sorted, disjoint) by the kind of the running calls.
 pub fn divide(exposed: &[Span], runs: &[Run]) -> Vec<Piece> {
-    // (time, is a start, what, start of the part, call)
+    // Edges: (time, whether it is a start, kind, start of the part, call).
     let mut edges: Vec<(Ns, bool, What, Ns, u32)> = Vec::with_capacity(runs.len() * 4);
     let mut part = |span: Span, what: What, call: u32| {
         if !span.is_empty() {

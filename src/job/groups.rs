@@ -1,9 +1,9 @@
-//! Which process group of one rank is which of another.
+//! Matches the process groups of different ranks.
 //!
-//! A group is its member list where that is known. Several groups with one list (all ranks are often in
-//! two) are told apart by name, else by the order in which each rank uses them. A group without a list is its
-//! name, size and cut list, as long as no more ranks claim it than it has members; otherwise, and without any
-//! name, its members have to be inferred from its collectives (`infer`).
+//! A group is identified by its member list, if that is known. Several groups with the same list (often two groups
+//! contain all ranks) are distinguished by name, or else by the order in which each rank uses them. A group without a
+//! list is identified by its name, size and truncated list, as long as no more ranks claim it than it has members.
+//! Otherwise, and without a name, its members have to be inferred from its collectives (`infer`).
 
 use crate::job::part::Part;
 use crate::trace::collective::{LocalGroup, Members};
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 pub struct Group {
     pub name: Option<String>,
     pub desc: Option<String>,
-    /// All members, where known.
+    /// All members, if known.
     pub members: Option<Members>,
     pub size: Option<u32>,
-    /// The members were found from what the ranks did, not from what they say.
+    /// Whether the members were inferred from the ranks' calls.
     pub is_inferred: bool,
-    /// Parts and their local group, by part.
+    /// Pairs of part and local group, by part.
     pub uses: Vec<(u32, u32)>,
 }
 
@@ -36,12 +36,12 @@ impl Group {
         }
     }
 
-    /// Ranks that an instance of the group needs; with no size, those that were seen.
+    /// Number of members that an instance of the group needs; without a size, the number of ranks seen.
     pub fn expected(&self) -> usize {
         self.size.map_or(self.uses.len(), |s| s as usize).max(self.uses.len())
     }
 
-    /// A name for people: `1 (tp) [0-3]`.
+    /// Display name, e.g. `1 (tp) [0-3]`.
     pub fn shown(&self, parts: &[Part]) -> String {
         let name = match (&self.name, &self.desc) {
             (Some(n), Some(d)) if d != n && d != "undefined" => format!("{n} ({d})"),
@@ -54,7 +54,7 @@ impl Group {
     }
 }
 
-/// Groups that are known, and local groups whose members nobody names: (part, local group).
+/// The groups found, and the local groups (part, local group) whose members are unknown.
 pub struct Resolved {
     pub groups: Vec<Group>,
     pub unknown: Vec<(u32, u32)>,
@@ -62,7 +62,7 @@ pub struct Resolved {
 
 type ByName<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
 
-/// Joins the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
+/// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
 pub fn resolve(parts: &[Part], used: &[Vec<u32>]) -> Resolved {
     let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
     let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
@@ -112,7 +112,7 @@ fn split(uses: Vec<(u32, u32)>, parts: &[Part]) -> Vec<Group> {
         names
     };
     let several = of_part.values().any(|l| l.len() > 1);
-    // a part that has not used a group yet does not contradict the others
+    // A part that has not used a group yet does not contradict the others.
     let most = of_part.values().max_by_key(|l| l.len()).map(|l| names(l)).unwrap_or_default();
     let distinct = most.windows(2).all(|w| w[0] != w[1]);
     let same_names = distinct && of_part.values().all(|l| names(l).iter().all(|n| most.contains(n)));

@@ -1,10 +1,10 @@
-//! Groups that no rank names, from what the ranks did.
+//! Infers the members of groups for which no rank recorded them.
 //!
-//! Members of one group run the same collectives and end them at the same moments, up to the offset of
-//! their clocks; ranks of different groups do not, however alike their work is. So ranks are clustered by how
-//! well their ends agree. An answer is taken only when it is the one answer: clusters of the recorded size,
-//! each far tighter than the distance between any two. Everything else is left unmatched and reported. The order
-//! of rank numbers is no evidence.
+//! Members of one group run the same collectives and end them at the same moments, up to the offset of their clocks;
+//! ranks of different groups do not, however similar their work is. So ranks are clustered by how well their ends
+//! agree. The result is accepted only if it is unambiguous: clusters of the recorded size, each far tighter than the
+//! distance between any two. Otherwise the calls are left unmatched and reported. The order of rank numbers is not used
+//! as evidence.
 
 use crate::job::groups::Group;
 use crate::job::part::Part;
@@ -14,7 +14,7 @@ use crate::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// A group that was found: per part its calls.
+/// An inferred group: the calls of each part.
 pub struct Inferred {
     pub group: Group,
     pub calls: Vec<(u32, Vec<u32>)>,
@@ -29,13 +29,13 @@ struct Unit {
     starts: Vec<Option<Ns>>,
 }
 
-/// Ends compared between two ranks.
+/// Largest number of ends compared between two ranks.
 const SAMPLE: usize = 64;
 
-/// Finds groups among local groups without members: (part, local group).
+/// Finds groups among local groups without members, given as (part, local group).
 pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     let mut tokens = Tokens::default();
-    // what is recorded of the group keeps units apart
+    // Units with different recorded properties cannot be in one group.
     let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<Unit>> = BTreeMap::new();
     for &(part, g) in unknown {
         let p = &parts[part as usize];
@@ -66,7 +66,7 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     for ((size, name), units) in classes {
         let distinct: std::collections::BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
         let job = parts.iter().filter_map(|p| p.world).max().map_or(parts.len(), |w| w as usize);
-        // nothing says how large it is: only a group of all ranks is one answer
+        // If the size is unknown, only a group of all ranks is unambiguous.
         let wanted = size.map_or(job, |s| s as usize);
         if wanted < 2 {
             continue;
@@ -96,15 +96,15 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     out
 }
 
-/// How far two ranks' ends are from one constant offset, ns: the median deviation. `None` when fewer than half
-/// of the calls find a partner, or the two cannot have met in them.
+/// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls find a
+/// partner, or the two cannot have taken part in the same collectives.
 fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
     let shift = offset(&a.sequence, &b.sequence)?;
     let matches = pairs(&a.sequence, &b.sequence, shift, Pairing::Ends);
     if matches.len() * 2 < a.calls.len().min(b.calls.len()) {
         return None;
     }
-    // no member of a collective leaves before the last one is there: ranks that often seem to are not in one
+    // No member leaves a collective before the last one arrives; ranks that often seem to are not in the same group.
     let start = |u: &Unit, i: u32| u.starts.get(i as usize).copied().flatten();
     let is_impossible = |&&(i, j): &&(u32, u32)| {
         start(a, i).zip(start(b, j)).is_some_and(|(x, y)| {
@@ -125,21 +125,22 @@ fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
     off.get((off.len() - 1) / 2).copied()
 }
 
-/// Whether all units run together: each agrees with the first, to within a quarter of its own rhythm.
+/// Whether all units form one group: each agrees with the first to within a quarter of the distance between its own
+/// calls.
 fn agree_all(units: &[Unit]) -> bool {
     let Some((first, rest)) = units.split_first() else { return false };
     !rest.is_empty()
         && rest.par_iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
-/// Units that are compared with each other.
+/// Largest number of units that are compared with each other.
 const MOST: usize = 1 << Link::INDEX;
 
-/// Units that are compared with all others before what is found is put together.
+/// Number of units compared with all others before the results are merged, to limit memory.
 const AT_ONCE: usize = 64;
 
-/// How far apart two units are. In one number, since there is one for every two units: the distance, at most some
-/// minutes, as if it were that where it is more; then the two, lowest first.
+/// The distance of two units, packed into one number because there is one for every pair: the distance (capped at some
+/// minutes) in the high bits, so that links sort by it, then the two indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Link(u64);
 
@@ -159,7 +160,7 @@ impl Link {
     }
 }
 
-/// Clusters of exactly `size` units with three times as far from one to another as inside. `None`: no such answer.
+/// Clusters of exactly `size` units, if the distance between clusters is at least three times that inside; else `None`.
 fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
     if !units.len().is_multiple_of(size) || units.len() > MOST {
         return None;
@@ -207,7 +208,7 @@ fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
         parts.dedup();
         c.len() == size && parts.len() == size
     });
-    // ends of one group agree to microseconds: a floor keeps equal clocks and tiny spreads apart
+    // Ends of one group agree only to microseconds: the minimum avoids ratios of tiny spreads.
     let apart = outside == Ns::MAX || inside.max(1_000).saturating_mul(3) < outside;
     (whole && apart).then(|| clusters.into_values().collect())
 }

@@ -1,4 +1,4 @@
-//! All ranks as one job: what the stages found, for the analyses across ranks.
+//! All ranks joined: results of the stages, for the analyses that compare ranks.
 
 use crate::job::clock::{Clock, ClockMode, align};
 use crate::job::exposed::Run;
@@ -10,25 +10,24 @@ use crate::trace::collective::Call;
 use crate::trace::strings::Interner;
 use crate::units::{Ns, Span};
 
-/// The joined ranks.
 pub struct Job {
-    /// By rank.
+    /// In order of rank.
     pub parts: Vec<Part>,
     pub matched: Matched,
-    /// By part.
+    /// One per part.
     pub clocks: Vec<Clock>,
     waits: Waits,
-    /// By part and call: whether the rank met the others at its end, and its next local time starts there.
+    /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
     pub names: Interner,
 }
 
 impl Job {
-    /// Runs the stages: names, match, align, waits. The parts come in order of rank.
+    /// Runs the stages: names, matching, clocks, waits. `parts` must be in order of rank.
     pub fn join(parts: impl ExactSizeIterator<Item = Part>, mode: ClockMode) -> Self {
         let mut names = Interner::default();
-        // one by one, so that only one part has names of its own
+        // One by one, so that only one part at a time has its own copy of names.
         let parts: Vec<Part> = parts.map(|part| share_names(part, &mut names)).collect();
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
@@ -50,18 +49,18 @@ impl Job {
         &self.parts[m.part as usize].calls.calls[m.call as usize]
     }
 
-    /// What came of a call; `None` when nothing matched it.
+    /// Waiting and transfer of a call; `None` if it is not matched.
     pub fn outcome(&self, m: Member) -> Option<Outcome> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }
 
-    /// A call as it divides exposed communication.
+    /// A call in the form in which exposed communication is divided.
     pub fn run(&self, m: Member) -> Run {
         let span = self.call(m).span;
         Run { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
     }
 
-    /// Arrivals of an instance, by index.
+    /// Arrivals of the instance at an index.
     pub fn arrivals(&self, instance: usize) -> Arrivals {
         self.waits.arrivals.get(instance).copied().unwrap_or_default()
     }
@@ -71,35 +70,35 @@ impl Job {
         self.parts[m.part as usize].readiness[m.call as usize].ready
     }
 
-    /// Since when a rank computed nothing at the end of a call, on its own clock.
+    /// Since when a rank had computed nothing at the end of a call, on its own clock.
     pub fn idle_since(&self, m: Member) -> Ns {
         self.parts[m.part as usize].readiness[m.call as usize].idle_since
     }
 
-    /// Where a part met the others on one of its lanes.
+    /// The moments at which a part met the others on one of its lanes.
     pub fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
         self.parts[part as usize].sync_points(lane, &self.met[part as usize])
     }
 
-    /// The root of an instance, as recorded, else the lowest member.
+    /// The recorded root of an instance, or else its lowest member.
     pub fn root(&self, instance: u32) -> Option<Member> {
         let i = self.instances().get(instance as usize)?;
         let members = self.members(i);
         root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
     }
 
-    /// A time of one part on the common axis, ns.
+    /// Converts a time of one part to the common axis, ns.
     pub fn aligned(&self, part: u32, t: Ns) -> Ns {
         self.clocks[part as usize].aligned(t)
     }
 
-    /// A span of one part on the common axis.
+    /// Converts a span of one part to the common axis.
     pub fn aligned_span(&self, part: u32, s: Span) -> Span {
         Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
     }
 }
 
-/// Puts a part's names into the interner of all.
+/// Moves a part's names to the shared interner.
 fn share_names(mut part: Part, names: &mut Interner) -> Part {
     let own = std::mem::take(&mut part.names);
     let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();

@@ -1,8 +1,8 @@
-//! What a rank did by itself between two instants at which it may meet others.
+//! The local work of a rank: what it did between two instants at which it may meet other ranks.
 //!
-//! A lane (a device, or the main thread where collectives run on the host) is cut at the start and end
-//! of each of its collectives and at the starts of steps. Each piece says what filled it, so that any window
-//! between two cuts can be summed later, when it is known which windows matter, without the trace.
+//! A lane (a device, or the main thread if collectives run on the host) is cut at the start and end of each of its
+//! collectives and at the starts of steps. Each piece stores what filled it, so that any window between two cuts can be
+//! summed later, without the trace, when it is known which windows matter.
 //!
 //! ```text
 //!   lane      |step............|collective|..........|collective|...
@@ -10,10 +10,10 @@
 //!   pieces    |A B gap         |          |gap A gap B|          |
 //! ```
 //!
-//! On a device an instant belongs to the compute kernel that started first, else (no communication running)
-//! to the copy that started first, else to what the idle device waited for. On the host it belongs to the main
-//! thread's innermost event. Communication without compute is not listed here: `Lane::exposed` has it, since
-//! only the join knows what of it was waiting. So entries and exposed communication sum to the piece.
+//! On a device an instant belongs to the compute kernel that started first, else (if no communication runs) to the copy
+//! that started first, else to what the idle device waited for. On the host it belongs to the main thread's innermost
+//! event. Communication without compute is not stored here but in `Lane::exposed`, because only the joined job knows
+//! which part of it was waiting. So entries and exposed communication sum to the piece.
 
 use crate::facts::gaps::{Classifier, Rest, busiest_launcher};
 use crate::facts::host_activity::HostNames;
@@ -35,9 +35,9 @@ use std::collections::{BTreeMap, HashMap};
 pub enum Use {
     Kernel,
     Copy,
-    /// The next activity was submitted and did not start yet.
+    /// The next activity was submitted but had not started.
     KernelWait,
-    /// As above, for longer than a launch takes, or nothing followed.
+    /// As `KernelWait`, but for longer than a launch takes, or no activity followed.
     OtherWait,
     /// The launch of the next activity was not recorded.
     UnlinkedWait,
@@ -50,7 +50,7 @@ pub enum Use {
     DataLoader,
     Annotation,
     Python,
-    /// The host did nothing that was recorded.
+    /// No event was open on the host.
     Untracked,
 }
 
@@ -73,7 +73,6 @@ impl Use {
         Use::Untracked,
     ];
 
-    /// The use with this name.
     pub fn named(name: &str) -> Option<Use> {
         Use::ALL.into_iter().find(|u| u.name() == name)
     }
@@ -114,36 +113,37 @@ impl Use {
     }
 }
 
-/// One thing that filled time in a piece.
+/// One cause of time in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub what: Use,
-    /// Empty for the rest of this `what`: too small to be kept by name.
+    /// Empty for the rest of this `what`, which is too small to be stored by name.
     pub name: StrId,
-    /// Launch shape of a kernel; for a built-in Python function the frame with file and line that called it.
+    /// Launch shape of a kernel; for a built-in Python function the calling frame that has a file and line.
     pub detail: StrId,
-    /// Starts inside the piece.
+    /// Number of starts inside the piece.
     pub count: u32,
     pub time: Ns,
 }
 
 /// Entries by piece; piece `i` is `[cuts[i], cuts[i + 1])`.
 ///
-/// A rank of a job has as many pieces as calls of collectives, each with a few entries, and all ranks' are in memory
-/// together: so an entry is the number of its key, its count and its time, 7 bits a byte.
+/// A rank has as many pieces as calls of collectives, each with a few entries, and those of all ranks are in memory
+/// together. So an entry is stored compactly: key number, count and time as variable-length integers with 7 bits per
+/// byte.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
     pub cuts: Vec<Ns>,
-    /// Where in `packed` each piece begins, and one more.
+    /// Start of each piece in `packed`, followed by the end.
     first: Vec<u32>,
     keys: Vec<Key>,
     packed: Vec<u8>,
 }
 
-/// Entries of one piece that are kept by name; the rest is summed by kind.
+/// Largest number of entries of a piece that are stored by name; the rest is summed by kind.
 const KEPT: usize = 16;
 
-/// A sum under collection: starts, and time, ns.
+/// A running sum: number of starts, and time in ns.
 #[derive(Default)]
 struct Tally {
     count: u32,
@@ -152,11 +152,11 @@ struct Tally {
 
 type Key = (Use, StrId, StrId);
 
-/// A stretch of time with one use, and its starts.
+/// A stretch of time with one use, and the number of its starts.
 type Stretch = (Span, Key, u32);
 
 impl Local {
-    /// The entries of the pieces inside `window`, whose ends are cuts.
+    /// The entries of the pieces inside `window`, whose ends must be cuts.
     pub fn entries_in(&self, window: Span) -> impl Iterator<Item = Entry> {
         let piece = |t: Ns| self.cuts.partition_point(|c| *c < t);
         let at = |i: usize| self.first.get(i).map_or(self.packed.len(), |b| *b as usize);
@@ -170,7 +170,7 @@ impl Local {
         })
     }
 
-    /// Puts every name through `map`.
+    /// Maps every name through `map`.
     pub fn rename(&mut self, map: impl Fn(StrId) -> StrId) {
         for (_, name, detail) in &mut self.keys {
             *name = map(*name);
@@ -178,13 +178,13 @@ impl Local {
         }
     }
 
-    /// The cuts, and each piece's entries: what [`Local::from_pieces`] takes.
+    /// The cuts and the entries of each piece, as [`Local::from_pieces`] takes them.
     pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<Entry>>) {
         let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
         (&self.cuts, self.cuts.windows(2).map(piece))
     }
 
-    /// Local work as it was.
+    /// The inverse of [`Local::pieces`].
     pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<Entry>>) -> Self {
         let mut out = Builder::default();
         for piece in pieces {
@@ -221,7 +221,7 @@ impl Local {
     }
 }
 
-/// Pieces while they are collected.
+/// Builds [`Local`] piece by piece.
 #[derive(Default)]
 struct Builder {
     first: Vec<u32>,
@@ -235,7 +235,7 @@ impl Builder {
         self.first.push(self.packed.len() as u32);
     }
 
-    /// Adds the next piece: what is largest by name, the rest by kind.
+    /// Adds the next piece: the largest entries by name, the rest by kind.
     fn push(&mut self, piece: HashMap<Key, Tally>) {
         self.begin();
         let mut all: Vec<(Key, Tally)> = piece.into_iter().collect();
@@ -293,7 +293,7 @@ pub fn of_device(
     for a in acts().filter(|a| a.work == Work::Compute) {
         let name = *known.entry(a.name).or_insert_with(|| names.intern(trace.text(a.name)));
         let shape = shape(trace, a, &mut shapes, names);
-        // what an earlier kernel covers is that one's
+        // Time that an earlier kernel covers belongs to that kernel.
         let own = Span::new(a.span.start.max(at), a.span.end);
         let shown = if own.is_empty() { Span::new(a.span.start, a.span.start) } else { own };
         stretches.push((shown, (Use::Kernel, name, shape), 1));
@@ -326,12 +326,12 @@ pub fn of_device(
     Local::build(cuts, stretches)
 }
 
-/// The local work of the main thread, cut at `cuts`.
+/// The local work of the main thread, cut at `cuts` (ascending, distinct).
 pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
     let main = trace.main_thread();
     let mut out = Builder::default();
     let mut stretches: Vec<Stretch> = Vec::new();
-    // piece by piece: a thread's whole time at once would be as large as its trace
+    // Piece by piece, because the whole thread at once would be as large as its trace.
     for ends in cuts.windows(2) {
         let piece = Span::new(ends[0], ends[1]);
         host_uses(trace, hosts, main, piece, names, &mut stretches);
@@ -358,7 +358,7 @@ fn host_uses(
     hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
         let key = (Use::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
-        // an event that goes on after one inside it has started once
+        // An event that continues after an inner one counts as one start.
         let is_new = used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
         let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
         out.push((used.span, key, u32::from(starts)));
@@ -366,7 +366,7 @@ fn host_uses(
     });
 }
 
-/// `<built-in method run of Engine object at 0x7f...>` up to the address, which differs from rank to rank.
+/// The name up to the address, which differs between ranks: `<built-in method run of Engine object at 0x7f...>`.
 fn without_address(name: &str) -> &str {
     name.find(" at 0x").map_or(name, |i| &name[..i])
 }
@@ -388,14 +388,14 @@ fn shape(
     })
 }
 
-/// Where a kernel comes from: its owning operator and the Python line that was running.
+/// The origin of a kernel: its owning operator and the Python line that was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
     pub op: StrId,
     pub frame: StrId,
 }
 
-/// The origin of each kernel by name, from its longest run.
+/// The origin of each kernel by name, taken from its longest run.
 pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origin> {
     let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
     for a in trace.activities.iter().filter(|a| a.work == Work::Compute) {
@@ -420,7 +420,7 @@ pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origi
     out
 }
 
-/// The Python frame with file and line that was running at each query `(time, tag)` of a thread, by tag.
+/// For each query `(time, tag)` of a thread, the Python frame with file and line that was running, by tag.
 fn frames_at(trace: &RankTrace, queries: BTreeMap<u32, Vec<(Ns, u32)>>) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
     let c = &trace.columns;

@@ -1,9 +1,9 @@
-//! From calls to instances: which calls of which ranks were one collective.
+//! Matches the calls of all ranks to instances: which calls were the same collective.
 //!
-//! By the strongest evidence that the calls of a group carry: the number (`Seq`), else an alignment of the
-//! ranks' sequences by token and end (`sequence`), else groups inferred from what the ranks did (`infer`). Point-to-
-//! point messages are matched by sender, receiver and order once clocks are aligned (`peers`). An instance that some
-//! members did not record is kept with the members that it has: what is missing touches nothing else.
+//! Each group is matched by the strongest evidence that its calls carry: the sequence number (`Seq`), else an alignment
+//! of the ranks' sequences by token and end (`sequence`), else groups inferred from the ranks' calls (`infer`).
+//! Point-to-point messages are matched by sender, receiver and order after clocks are aligned (`peers`). An instance
+//! that some members did not record is kept with the members that did; other instances are not affected.
 
 use crate::job::groups::{Group, Resolved, resolve};
 use crate::job::infer::infer;
@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// How an instance was matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Group, kind and number.
+    /// By group, kind and sequence number.
     Number,
-    /// Alignment of sequences of kind, size, type and end.
+    /// By alignment of sequences of kind, size, type and end.
     Sequence,
-    /// As `Sequence`, in a group that was inferred.
+    /// As `Sequence`, in a group whose members were inferred.
     Inferred,
-    /// Sender, receiver and order.
+    /// By sender, receiver and order.
     Peers,
 }
 
@@ -51,20 +51,20 @@ pub struct Instance {
     pub group: u32,
     pub kind: Kind,
     pub seq: Option<u64>,
-    /// The largest over members.
+    /// The largest size over the members, bytes.
     pub bytes: Option<i64>,
     pub method: Method,
-    /// First of its members in [`Matched::members`].
+    /// Index of its first member in [`Matched::members`].
     first: u32,
     count: u32,
-    /// Members that it should have.
+    /// Number of members that it should have.
     pub expected: u32,
-    /// Members disagree in size or type where they must not.
+    /// Whether members disagree in size or type where they must agree.
     pub disagrees: bool,
 }
 
 impl Instance {
-    /// Every member of the group recorded it.
+    /// Whether every member of the group recorded it.
     pub fn is_complete(&self) -> bool {
         self.count == self.expected
     }
@@ -82,17 +82,17 @@ impl Instance {
     }
 }
 
-/// Groups and instances of a job.
+/// The groups and instances of a job.
 #[derive(Debug, Clone, Default)]
 pub struct Matched {
     pub groups: Vec<Group>,
     pub instances: Vec<Instance>,
     members: Vec<Member>,
-    /// (part, its local group) -> group.
+    /// Maps (part, its local group) to the group.
     of_local: HashMap<(u32, u32), u32>,
-    /// Kinds that members of one group gave for one number: (group, number, kinds).
+    /// Different kinds that members of one group gave for one number: (group, number, kinds).
     pub conflicts: Vec<(u32, u64, Vec<Kind>)>,
-    /// Calls whose group could not be told: part and number of calls.
+    /// Calls whose group is unknown: part and number of calls.
     pub unresolved: Vec<(u32, u32)>,
 }
 
@@ -102,7 +102,6 @@ impl Matched {
         self.members.get(i.range()).unwrap_or(&[])
     }
 
-    /// Adds a group.
     fn add_group(&mut self, group: Group) -> u32 {
         let g = self.groups.len() as u32;
         self.of_local.extend(group.uses.iter().map(|u| (*u, g)));
@@ -110,12 +109,11 @@ impl Matched {
         g
     }
 
-    /// The group of one part's local group; `None` where it could not be told.
+    /// The group of one part's local group; `None` if it is unknown.
     pub fn group_of(&self, part: u32, local: u32) -> Option<u32> {
         self.of_local.get(&(part, local)).copied()
     }
 
-    /// Adds an instance.
     pub fn add(&mut self, parts: &[Part], group: u32, method: Method, expected: usize, mut members: Vec<Member>) {
         members.sort_unstable();
         let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
@@ -148,7 +146,7 @@ struct Use {
     calls: Vec<u32>,
 }
 
-/// Matches everything but messages between two ranks.
+/// Matches all calls except messages between two ranks.
 pub fn collectives(parts: &[Part]) -> Matched {
     let comparable = |p: &Part| p.has_origin;
     let used: Vec<Vec<u32>> = parts
@@ -201,7 +199,7 @@ fn numbered(parts: &[Part], u: &Use) -> bool {
     u.calls.iter().all(|&i| call(parts, u, i).seq.is_some())
 }
 
-/// By number where all calls have one, else by sequence.
+/// Matches a group by number if all calls have one, else by sequence.
 fn group(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], otherwise: Method) {
     let expected = matched.groups[g as usize].expected();
     let kept = (matched.instances.len(), matched.members.len(), matched.conflicts.len());
@@ -209,7 +207,7 @@ fn group(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], otherwise:
         if by_number(matched, parts, g, uses, expected) {
             return;
         }
-        // numbers that no two ranks share say nothing: they may count something else
+        // Numbers that hardly two ranks share may count something else, so they are not evidence.
         matched.instances.truncate(kept.0);
         matched.members.truncate(kept.1);
         matched.conflicts.truncate(kept.2);
@@ -217,8 +215,8 @@ fn group(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], otherwise:
     by_sequence(matched, parts, g, uses, expected, otherwise);
 }
 
-/// By kind and number; a number that one rank has twice (several kernels of one call) counts its occurrences.
-/// `false` when several ranks have calls and hardly any number is on two of them.
+/// Matches by kind and number; a number that one rank has several times (several kernels of one call) counts its
+/// occurrences. Returns `false` if several ranks have calls and hardly any number occurs on two of them.
 fn by_number(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expected: usize) -> bool {
     let mut keyed: Vec<(u64, Kind, u32, Member)> = Vec::with_capacity(uses.iter().map(|u| u.calls.len()).sum());
     for u in uses {
@@ -240,7 +238,7 @@ fn by_number(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expect
     for same in keyed.chunk_by(|a, b| a.0 == b.0) {
         let mut kinds: Vec<Kind> = same.iter().map(|k| k.1).collect();
         kinds.dedup();
-        // two kinds under one number are a conflict when they stand on different ranks
+        // Two kinds under one number are a conflict only if they are on different ranks.
         let on_one = |part: u32| same.iter().filter(|k| k.3.part == part).map(|k| k.1).collect::<Vec<_>>();
         let split = kinds.len() > 1 && same.iter().any(|k| !kinds.iter().all(|x| on_one(k.3.part).contains(x)));
         if split {
@@ -256,7 +254,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
     let mut item = |u: &Use, i: u32| {
         let p = &parts[u.part as usize];
         let c = call(parts, u, i);
-        // ranks may send different amounts in one all-to-all
+        // Ranks may send different amounts in one all-to-all.
         let bytes = c.bytes.filter(|_| c.kind != Kind::AllToAll);
         let label = if labelled { p.step_of(c).and_then(|s| s.label) } else { None };
         let dtype = p.calls.dtype(c).map(str::to_string);
@@ -267,7 +265,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
     let mut left: Vec<(u32, Vec<Todo>)> =
         uses.iter().map(|u| (u.part, u.calls.iter().map(|&i| item(u, i)).collect())).collect();
     let mut clocks: BTreeMap<u32, Ns> = BTreeMap::new();
-    // calls that the longest sequence lacks are matched among the others, and so on
+    // Calls that the longest sequence lacks are matched among the others, and so on.
     while left.iter().any(|(_, l)| !l.is_empty()) {
         let longest = |k: &usize| (left[*k].1.len(), std::cmp::Reverse(left[*k].0));
         let Some(b) = (0..left.len()).max_by_key(longest) else { break };
@@ -275,7 +273,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
         let back = sequence(&left[b].1);
         let plain = left[b].1.iter().map(|t| Item { token: t.plain, end: t.item.end });
         let plain = Sequence::new(plain.collect());
-        // once, not for each rank
+        // Computed once per token, not once per rank.
         let mut limits: HashMap<u32, u64> = HashMap::new();
         for t in &left[b].1 {
             limits.entry(t.plain).or_insert_with(|| plain.limit(t.plain));
@@ -286,8 +284,8 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
         for k in (0..left.len()).filter(|k| *k != b) {
             let other = sequence(&left[k].1);
             let known = base.zip(clocks.get(&left[k].0)).map(|(x, y)| y - x);
-            // a call outside marked steps is rare where most are marked, and says nothing; nor does the end of a
-            // broadcast, whose root leaves early
+            // Where most calls are in marked steps, a call outside them is rare and not evidence. Nor is the end of a
+            // broadcast, whose root leaves early.
             let some = |list: &[Todo], keep: &dyn Fn(&Todo) -> bool| {
                 Sequence::new(list.iter().filter(|t| keep(t)).map(|t| t.item).collect())
             };
@@ -301,7 +299,8 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
             if known.is_none() {
                 clocks.insert(left[k].0, base.unwrap_or(0) + shift);
             }
-            // a step's number says how far; without it, only time does, also where a token is there once
+            // With step numbers the token limits the distance; without them only the time does, even for a token that
+            // occurs once.
             let is_near = |(i, j): &(u32, u32)| {
                 let (x, y) = (&left[b].1[*i as usize], &left[k].1[*j as usize]);
                 let is_marked = x.item.token != x.plain && y.item.token != y.plain;
@@ -330,7 +329,7 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
     }
 }
 
-/// A call that is to be matched by sequence.
+/// A call to be matched by sequence.
 struct Todo {
     call: u32,
     item: Item,
@@ -339,8 +338,8 @@ struct Todo {
     ends_together: bool,
 }
 
-/// Pairs among the calls that found no partner, where a mark of the step is missing: a step that one rank recorded
-/// in part has none there.
+/// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in part is not
+/// marked there.
 fn unmarked(x: &[Todo], y: &[Todo], matches: &[(u32, u32)], shift: Ns) -> Vec<(u32, u32)> {
     let is_bare = |t: &Todo| t.item.token == t.plain;
     let bare = x.iter().chain(y).filter(|t| is_bare(t)).count();
@@ -360,12 +359,13 @@ fn unmarked(x: &[Todo], y: &[Todo], matches: &[(u32, u32)], shift: Ns) -> Vec<(u
     found.filter(|(i, j)| is_bare(&x[*i as usize]) || is_bare(&y[*j as usize])).collect()
 }
 
-/// A broadcast or reduce does not end at one moment. All members submit in one order, so between two matched
-/// collectives that do, the n-th of a token is the n-th, as long as both ranks have as many.
+/// Matches broadcasts and reductions, whose ends do not agree. All members submit in the same order, so between two
+/// matched synchronous collectives the n-th call of a token belongs to the n-th, if both ranks have the same number of
+/// them.
 ///
 /// ```text
 ///   root     A.b.b.b......A        leaves early
-///   other    A......b.b.b.A        ends say nothing, order does
+///   other    A......b.b.b.A        ends are no evidence, order is
 /// ```
 fn between(x: &[Todo], y: &[Todo], matches: &mut Vec<(u32, u32)>) {
     if x.iter().all(|t| t.ends_together) {
@@ -376,7 +376,7 @@ fn between(x: &[Todo], y: &[Todo], matches: &mut Vec<(u32, u32)>) {
     if anchors.windows(2).any(|w| w[0].1 >= w[1].1) {
         return;
     }
-    // (token, anchors before) -> calls of both
+    // Maps (token, number of anchors before) to the calls of both.
     let mut segments: BTreeMap<(u32, usize), [Vec<u32>; 2]> = BTreeMap::new();
     for (side, list) in [x, y].into_iter().enumerate() {
         let at = |a: &(u32, u32)| if side == 0 { a.0 } else { a.1 };
@@ -399,12 +399,12 @@ fn share_labels(parts: &[Part], uses: &[Use]) -> bool {
     !first.is_empty() && uses.iter().all(|u| labels(u).iter().any(|l| first.contains(l)))
 }
 
-/// How much earlier than it was sent a message may seem to arrive: clocks are not set below this, ns.
+/// Accuracy of aligned clocks, ns: a message may seem to arrive earlier than it was sent by this much.
 const SLACK: Ns = 20_000;
 
-/// The n-th message sent is the n-th received, where there are as many of both and none is received before it is sent.
-/// An eager sender does not wait, so a receiver may lag by several messages, and ends say nothing. They do where
-/// they agree on one shift: then the two ranks recorded different messages.
+/// Matches the n-th message sent to the n-th received, if there are as many of both and none is received before it is
+/// sent. An eager sender does not wait, so a receiver may lag by several messages, and ends are no evidence. They are
+/// evidence if they agree on one shift: then the two ranks recorded different messages.
 fn in_order(
     sent: usize,
     received: usize,
@@ -421,7 +421,7 @@ fn in_order(
 
 /// Matches messages: the n-th from one rank to another in a group, by order and time.
 pub fn messages(parts: &[Part], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
-    // (group, source, destination) -> calls of the sender, of the receiver
+    // Maps (group, source, destination) to the calls of the sender and of the receiver.
     type Sides = [Vec<(Member, Option<i64>)>; 2];
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
@@ -434,7 +434,7 @@ pub fn messages(parts: &[Part], matched: &mut Matched, aligned: impl Fn(u32, Ns)
         }
     }
     for ((group, _, _), [sent, received]) in wires {
-        // a group that nobody could name has no row of its own
+        // A group without a name has no row.
         let Some(group) = group else { continue };
         let mut tokens = Tokens::default();
         let mut side = |list: &[(Member, Option<i64>)]| {

@@ -1,4 +1,4 @@
-//! Which calls are meeting points: ends of collectives from which all of their ranks go on.
+//! Finds meeting points: ends of collectives from which all of their ranks continue together.
 
 use super::matching::{Matched, Member};
 use super::part::Part;
@@ -6,11 +6,11 @@ use super::ready::TOLERANCE;
 use crate::units::Ns;
 use std::collections::BTreeMap;
 
-/// By part and call: whether the rank met the others at its end, so that its next local time starts there.
+/// By part and call: whether the rank met the others at the end of the call, so that its next local time starts there.
 ///
-/// It waited for the end itself; or it was idle there and another member of a synchronous collective waited: a rank whose
-/// host is late never waits, and still all go on from there; or all members were idle there and none was already ready
-/// for its next collective, as between two steps.
+/// That is the case if the rank waited for the end itself; or if it was idle there and another member of a synchronous
+/// collective waited (a rank whose host is late never waits, but all continue from there); or if all members were idle
+/// there and none was ready for its next collective, as between two steps.
 pub fn meeting_points(parts: &[Part], matched: &Matched) -> Vec<Vec<bool>> {
     let mut met: Vec<Vec<bool>> = parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
     let goes_on: Vec<Vec<bool>> = parts.iter().map(goes_on).collect();
@@ -29,12 +29,12 @@ pub fn meeting_points(parts: &[Part], matched: &Matched) -> Vec<Vec<bool>> {
     met
 }
 
-/// Per call of a part: it was ready for its next call on the device before this one ended.
+/// Per call of a part: whether the rank was ready for its next call on the device before this one ended.
 fn goes_on(part: &Part) -> Vec<bool> {
     let calls = &part.calls.calls;
     let mut next: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
     let mut out = vec![false; calls.len()];
-    // calls are in order of submission
+    // Calls are in order of submission.
     for (i, c) in calls.iter().enumerate().rev().filter(|(_, c)| !c.on_host) {
         let ready = part.readiness[i].ready;
         out[i] = next.insert(c.device, ready).is_some_and(|t| t < c.span.end - TOLERANCE);

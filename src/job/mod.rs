@@ -1,4 +1,4 @@
-//! The stages of reducing that all analyses across ranks share: ranks, match, align, waits.
+//! The stages of reducing that all analyses of several ranks share: matching, clocks, waits.
 //!
 //! ```text
 //!   Part (one rank, bounded)  ->  match calls to instances  ->  align clocks by ends  ->  split waits

@@ -1,7 +1,8 @@
-//! When a rank was ready for each of its collectives, and whether it really waited for their ends.
+//! When a rank was ready for each of its collectives, and whether it waited for their ends.
 //!
-//! Collectives of a group run one after the other on a stream. The kernel of a rank that is early starts when the one
-//! before it ends, not when the rank's data is ready, so starts of kernels hide who is late behind earlier collectives:
+//! Collectives of a group run one after the other on a stream. The kernel of a rank that is early starts when the
+//! previous one ends, not when the rank's data is ready, so the starts of kernels hide lateness behind earlier
+//! collectives:
 //!
 //! ```text
 //!   fast rank   compute  |b1|b2|b3|                          ready for 2 and 3 long before their kernels start
@@ -10,13 +11,13 @@
 //!               stream 20        [1]     [2]   [3]           ready when each part of its backward pass ends
 //! ```
 //!
-//! *ready* is the later of the start of the launch call and the latest end of the compute activities that the rank's host
-//! launched before it, and never later than the kernel's own start. A collective on the host is ready when it is
+//! *ready* is the later of the start of the launch call and the latest end of the compute activities that the rank's
+//! host launched before it, but never later than the kernel's own start. A collective on the host is ready when it is
 //! submitted.
 //!
-//! A rank *waited* for the end of a collective when its compute went on because of that end: the next compute activity
-//! could have started before (it was launched, and the one before it had ended), or the host stood in a blocking call
-//! across the end and launched it afterwards. A rank that *runs on* computes across the end.
+//! A rank *waited* for the end of a collective if its compute continued because of that end: the next compute activity
+//! could have started earlier (it was launched, and the previous one had ended), or the host was in a blocking call
+//! across the end and launched it afterwards. A rank *runs on* if it computes across the end.
 
 use crate::facts::host_activity::HostNames;
 use crate::trace::category::Class;
@@ -26,45 +27,44 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::Work;
 use crate::units::{Ns, Span};
 
-/// Times that differ by no more than this are the same moment: files that were rewritten with floating-point times
-/// move a border by nanoseconds, and some recorders write whole microseconds.
+/// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times move
+/// borders by nanoseconds, and some recorders write whole microseconds.
 pub const TOLERANCE: Ns = 1_000;
 
-/// A device needs about so long from one activity to the next in its queue, ns.
+/// Time that a device needs between two queued activities, ns.
 const QUEUE_GAP: Ns = 2_000;
 
-/// An activity that is launched to an idle device starts within so long after the start of its launch call, ns.
+/// An activity launched to an idle device starts within this time after the start of its launch call, ns.
 const LAUNCH_LATENCY: Ns = 20_000;
 
-/// What a rank's own trace says of one call.
+/// What a rank's own trace says about one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Readiness {
     /// When the rank was ready for it.
     pub ready: Ns,
-    /// The rank computes across its end, or (on the host) submits the next one before its end.
+    /// Whether the rank computes across its end, or (on the host) submits the next one before its end.
     pub runs_on: bool,
-    /// The rank waited for its end.
+    /// Whether the rank waited for its end.
     pub is_awaited: bool,
-    /// Since when nothing was computed at its end: what follows could not have begun earlier. The end itself where the
-    /// rank runs on, and on the host.
+    /// Since when nothing was computed at its end, so that what follows could not have begun earlier. The end itself if
+    /// the rank runs on, and on the host.
     pub idle_since: Ns,
 }
 
-/// What a call says by itself: all that a rank needs that has nobody to be compared with.
+/// Readiness of a rank without peers, from its calls alone.
 pub fn alone(calls: &RankCalls) -> Vec<Readiness> {
     let of_call =
         |c: &Call| Readiness { ready: c.arrival(), runs_on: false, is_awaited: false, idle_since: c.released };
     calls.calls.iter().map(of_call).collect()
 }
 
-/// Whether a call of a device started behind another one of the same stream.
+/// Whether a call of a device started right after another one of the same stream.
 pub fn is_queued_behind(previous: &Call, c: &Call) -> bool {
     !c.on_host
         && (previous.device, previous.stream) == (c.device, c.stream)
         && c.span.start >= previous.span.end - TOLERANCE
 }
 
-/// The readiness of a rank for each of its calls.
 pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
     let mut out = alone(calls);
     on_hosts(calls, &mut out);
@@ -77,10 +77,10 @@ pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
     out
 }
 
-/// On the host a rank runs on when it submits the next collective before the end of this one.
+/// On the host, a rank runs on if it submits the next collective before the end of this one.
 fn on_hosts(calls: &RankCalls, out: &mut [Readiness]) {
     let mut next = None;
-    // calls are in order of submission
+    // Calls are in order of submission.
     for (c, r) in calls.calls.iter().zip(out).rev().filter(|(c, _)| c.on_host) {
         r.runs_on = next.is_some_and(|s: Ns| s < c.released - TOLERANCE);
         r.is_awaited = !r.runs_on;
@@ -122,18 +122,18 @@ impl Reach {
         Self { spans, latest }
     }
 
-    /// How many start before `t`.
+    /// Number of spans that start before `t`.
     fn started(&self, t: Ns) -> usize {
         self.spans.partition_point(|s| s.start < t)
     }
 
-    /// The latest end of those that start before `t`.
+    /// The latest end of the spans that start before `t`.
     fn end_before(&self, t: Ns) -> Option<Ns> {
         self.latest.get(self.started(t).checked_sub(1)?).copied()
     }
 }
 
-/// Ends and starts of calls in which a host thread waits for a device, in this order.
+/// Calls in which a host thread waits for a device, as (end, start) in this order.
 struct Blocking(Vec<(Ns, Ns)>);
 
 impl Blocking {
@@ -144,19 +144,18 @@ impl Blocking {
     }
 }
 
-/// Compute activities of a device.
 struct Compute {
     runs: Reach,
-    /// By `runs`: start of the launch call, where recorded.
+    /// Start of the launch call of each of `runs`, if recorded.
     launched: Vec<Option<Ns>>,
-    /// Start of the launch call, own start, and latest end up to here, in this order.
+    /// Start of the launch call, own start, and latest end so far; sorted.
     by_launch: Vec<(Ns, Ns, Ns)>,
 }
 
 impl Compute {
     fn new(trace: &RankTrace, work: &DeviceWork) -> Self {
         let acts = work.activities.iter().map(|&i| &trace.activities[i as usize]);
-        // activities are in order of start
+        // Activities are in order of start.
         let all: Vec<(Span, Option<Ns>)> = acts
             .filter(|a| a.work == Work::Compute)
             .map(|a| (a.span, a.launch().map(|l| trace.columns.ts[l as usize])))
@@ -178,20 +177,20 @@ impl Compute {
         Some(self.by_launch.get(n.checked_sub(1)?)?.2)
     }
 
-    /// Whether what follows the end `e` of a collective, which no compute covers, waited for it; `ends` are the ends of
-    /// all collectives of the device.
+    /// Whether the compute that follows the end `e` of a collective waited for it. No compute covers `e`; `ends` are
+    /// the ends of all collectives of the device.
     fn waited(&self, e: Ns, ends: &[Ns], blocking: &Blocking) -> bool {
         let n = self.runs.started(e - TOLERANCE);
-        // nothing is computed any more: as far as can be told, the rank waited
+        // Nothing is computed afterwards, so the rank counts as having waited.
         let Some(next) = self.runs.spans.get(n) else { return true };
         let next_end = ends.get(ends.partition_point(|x| *x <= e + TOLERANCE)).copied().unwrap_or(Ns::MAX);
         let before = n.checked_sub(1).and_then(|i| self.runs.latest.get(i)).is_none_or(|t| t + QUEUE_GAP <= e);
         match self.launched.get(n).copied().flatten() {
-            // launched behind the end: the host was in a blocking call, or it was late for reasons of its own
+            // It was launched after the end: the host was in a blocking call, or was late for another reason.
             Some(launch) if launch + LAUNCH_LATENCY > e => {
                 blocking.returned(e - TOLERANCE, (launch + TOLERANCE).min(next_end - 1))
             }
-            // of several ends before it, it waited for the last
+            // If several ends precede it, it waited for the last one.
             _ => before && next.start < next_end,
         }
     }

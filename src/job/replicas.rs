@@ -1,4 +1,4 @@
-//! Who is slow in a pipeline: a stage against the same stage of the other replicas.
+//! Finds slow ranks in a pipeline by comparing each stage with the same stage of the other replicas.
 //!
 //! ```text
 //!   pipeline A   stage 0  [f0][f1][f2]          [b0].[b1].[b2]       a receive waits for whatever the other end did
@@ -7,12 +7,12 @@
 //!                stage 1      [f0..][f1..][f2..][b0..][b1..][b2..]   slower than stage 1 of A at the same place
 //! ```
 //!
-//! What the two ends of a message arrive apart is no lateness. So the local time before each send and receive is compared
-//! with that of the same stage in other pipelines: the same position in a group of the same size, at the same place in the
-//! same sequence of kinds and sizes. Without replicas nothing is judged.
+//! The difference between the arrivals at the two ends of a message does not show who is slow. So the local time before
+//! each send and receive is compared with that of the same stage in other pipelines: the same position in a group of
+//! the same size, at the same place in the same sequence of kinds and sizes. Without replicas nothing is judged.
 //!
-//! What repairing a rank would give in a step is no more than its own local times are longer in all, and no more than its
-//! pipeline ends later than the others do: from the start of the step, on each rank's own clock, to its last message.
+//! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much later its
+//! pipeline ends than the others: from the start of the step to its last message, on each rank's own clock.
 
 use crate::job::delay::{Chain, Late, LocalTime, StepKey, lateness, median_of_others, step_of};
 use crate::job::joined::Job;
@@ -35,10 +35,11 @@ struct Messages {
     calls: Vec<(u32, u32)>,
 }
 
-/// Replicas of one stage in one step: size of the group, position in it, step, and what is sent and received.
+/// Identifies the replicas of one stage in one step: size of the group, position in it, step, and the sequence of
+/// messages.
 type Stage = (usize, usize, Option<StepKey>, Sequence);
 
-/// A chain for each place of each rank at which it has replicas; parts in `without` are left out.
+/// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
 pub fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let all = messages(job, without);
     let ends = pipeline_ends(job, &all);
@@ -78,7 +79,7 @@ fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<Messages> {
     by.into_iter().map(list).collect()
 }
 
-/// By group and step: from the start of the step to the last end of a message, the longest of its ranks.
+/// By group and step: time from the start of the step to the last end of a message, the longest of its ranks.
 fn pipeline_ends(job: &Job, all: &[Messages]) -> BTreeMap<(u32, Option<StepKey>), Ns> {
     let mut out: BTreeMap<(u32, Option<StepKey>), Ns> = BTreeMap::new();
     for m in all {
@@ -92,7 +93,7 @@ fn pipeline_ends(job: &Job, all: &[Messages]) -> BTreeMap<(u32, Option<StepKey>)
     out
 }
 
-/// The replicas of one stage in one step, place by place.
+/// Compares the replicas of one stage in one step, place by place.
 fn compare(
     job: &Job,
     windows: &Windows,
@@ -101,14 +102,14 @@ fn compare(
     ends: &BTreeMap<(u32, Option<StepKey>), Ns>,
     out: &mut Vec<Chain>,
 ) {
-    // with their places
+    // For each part, its places with their lateness.
     let mut of_part: BTreeMap<u32, Vec<(usize, Late)>> = BTreeMap::new();
     for place in 0..replicas[0].calls.len() {
         let window = |m: &Messages| -> Option<(Member, LocalWindow)> {
             let member = Member { part: m.part, call: m.calls.get(place)?.0 };
             Some((member, windows[member.part as usize][member.call as usize]?))
         };
-        // of several messages behind one meeting point the last one has the whole local time
+        // If several messages follow one meeting point, the last one has the whole local time.
         let is_last = |m: &Messages, w: &LocalWindow| {
             let next = m.calls.get(place + 1).and_then(|(call, _)| windows[m.part as usize][*call as usize]);
             next.is_none_or(|n| (n.lane, n.span.start) != (w.lane, w.span.start))
@@ -125,14 +126,14 @@ fn compare(
     all_ends.sort_unstable();
     for m in replicas {
         let Some(lates) = of_part.remove(&m.part) else { continue };
-        // a pipeline has one rank at a stage, so the others are all but this one
+        // A pipeline has one rank per stage, so the others are all except this one.
         let usual = median_of_others(&all_ends, all_ends.partition_point(|e| *e < end(m)));
         let later = usual.map_or(0, |usual| (end(m) - usual).max(0));
         let longer = lates.iter().map(|(_, l)| l.difference).sum::<Ns>().max(0);
         let mut left = i128::from(later.min(longer));
         let mut weight: i128 = lates.iter().map(|(_, l)| i128::from(l.excess)).sum();
         for (place, late) in lates {
-            // the gain of the step, by what each place takes longer, without remainder
+            // Distributes the gain of the step in proportion to the excess at each place, without remainder.
             let gain = if weight == 0 { 0 } else { left * i128::from(late.excess) / weight };
             left -= gain;
             weight -= i128::from(late.excess);

@@ -1,9 +1,10 @@
-//! Two ranks' calls of one group, without numbers: which belongs to which.
+//! Matches two ranks' calls of one group without sequence numbers.
 //!
-//! Position is no evidence: one instance that one rank did not record shifts all behind it. Ends are: a
-//! collective ends at nearly the same true moment on all members. So the offset between the two clocks is
-//! found first, as the one under which most calls find a partner of the same token (kind, size, type, step)
-//! that ends at the same time; then each call takes its nearest partner, if it is that one's nearest too.
+//! Matching by position would be wrong: an instance that one rank did not record shifts all later ones. Ends are
+//! evidence, because a collective ends at nearly the same true moment on all members. So the offset between the two
+//! clocks is estimated first: the one under which most calls find a partner with the same token (kind, size, type,
+//! step) that ends at the same time. Then each call is paired with its nearest partner, if it is that one's nearest,
+//! too.
 //!
 //! ```text
 //!   rank 0   A....A....A....A....A....A        recorded from the first step on
@@ -11,46 +12,46 @@
 //!   matched            |    |         |
 //! ```
 //!
-//! Near linear: sorted lists per token, a bounded number of candidate offsets on a bounded sample.
+//! Near-linear time: sorted lists per token, and a bounded number of candidate offsets on a bounded sample.
 
 use crate::units::Ns;
 use std::collections::HashMap;
 
-/// One call: a token, equal for calls that may belong together, and its end, ns on the rank's own clock.
+/// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
     pub token: u32,
     pub end: Ns,
 }
 
-/// Calls of one rank by token, in order of their ends.
+/// The calls of one rank by token, in order of their ends.
 pub struct Sequence {
     calls: Vec<Call>,
-    /// Ends and positions in `calls`, by token and end.
+    /// Ends and indices into `calls`, sorted by token and end.
     sorted: Vec<(Ns, u32)>,
     tokens: Vec<Token>,
     rhythm: Ns,
-    /// Of all ends; none without calls.
+    /// First and last end; `None` without calls.
     first_and_last: Option<(Ns, Ns)>,
 }
 
 struct Call {
     end: Ns,
-    /// Position of its token in `tokens`.
+    /// Index of its token in `tokens`.
     at: u32,
 }
 
 struct Token {
     token: u32,
-    /// Where its calls end in `sorted`.
+    /// End of its calls in `sorted`.
     until: u32,
-    /// Beyond half the distance to the next of its kind, a call is not the same one. A lone call has no limit.
+    /// Half the distance to the nearest call of the same token, ns: partners must be closer. A lone call has no limit.
     half_spacing: u64,
 }
 
-/// Calls at which a candidate offset is tried.
+/// Number of calls on which a candidate offset is tried.
 const SAMPLE: usize = 64;
-/// Candidate offsets at most.
+/// Largest number of candidate offsets.
 const CANDIDATES: usize = 8192;
 
 impl Sequence {
@@ -76,30 +77,29 @@ impl Sequence {
         Self { calls, sorted, tokens, rhythm, first_and_last }
     }
 
-    /// Ends and positions of the calls of the token at a position.
+    /// Ends and indices of the calls of the token at `position`.
     fn list(&self, position: usize) -> &[(Ns, u32)] {
         let first = position.checked_sub(1).map_or(0, |p| self.tokens[p].until as usize);
         &self.sorted[first..self.tokens[position].until as usize]
     }
 
-    /// Where a token is, which stands at `near` in a sequence that may be much like this one: ranks of a job mostly do
-    /// the same.
+    /// Index of a token. The search starts at `near`, because ranks of a job mostly have similar sequences.
     fn find(&self, token: u32, near: usize) -> Option<usize> {
         let is_there = self.tokens.get(near).is_some_and(|t| t.token == token);
         if is_there { Some(near) } else { self.tokens.binary_search_by_key(&token, |t| t.token).ok() }
     }
 
-    /// The tokens that two have in common: where they are in the one and in the other.
+    /// The common tokens of two sequences, as pairs of their indices.
     fn common<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (usize, usize)> + 'a {
         other.tokens.iter().enumerate().filter_map(|(there, t)| Some((self.find(t.token, there)?, there)))
     }
 
-    /// End of one item, ns.
     pub fn end(&self, i: u32) -> Ns {
         self.calls.get(i as usize).map_or(0, |c| c.end)
     }
 
-    /// How far from a call of this token its partner can be: half of the smallest distance between two, ns.
+    /// Largest distance of a partner from a call of this token: half of the smallest distance between two such calls,
+    /// ns.
     pub fn limit(&self, token: u32) -> u64 {
         let gaps = |list: &[(Ns, u32)]| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
         self.find(token, 0).map(|at| self.list(at)).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
@@ -111,7 +111,7 @@ impl Sequence {
     }
 }
 
-/// From an instant to the nearest end of a list, ns.
+/// Distance from an instant to the nearest end of a list, ns.
 fn nearest(list: &[(Ns, u32)], end: Ns) -> Option<Ns> {
     let i = list.partition_point(|(e, _)| *e < end);
     let gap = |i: Option<usize>| i.and_then(|i| list.get(i)).map(|(e, _)| e.saturating_sub(end));
@@ -126,10 +126,10 @@ fn rhythm(items: &[Item]) -> Ns {
     gaps.get(gaps.len() / 2).copied().unwrap_or(1_000_000).max(1)
 }
 
-/// Offset of `y`'s clock against `x`'s: what to subtract from ends of `y`. `None` without a common token.
+/// Offset of `y`'s clock relative to `x`'s, to be subtracted from ends of `y`. `None` without a common token.
 pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     let common = x.common(y).map(|(a, b)| (x.list(a), y.list(b)));
-    // a rare token says most
+    // Use the rarest token, because it gives the fewest candidates.
     let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
     let mut candidates: Vec<Ns> = if xs.len().saturating_mul(ys.len()) <= CANDIDATES {
         xs.iter().flat_map(|(a, _)| ys.iter().map(move |(b, _)| b.saturating_sub(*a))).collect()
@@ -141,7 +141,7 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     candidates.sort_unstable_by_key(|c| (c.unsigned_abs(), *c));
     candidates.dedup();
     let step = y.calls.len().div_ceil(SAMPLE).max(1);
-    // ends, each with the calls that may be its partner: looked up once, and not for each candidate
+    // Ends with the possible partners of each call, looked up once for all candidates.
     let partners = |c: &Call| Some((c.end, x.find(y.tokens[c.at as usize].token, c.at as usize)?));
     let sampled = y.calls.iter().filter_map(partners).step_by(step);
     let sample: Vec<(Ns, &[(Ns, u32)])> = sampled.map(|(end, at)| (end, x.list(at))).collect();
@@ -151,7 +151,8 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
         let (mut sum, mut beyond): (Ns, usize) = (0, 0);
         for (end, partners) in &sample {
             let end = end.saturating_sub(candidate);
-            // what the other did not record is little evidence against a candidate, as long as most of it overlaps
+            // A call outside the other rank's recording is weak evidence against a candidate, as long as most of it
+            // overlaps.
             let outside = end < first || end > last;
             beyond += usize::from(outside);
             let miss = if outside && beyond * 2 <= sample.len() {
@@ -168,7 +169,7 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     };
     let (mut best, mut least) = (None, Ns::MAX);
     for candidate in candidates {
-        // a farther offset has to be clearly better, or regular steps would be matched with their neighbours
+        // A larger offset has to be clearly better; otherwise regular steps would be matched with their neighbours.
         let limit = if best.is_none() { Ns::MAX } else { least - least / 8 - 1 };
         let c = cost(candidate, limit);
         if c < limit || best.is_none() {
@@ -186,22 +187,23 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     Some(best.saturating_sub(shift))
 }
 
-/// What the ends of partners are worth.
+/// How partners are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// They agree.
+    /// Their ends agree.
     Ends,
-    /// As `Ends`, and tokens stand for one step.
+    /// As `Ends`, and a token occurs only within one step.
     Steps,
-    /// A receiver may lag: they only come in order.
+    /// A receiver may lag; partners only have the same order.
     Messages,
 }
 
-/// Pairs `(index in x, index in y)` of calls that are each other's nearest when `offset` is taken from `y`. Where
-/// tokens stand for one step and both sides have as many, order decides as long as it pairs nothing that is farther
-/// apart than pairs are here: ends of equal calls in quick succession may be closer to each other than to their own.
+/// Pairs `(index in x, index in y)` of calls that are each other's nearest after `offset` is subtracted from `y`. If
+/// tokens are specific to one step and both sides have the same number, order decides, as long as the pairs are no
+/// further apart than pairs usually are here: ends of similar calls in quick succession may be closer to each other
+/// than to their partners.
 pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32, u32)> {
-    // (pair, distance, limit): what the pairs are usually apart is known when all are there
+    // (pair, distance, limit): the usual distance of pairs is known only when all are collected.
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
     let mut out = Vec::new();
     let mut in_doubt: Vec<[&[(Ns, u32)]; 2]> = Vec::new();
@@ -248,7 +250,7 @@ pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32,
             out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
         }
     }
-    // two calls that both lost their partner may be each other's nearest: they are farther apart than pairs are
+    // Two calls that both lost their partners may be each other's nearest, but they are further apart than pairs are.
     let is_pair = |d: u64, limit: u64| {
         limit == u64::MAX || rule == Pairing::Messages || d <= usual.saturating_mul(USUAL).max(limit / 16)
     };
@@ -257,10 +259,10 @@ pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32,
     out
 }
 
-/// Partners are not farther apart than so many times what they usually are.
+/// Partners are at most this many times their usual distance apart.
 const USUAL: u64 = 16;
 
-/// Half of the typical distance between neighbouring ends; [`u64::MAX`] for a lone one.
+/// Half of the typical distance between neighbouring ends; [`u64::MAX`] for a single one.
 fn half_spacing(list: &[(Ns, u32)]) -> u64 {
     let mut gaps: Vec<u64> = list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).collect();
     if gaps.is_empty() {
@@ -270,7 +272,7 @@ fn half_spacing(list: &[(Ns, u32)]) -> u64 {
     gaps[gaps.len() / 2] / 2 + 1
 }
 
-/// Gives each distinct key a small number.
+/// Assigns a small number to each distinct key.
 pub struct Tokens<K> {
     known: HashMap<K, u32>,
 }
@@ -325,8 +327,8 @@ mod tests {
     }
 
     proptest! {
-        /// No two steps alike, any subset recorded by each rank, any offset: what both recorded is matched. (Of
-        /// regular ones nobody could tell a missing head from a missing tail.)
+        /// Steps are irregular, each rank recorded any subset, with any offset: calls that both recorded are matched.
+        /// (With regular steps, a missing beginning cannot be distinguished from a missing end.)
         #[test]
         fn what_both_recorded_is_matched(
             gaps in Just((0i64..80).map(|i| 100 + 23 * i).collect::<Vec<_>>()).prop_shuffle(),

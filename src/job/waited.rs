@@ -1,4 +1,4 @@
-//! How long a rank waited for others inside a local window.
+//! Time for which a rank waited for others inside a local window.
 
 use super::exposed::{Piece, Run, What, divide};
 use super::joined::Job;
@@ -6,7 +6,7 @@ use super::matching::Member;
 use super::window::LocalWindow;
 use crate::units::{Ns, Span};
 
-/// How long a member waited for others within its local time: exposed waiting in collectives of other groups, ns.
+/// Time for which a member waited for others within its local time, in exposed collectives of other groups, ns.
 pub fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
     let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, What::Sync));
     waits.map(|p| p.span.len()).sum()

@@ -1,4 +1,4 @@
-//! Waiting and transferring: `dur = wait + transfer` for every matched call.
+//! Divides every matched call into waiting and transfer: `dur = wait + transfer`.
 //!
 //! ```text
 //!   rank 0     [waiting...........|transfer]        ts .. end
@@ -6,8 +6,8 @@
 //!                                 ^ last arrival among those that a rank depends on
 //! ```
 //!
-//! A kernel arrives when it starts, a range on the host when it was submitted; what of a host range comes before
-//! the last range's start is waiting. Arrivals are compared on the common axis.
+//! A kernel arrives when it starts, a range on the host when it was submitted; the part of a host range before the last
+//! range's start is waiting. Arrivals are compared on the common axis.
 
 use crate::job::clock::Clock;
 use crate::job::groups::Group;
@@ -16,14 +16,14 @@ use crate::job::part::Part;
 use crate::trace::collective::{Call, Kind};
 use crate::units::Ns;
 
-/// What came of one call.
+/// Waiting and transfer of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// The instance that it waited longest in; several for a kernel of several messages.
+    /// The instance with the longest wait; a kernel with several messages has several instances.
     pub instance: u32,
-    /// From its start, ns.
+    /// Waiting time from its start, ns.
     pub wait: Ns,
-    /// The last arrival came after the end of the call: a clock is wrong, or it is no synchronous collective.
+    /// The last arrival came after the end of the call: a clock is wrong, or the call is not synchronous.
     pub is_impossible: bool,
 }
 
@@ -32,22 +32,22 @@ pub struct Outcome {
 pub struct Arrivals {
     pub first: Ns,
     pub last: Ns,
-    /// Position of the last member among the instance's; ties: the lowest rank.
+    /// Index of the last member among the instance's; ties: the lowest rank.
     pub last_member: u32,
-    /// Last minus second last; 0 with a tie.
+    /// Last minus second last; 0 for a tie.
     pub gain: Ns,
     /// Latest minus earliest end.
     pub end_skew: Ns,
     pub is_impossible: bool,
 }
 
-/// Outcomes by part and call (`None`: no match), and arrivals by instance.
+/// Outcomes by part and call (`None` without a match), and arrivals by instance.
 pub struct Waits {
     pub outcomes: Vec<Vec<Option<Outcome>>>,
     pub arrivals: Vec<Arrivals>,
 }
 
-/// Splits all calls.
+/// Divides all calls.
 pub fn split(parts: &[Part], matched: &Matched, clocks: &[Clock]) -> Waits {
     let mut outcomes: Vec<Vec<Option<Outcome>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
@@ -81,7 +81,7 @@ pub fn split(parts: &[Part], matched: &Matched, clocks: &[Clock]) -> Waits {
     Waits { outcomes, arrivals }
 }
 
-/// First, last and gain of some arrivals; ends are left 0.
+/// First, last and gain of arrivals; the fields about ends stay 0.
 pub fn arrivals(at: &[Ns]) -> Arrivals {
     let mut found = Arrivals::default();
     let Some(&last) = at.iter().max() else { return found };
@@ -102,8 +102,8 @@ fn depends(instance: &Instance, root: Option<usize>, k: usize, j: usize) -> bool
     if instance.kind.is_from_root() { root == Some(j) } else { root == Some(k) }
 }
 
-/// Position of the root among the members: as recorded by rank, or as the same position in the group by all of them;
-/// else the lowest member, which frameworks use.
+/// Index of the root among the members: the recorded rank, or the position in the group that all members recorded;
+/// otherwise the lowest member, which frameworks use.
 pub fn root(parts: &[Part], group: Option<&Group>, members: &[Member]) -> Option<usize> {
     let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
     let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
@@ -128,7 +128,7 @@ fn outcome<'a>(
     call: &impl Fn(&Member) -> &'a Call,
 ) -> Outcome {
     let me = call(&members[k]);
-    // on the host the worker's start counts, not the submission: before it nothing could be transferred
+    // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
     let ready = |m: &Member| on(m, call(m).span.start);
     let others = (0..members.len()).filter(|&j| depends(instance, root, k, j));
     let last = others.map(|j| ready(&members[j])).max().unwrap_or_else(|| ready(&members[k]));

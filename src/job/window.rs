@@ -1,4 +1,5 @@
-//! The local time of a rank before each of its calls: from where it last met the others to where it is ready.
+//! The local time of a rank before each of its calls: from its last meeting with the others to the moment when it is
+//! ready.
 
 use super::joined::Job;
 use super::part::Part;
@@ -11,7 +12,7 @@ pub type Windows = Vec<Vec<Option<LocalWindow>>>;
 /// Where a window starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// End of a call of the part.
+    /// At the end of a call of the part.
     Call(u32),
     Step,
     Capture,
@@ -25,8 +26,8 @@ pub struct LocalWindow {
     pub from: From,
 }
 
-/// The windows of a part, by call. On the host only the first call behind a meeting point has one: what follows was
-/// submitted while others of them ran.
+/// The windows of a part, by call. On the host only the first call after a meeting point has one, because the following
+/// ones were submitted while others were running.
 fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     let p = &job.parts[part as usize];
     let mut out = vec![None; p.calls.calls.len()];
@@ -48,7 +49,8 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     out
 }
 
-/// Where the local time before a call starts when the rank met nobody before: with the step, else with the capture.
+/// Start of the local time before a call if the rank has not met the others before: the start of the step, or else of
+/// the capture.
 pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
     let t = p.readiness[call].ready;
     let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
@@ -58,7 +60,6 @@ pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
     }
 }
 
-/// The windows of all parts.
 pub fn all_windows(job: &Job) -> Windows {
     (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
 }

@@ -1,4 +1,4 @@
-//! One rank's contribution to everything that takes several ranks: bounded by its collectives and steps.
+//! One rank's contribution to the joined job. Its size is bounded by the rank's collectives and steps, not its events.
 
 mod read;
 mod tables;
@@ -22,7 +22,6 @@ use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// One step of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartStep {
     pub index: u32,
@@ -31,7 +30,7 @@ pub struct PartStep {
     pub is_partial: bool,
 }
 
-/// What a lane did in one window, communication not yet divided into waiting and transfer.
+/// The time of a lane in one window, with communication not yet divided into waiting and transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartWindow {
     pub scope: Scope,
@@ -39,22 +38,21 @@ pub struct PartWindow {
     pub label: Option<i64>,
     pub is_partial: Option<bool>,
     pub spans: Vec<Span>,
-    /// Compute without communication, ns.
+    /// Compute without concurrent communication, ns.
     pub compute_only: Ns,
-    /// Compute and communication, ns.
+    /// Compute and communication at once, ns.
     pub overlapped: Ns,
     /// Communication without compute, ns.
     pub exposed: Ns,
 }
 
 impl PartWindow {
-    /// Length of the window, ns.
     pub fn dur(&self) -> Ns {
         self.spans.iter().map(|s| s.len()).sum()
     }
 }
 
-/// A device of the rank, or its host where collectives run there.
+/// A device of the rank, or its host if collectives run there.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
     pub device: Option<i64>,
@@ -76,10 +74,10 @@ pub struct Part {
     pub step_rule: StepRule,
     pub steps: Vec<PartStep>,
     pub calls: RankCalls,
-    /// Per call.
+    /// One per call.
     pub readiness: Vec<Readiness>,
     pub lanes: Vec<Lane>,
-    /// Per lane, its calls by start.
+    /// For each lane its calls, by start.
     order: Vec<Order>,
     pub origins: BTreeMap<StrId, Origin>,
     /// Names in `lanes` and `origins`.
@@ -153,7 +151,7 @@ impl Part {
     /// The part as [`Part::new`] makes it where there are no peers.
     pub fn without_peers(mut self) -> Self {
         if self.lanes.iter().any(|l| l.is_gpu) {
-            // the host of a rank with devices is a lane only for comparing
+            // On a rank with devices, the host is a lane only for comparison.
             self.lanes.retain(|l| l.is_gpu);
         }
         self.lanes.iter_mut().for_each(|l| l.local = Local::default());
@@ -177,7 +175,7 @@ impl Part {
         out
     }
 
-    /// Calls of a lane that run at some instant of `span`, in order of start.
+    /// Calls of a lane that overlap `span`, in order of start.
     pub fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
         let calls = &self.calls.calls;
         let (order, reach) = self.order.get(lane).map_or((&[][..], &[][..]), |o| (&o.calls, &o.reach));
@@ -186,7 +184,7 @@ impl Part {
         started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
     }
 
-    /// The call at whose end the rank last met the others on a lane, at each instant; `met` by call.
+    /// The meeting points of a lane; `met` tells by call whether its end is one.
     pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
         let calls = &self.calls.calls;
         let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
@@ -201,7 +199,7 @@ impl Part {
 pub struct SyncPoints(Vec<(Ns, usize)>);
 
 impl SyncPoints {
-    /// The last of them up to `t`, with its call.
+    /// The last meeting up to `t`, with its call.
     pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
         let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
         Some((e.min(t), call))
@@ -212,7 +210,7 @@ impl SyncPoints {
 #[derive(Debug, Clone, Default)]
 struct Order {
     calls: Vec<u32>,
-    /// Latest end of the calls up to here.
+    /// Latest end of the calls up to each position.
     reach: Vec<Ns>,
 }
 
@@ -264,7 +262,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
     }
 }
 
-/// Where local work is cut: where the rank was ready for the lane's calls and where they ended, starts of steps, the
+/// Cuts of local work: where the rank was ready for the lane's calls and where they ended, starts of steps, and the
 /// capture.
 fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
     let mut cuts = vec![trace.capture.start, trace.capture.end];

@@ -1,4 +1,5 @@
-//! A part from its tables. Any tables give a part or a flaw; positions are checked, so that reducing may use them.
+//! Reads a part from its tables. Any tables give either a part or a flaw; indices are checked, so that reducing may
+//! rely on them.
 
 use crate::job::local::{Entry, Local, Origin, Use};
 use crate::job::part::tables::*;
@@ -16,10 +17,10 @@ const RULES: [StepRule; 4] = [StepRule::ProfilerStep, StepRule::Pattern, StepRul
 const SCOPES: [Scope; 4] = [Scope::Span, Scope::Capture, Scope::Step, Scope::Outside];
 
 impl Part {
-    /// The part that [`Part::tables`] gave.
+    /// The inverse of [`Part::tables`].
     ///
     /// # Errors
-    /// The first cell that cannot be.
+    /// The first invalid cell.
     pub fn from_tables(tables: &[Batch]) -> Result<Self, Flaw> {
         let names = interner(Cells(find(tables, Names::SPEC)?).texts("name")?, find(tables, Names::SPEC)?)?;
         let (calls, readiness) = calls(tables)?;
@@ -59,7 +60,7 @@ fn find<'a>(tables: &'a [Batch], spec: &'static TableSpec) -> Result<&'a Batch, 
     })
 }
 
-/// The interner whose own texts these are, in order.
+/// An interner that contains exactly these texts, in this order.
 fn interner(texts: Vec<&str>, batch: &Batch) -> Result<Interner, Flaw> {
     let mut names = Interner::default();
     for (row, text) in texts.into_iter().enumerate() {

@@ -7,7 +7,7 @@ use crate::trace::collective::{Call, Members as LocalMembers, RankCalls};
 use crate::trace::strings::Interner;
 
 impl Part {
-    /// The part as tables, those of [`TABLES`] in their order.
+    /// The part as tables, in the order of [`TABLES`].
     pub fn tables(&self) -> Vec<Batch> {
         let (groups, members) = groups(&self.calls);
         let (windows, spans) = windows(&self.lanes);
@@ -101,7 +101,7 @@ impl Part {
     }
 }
 
-/// All texts but the empty one, which every interner has.
+/// All texts except the empty one, which every interner contains.
 fn own_texts(names: &Interner) -> impl Iterator<Item = &str> {
     names.iter().skip(1).map(|(_, text)| text)
 }
