@@ -1,4 +1,4 @@
-//! From what the user typed to files, and from files to ranks.
+//! Resolves the user's arguments to files, and assigns ranks to the files.
 
 use crate::error::SetError;
 use crate::read::input::{Input, base_name};
@@ -7,13 +7,13 @@ use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Name endings that a folder is searched for.
+/// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 4] = [".json", ".json.gz", ".json.zst", ".tmp"];
 
-/// Files behind paths, folders (one level deep) and patterns: in natural order, each once.
+/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates.
 ///
 /// # Errors
-/// A path that does not exist, a pattern that matches nothing or cannot be read, a set without files.
+/// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.
 pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     let mut inputs: Vec<Input> = Vec::new();
     let mut looked_in = Vec::new();
@@ -38,7 +38,7 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
         return Err(SetError::NoFiles { what: looked_in.join(", ") });
     }
     inputs.sort_by_cached_key(|i| natural_key(&i.shown));
-    // a file given twice, also through a link, is one file
+    // Remove duplicates, including links to the same file.
     let mut seen = std::collections::HashSet::new();
     inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
     Ok(inputs)
@@ -50,7 +50,7 @@ fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
     for entry in std::fs::read_dir(dir).map_err(missing)? {
         let path = entry.map_err(missing)?.path();
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-        // what cannot be read, such as a link to nowhere, is told later
+        // Files that cannot be read, such as broken links, are reported when they are opened.
         if !path.is_dir() && ENDINGS.iter().any(|e| name.ends_with(e)) {
             found.push(Input { shown: path.display().to_string(), path, named: false });
         }
@@ -70,7 +70,7 @@ fn pattern(text: &str) -> Result<Vec<Input>, SetError> {
     Ok(found)
 }
 
-/// Key by which files are in order: sorts `rank_2` before `rank_10`.
+/// Sort key of a file name: orders `rank_2` before `rank_10`.
 pub fn natural_key(text: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = text;
@@ -87,10 +87,10 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
 
 static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
 
-/// A rank's number and where it comes from.
+/// A rank, and where it comes from.
 pub type Assigned = (u32, RankSource);
 
-/// Numbers of all files of a set: from the file, else from its name, else by position.
+/// Assigns a rank to each file: from the file, else from its name, else by position.
 ///
 /// `claims` holds each file's `distributedInfo.rank`.
 pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
@@ -105,7 +105,7 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
             (None, None) => None,
         })
         .collect();
-    // the lowest free numbers, in natural order of the names (the order of the inputs)
+    // Assign the lowest free numbers in natural order of the names, which is the order of the inputs.
     let taken: std::collections::HashSet<u32> = ranks.iter().flatten().map(|r| r.0).collect();
     let mut free = (0..).filter(|r| !taken.contains(r));
     for rank in &mut ranks {
@@ -116,7 +116,7 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
     ranks.into_iter().flatten().collect()
 }
 
-/// Ranks that the names give, by the first rule that fits each name.
+/// Ranks from the names, by the first rule that fits each name.
 fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
     let own = |n: &String| {
         number_behind(n, &["rank"], &['-', '_', '.'])
@@ -133,7 +133,7 @@ fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
     ranks
 }
 
-/// The first number that stands behind one of some words, in whatever case, with or without a mark between them.
+/// The first number that follows one of `words`, ignoring case, with or without one of `marks` in between.
 fn number_behind(name: &str, words: &[&str], marks: &[char]) -> Option<u32> {
     let digits = name.char_indices().find_map(|(at, _)| {
         let head = |word: &&&str| name.get(at..at + word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
@@ -145,8 +145,8 @@ fn number_behind(name: &str, words: &[&str], marks: &[char]) -> Option<u32> {
     digits?.parse().ok()
 }
 
-/// `TP-1-DP-0` and the like: ranks in the order of the tuple (PP, DP, EP, TP: tensor parallel
-/// neighbours are next to each other). One coordinate alone is the rank itself.
+/// Ranks from names such as `TP-1-DP-0`: positions in the order of (PP, DP, EP, TP), so that tensor-parallel neighbours
+/// are adjacent. A single coordinate is the rank itself.
 fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
     let Some(re) = PARALLEL.as_ref() else { return vec![None; names.len()] };
     let coordinates = |name: &String| -> Option<[Option<u32>; 4]> {
@@ -168,7 +168,7 @@ fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
     tuples.iter().map(|t| t.and_then(|t| order.iter().position(|o| *o == t).map(|p| p as u32))).collect()
 }
 
-/// One trailing number in which alone the names differ: `megatron_kineto_3`.
+/// Ranks from a trailing number, if the names differ only in it: `megatron_kineto_3`.
 fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
     let split = |name: &String| -> Option<(String, u32)> {
         let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |i| i + 1);

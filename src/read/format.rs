@@ -1,6 +1,8 @@
-//! The seam for recorders: a file format is told by a file's first bytes, and turns the file into a rank's columns.
+//! The interface between file formats and the rest: a format recognizes a file by its first bytes, and turns it into a
+//! rank's columns.
 //!
-//! To add one, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it to the list in `load.rs`.
+//! To add a format, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it to the list
+//! in `load.rs`.
 
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
@@ -8,19 +10,20 @@ use crate::error::ReadError;
 
 /// A recorder's file format.
 pub trait TraceFormat: Sync {
-    /// The recorder, as messages name it.
+    /// Name of the recorder in messages.
     fn name(&self) -> &'static str;
 
-    /// Whether a file whose unpacked text begins with these bytes (some thousand, less of a short file) is of this format.
+    /// Whether a file that begins with these bytes (decompressed, some thousand, fewer of a short file) has this
+    /// format.
     fn sniff(&self, head: &[u8]) -> bool;
 
-    /// The rank, if the head of the file tells it. It is asked of all files of a set before one is loaded.
+    /// The rank, if the head of the file contains it. Called for all files of a set before one is loaded.
     ///
     /// # Errors
-    /// Files that cannot be opened, empty ones, and those which turn out to be something else.
+    /// When the file cannot be opened, is empty, or turns out to have another format.
     fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError>;
 
-    /// The whole file. Times are still those of the file; [`super::load::load`] settles them.
+    /// Reads the whole file. Times are still those of the file; [`super::load::load`] converts them.
     ///
     /// # Errors
     /// When it is no trace, holds no event, cannot be read, or takes more memory than there is. A file that is cut or

@@ -4,25 +4,24 @@ use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// A trace to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     pub path: PathBuf,
-    /// What messages call it; standard input is spooled to a file but still called `<stdin>`.
+    /// Name in messages. Standard input is spooled to a file, but shown as `<stdin>`.
     pub shown: String,
-    /// Named on the command line, not found in a folder: then a file that is no trace is an error.
+    /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is not a trace.
     pub named: bool,
 }
 
 impl Input {
-    /// Whether the file is named as the trace of a rank.
+    /// Whether the name marks the file as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
         has_trace_name(&self.path)
     }
 }
 
 /// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
-/// `trace_rank3.1.json`. Not `rank_3_memory.json` or `config.json`.
+/// `trace_rank3.1.json`; but not `rank_3_memory.json` or `config.json`.
 pub fn has_trace_name(path: &Path) -> bool {
     let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
     let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));

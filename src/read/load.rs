@@ -1,4 +1,4 @@
-//! One file from path to columns, whatever its format: the format's own reader, then its times are settled.
+//! Loads one file of any format: runs the format's reader, then converts its times.
 
 use super::format::TraceFormat;
 use super::input::Input;
@@ -11,25 +11,25 @@ use super::times::settle_times;
 use crate::error::ReadError;
 use crate::health::Counter;
 
-/// All formats. The first one that knows a file reads it.
+/// All formats. The first one that recognizes a file reads it.
 pub const FORMATS: &[&dyn TraceFormat] = &[&Kineto];
 
-/// Bytes of the unpacked file that [`TraceFormat::sniff`] is shown at most.
+/// Number of decompressed bytes that [`TraceFormat::sniff`] sees at most.
 const SNIFFED: usize = 4 << 10;
 
-/// Reads one file.
+/// Loads one file.
 ///
 /// # Errors
-/// [`ReadError`] when the file is no trace, holds no event or cannot be read. A file that is cut or
-/// damaged is read as far as it goes, with health counters.
+/// When the file is not a trace, has no events or cannot be read. A truncated or damaged file is read as far as
+/// possible, with health counters.
 pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCount) -> Result<Loaded, ReadError> {
     load_in_chunks(input, options, spread, Chunks::default(), count)
 }
 
-/// Reads one file, as far as it gets the memory.
+/// Loads one file within a memory limit.
 ///
 /// # Errors
-/// As [`load`]; [`ReadError::TooLarge`] when `room` stops it.
+/// As [`load`]; [`ReadError::TooLarge`] if `room` refuses memory.
 pub fn load_within(
     input: &Input,
     options: LoadOptions,
@@ -40,7 +40,7 @@ pub fn load_within(
     read(input, &Reading { options, spread, chunks: Chunks::default(), count, room })
 }
 
-/// Reads one file, with the sizes of its chunks given.
+/// Loads one file with given chunk sizes.
 ///
 /// # Errors
 /// As [`load`].
@@ -72,12 +72,12 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
     Ok(Loaded { columns: columns.finish(), meta, unpacked_bytes })
 }
 
-/// The format of a file. What no format knows is left to Kineto's reader, which tells what the file is instead.
+/// The format of a file. Unrecognized files go to Kineto's reader, which reports what they are instead.
 ///
 /// # Errors
 /// When the file cannot be opened.
 fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
-    // with one format there is nothing to choose
+    // With a single format the head need not be read.
     let [only] = FORMATS else {
         let head = head(input)?;
         return Ok(FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(&Kineto));
@@ -85,7 +85,7 @@ fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     Ok(*only)
 }
 
-/// The rank that a file tells in its head.
+/// The rank, if the head of the file contains it.
 ///
 /// # Errors
 /// As [`TraceFormat::peek`].
@@ -93,7 +93,7 @@ pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     format_of(input)?.peek(input)
 }
 
-/// First bytes of the unpacked file; less where unpacking stops.
+/// The first bytes of the decompressed file; fewer if decompression fails.
 fn head(input: &Input) -> Result<Vec<u8>, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;

@@ -1,4 +1,4 @@
-//! From bytes to one rank's columns. Nothing outside this room knows JSON, but the overlay, which copies it.
+//! Reads trace files into one rank's columns. Only this module knows JSON, except for the overlay, which copies it.
 
 pub mod discover;
 pub mod format;

@@ -1,19 +1,18 @@
-//! What of a trace is loaded, whatever its format.
+//! Options that select what is loaded from a trace, for all formats.
 
 use super::room::MemoryLimit;
 
-/// What of a file is loaded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
     /// Load the arguments that only the `events` table shows.
     pub event_args: bool,
     /// Keep arguments without a column as JSON text.
     pub rest_args: bool,
-    /// Leave Python frames out, counted.
+    /// Leave out Python frames, but count them.
     pub skip_python: bool,
-    /// Load what devices did and the calls that launch it; of other host events only how far they reach. For what
-    /// needs no more, in a fraction of the memory.
+    /// Load only device activities and the calls that launch them, and of other host events only the time range. Saves
+    /// memory if nothing else is needed.
     pub device_only: bool,
-    /// Memory of all that is loaded at once.
+    /// Limit for the memory of everything that is loaded at once.
     pub memory: Option<MemoryLimit>,
 }

@@ -1,4 +1,4 @@
-//! How a file is read, and what comes of it.
+//! How a file is read, and the result.
 
 use super::options::LoadOptions;
 use super::room::Room;
@@ -6,20 +6,19 @@ use super::source::ByteCount;
 use crate::trace::events::{Columns, ColumnsBuilder};
 use crate::trace::meta::Meta;
 
-/// How a file is spread over cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// All of it on the calling thread: as many files as cores, or one thread.
+    /// Everything on the calling thread: there are as many files as cores, or only one thread.
     Inline,
-    /// Unpacking on a second thread; plain files in pieces on all.
+    /// Decompression on a second thread, plain files in pieces on all cores.
     AllCores,
 }
 
-/// One file, read.
+/// A file that was loaded.
 pub struct Loaded {
     pub columns: Columns,
     pub meta: Meta,
-    /// Size of the unpacked text, bytes.
+    /// Size of the decompressed text, bytes.
     pub unpacked_bytes: u64,
 }
 
@@ -34,7 +33,7 @@ pub struct Unsettled {
 /// How much of a file is looked at at once. It never changes what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
-    /// Bytes of text per step; few enough to stay in the cache between unpacking and parsing.
+    /// Bytes of text per step; small enough to stay in the cache between decompression and parsing.
     pub block: usize,
     /// Bytes of a plain file per piece.
     pub piece: usize,
@@ -46,13 +45,12 @@ impl Default for Chunks {
     }
 }
 
-/// How a file is read.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
     pub options: LoadOptions,
     pub spread: Spread,
     pub chunks: Chunks,
-    /// Counts the bytes taken from the disk, for progress.
+    /// Counts the bytes read from disk, for progress.
     pub count: &'a ByteCount,
     /// Grants memory, or stops the reading.
     pub room: &'a dyn Room,

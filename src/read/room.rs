@@ -1,8 +1,9 @@
-//! Memory for one rank: what a file holds while it is read, what the rank will need in all, and who may object.
+//! Memory of one rank: what a file holds while it is read, an estimate of the rank's total need, and the interface that
+//! admits it. Sizes in bytes.
 //!
-//! How much text a packed file unpacks to is known only at its end: what gzip writes there is modulo 4 GiB, and a
-//! file may lie. So a rank starts with an [`estimate`], and asks again while it grows. Sizes are bytes. The
-//! surprising thing: a [`Room`] may make the caller wait, until ranks that are analysed at the same time are done.
+//! The size of the decompressed text is known only at the end: gzip stores it modulo 4 GiB, and the value may be wrong.
+//! So a rank starts with an [`estimate`] and asks again while it grows. A [`Room`] may make the caller wait until other
+//! ranks are done.
 
 use crate::read::source::{Packing, packing, zstd_head};
 pub use crate::units::MemoryLimit;
@@ -10,37 +11,37 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What a file holds by now.
+/// Memory that a file holds at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
     /// Columns without their texts.
     pub columns: u64,
     /// Texts of the columns.
     pub texts: u64,
-    /// Text of the file that waits to be read.
+    /// Text of the file that is not parsed yet.
     pub buffers: u64,
     /// Text read so far.
     pub unpacked: u64,
-    /// The file is read to its end.
+    /// Whether the file has been read to its end.
     pub is_whole: bool,
 }
 
-/// A rank has to go.
+/// Memory was refused: reading must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRoom {
     pub limit: MemoryLimit,
 }
 
-/// Gives memory to a rank.
+/// Admits the memory of a rank.
 pub trait Room: Sync {
-    /// The rank holds this much; it is told to stop where that is too much.
+    /// Reports that the rank holds this much memory.
     ///
     /// # Errors
-    /// When the file must not be read on.
+    /// When that is too much and reading must stop.
     fn hold(&self, held: Held) -> Result<(), NoRoom>;
 }
 
-/// As much as it takes.
+/// Admits everything.
 pub struct Unbounded;
 
 impl Room for Unbounded {
@@ -49,7 +50,7 @@ impl Room for Unbounded {
     }
 }
 
-/// One rank with all memory to itself.
+/// Admits one rank up to a limit.
 pub struct Alone(pub MemoryLimit);
 
 impl Room for Alone {
@@ -58,20 +59,20 @@ impl Room for Alone {
     }
 }
 
-/// A rank needs its columns this many times over, once its links, stacks and tables are made.
+/// A rank's need as a multiple of its columns, once links, stacks and tables are built.
 const TIMES_COLUMNS: u64 = 5;
 
-/// And its texts: they stand in dictionaries of several tables at once, and in the report.
+/// The same for its texts, which are copied to the dictionaries of several tables and to the report.
 const TIMES_TEXTS: u64 = 6;
 
-/// What a rank needs however small it is: buffers, dictionaries, encoders.
+/// Least need of a rank: buffers, dictionaries, encoders.
 const AT_LEAST: u64 = 8 << 20;
 
-/// A file is taken to need this part of its text, whatever is in it: so that a small file that unpacks without end is
-/// refused in time. Traces need several times as much.
+/// Text read per byte of need at least, whatever the file contains, so that a small file that decompresses without end
+/// is refused in time. Traces need several times as much.
 const TEXT_PER_BYTE: u64 = 16;
 
-/// What a rank needs in all that holds this much.
+/// Total need of a rank that holds this much.
 pub fn need(held: Held) -> u64 {
     let columns = held.columns.saturating_mul(TIMES_COLUMNS);
     let texts = held.texts.saturating_mul(TIMES_TEXTS);
@@ -79,15 +80,15 @@ pub fn need(held: Held) -> u64 {
     all.max(held.unpacked / TEXT_PER_BYTE)
 }
 
-/// What a rank with this much text will need, before it is read.
+/// Total need of a rank with this much text, before it is read.
 fn need_of_text(text: u64) -> u64 {
     AT_LEAST.saturating_add(text / 2)
 }
 
-/// Text in a file of a format that does not say how much, as a multiple of its packed size.
+/// Assumed compression ratio of a file that does not say how much text it contains.
 const USUAL_RATIO: u64 = 12;
 
-/// What a file's rank will need, from its size and what its format says of its text.
+/// Estimated need of a file's rank, from its size and what its format says about the text.
 pub fn estimate(path: &Path) -> u64 {
     need_of_text(text_size(path).unwrap_or(0))
 }
@@ -104,14 +105,14 @@ fn text_size(path: &Path) -> Option<u64> {
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
         Packing::Zstd => {
-            // a frame behind one without data is usually one of many
+            // A frame after one without data is usually one of many, so its size says little.
             let told = zstd_head(path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
         }
     }
 }
 
-/// A size modulo 4 GiB, as large as the packed size makes likely.
+/// Resolves a size modulo 4 GiB to the most likely value for the compressed size.
 fn unwrapped(modulo: u64, packed: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     let likely = packed.saturating_mul(USUAL_RATIO);

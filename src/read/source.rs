@@ -1,5 +1,5 @@
-//! Where bytes come from: plain, gzip or zstd files, and standard input. The first bytes decide, not
-//! the name; compressed data is inflated as a stream, so a rank's text is never whole in memory.
+//! Sources of bytes: plain, gzip or zstd files. The first bytes decide about decompression, not the name. Data is
+//! decompressed as a stream, so that a rank's text is never completely in memory.
 
 use flate2::bufread::GzDecoder;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     Plain,
@@ -16,44 +16,44 @@ pub enum Packing {
     Zstd,
 }
 
-/// Bytes read so far from files, for progress.
+/// Bytes read from files so far, for progress.
 pub type ByteCount = Arc<AtomicU64>;
 
-/// Why bytes stopped coming before the end.
+/// Why reading stopped before the end.
 #[derive(Debug)]
 pub enum SourceError {
     Io(io::Error),
-    /// The packed data ends early or is damaged: what came before is good.
+    /// The compressed data ends early or is damaged; everything before that is valid.
     Cut {
         reason: String,
-        /// Damaged, not just at its end.
+        /// Damaged, not only truncated.
         damaged: bool,
     },
 }
 
-/// What stands after compressed data, if anything.
+/// What follows the compressed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trailing {
     pub garbage: bool,
 }
 
-/// A stream of unpacked bytes.
+/// A stream of decompressed bytes.
 pub trait Source: Send {
-    /// Fills `out` as far as it can; 0 at the end.
+    /// Fills `out` as far as possible; returns 0 at the end.
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError>;
     /// Whether bytes after the compressed data were ignored; known at the end.
     fn trailing(&self) -> Trailing {
         Trailing::default()
     }
-    /// Unpacked bytes that the decoder looks back on, and so keeps in memory once it has unpacked as many.
+    /// Size of the decoder's window once that much is decompressed, bytes.
     fn window(&self) -> u64 {
         0
     }
 }
 
-/// How a file is packed, from its first four bytes.
+/// How a file is compressed, from its first four bytes.
 pub fn packing(path: &Path) -> io::Result<Packing> {
-    // it is opened several times; of a pipe that would wait for ever
+    // The file is opened several times, which would block on a pipe.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("expected a file, found a pipe, socket or device"));
     }
@@ -68,13 +68,13 @@ pub fn packing(path: &Path) -> io::Result<Packing> {
     }
     Ok(match &head[..n] {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        // a frame with data, or a skippable one, which `pzstd` writes before each
+        // A frame with data, or a skippable frame, which `pzstd` writes before each frame.
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
         _ => Packing::Plain,
     })
 }
 
-/// Opens a file as a stream of unpacked bytes. With `ahead`, unpacking runs on a thread of its own.
+/// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
 pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
     let source = open_once(path, packing, count)?;
     if packing == Packing::Plain {
@@ -103,7 +103,7 @@ fn open_once(path: &Path, packing: Packing, count: &ByteCount) -> io::Result<Box
     })
 }
 
-/// A plain file that is read in pieces on several cores.
+/// A part of a plain file that is read in pieces on several cores.
 pub struct Range {
     file: Counted<File>,
 }
@@ -119,11 +119,11 @@ impl Range {
         Ok(Self { file: Counted { inner: file, count: Arc::clone(count) } })
     }
 
-    /// Reads on: `out`, which is to be used again, holds `filled` bytes of the part and then as many as there are, up to
-    /// `len` in all. How many it holds.
+    /// Reads on into `out`, which already holds `filled` bytes of the part, until it holds `len` bytes or the file
+    /// ends. Returns the number of bytes that it holds.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
         if out.len() < len {
             out.resize(len, 0);
@@ -159,13 +159,13 @@ struct Plain(Counted<File>);
 
 impl Source for Plain {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
-        // reading a file again after an error gives the error again
+        // A plain file gives the same error again on the next call, so nothing needs to be stored.
         fill(&mut self.0, out, &mut None).map_err(SourceError::Io)
     }
 }
 
-/// Reads until `out` is full or the stream ends. What came before an error is good: the error waits in
-/// `damage` for the next call, since a decoder that has failed may pretend to be at its end.
+/// Reads until `out` is full or the stream ends. Bytes before an error are valid: the error is stored in `damage` for
+/// the next call, because a decoder that has failed may claim to be at its end.
 fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) -> io::Result<usize> {
     if let Some(e) = damage.take() {
         return Err(e);
@@ -189,13 +189,13 @@ fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) ->
 type Packed = BufReader<Counted<File>>;
 
 enum Members {
-    /// Before a member's header, or at the end.
+    /// Before the header of a member, or at the end.
     Next(Packed),
     Inside(Box<GzDecoder<Packed>>),
     Done,
 }
 
-/// Gzip, one member after the other.
+/// Decoder for gzip files with any number of members.
 struct Gzip {
     members: Members,
     damage: Option<io::Error>,
@@ -213,7 +213,7 @@ impl Source for Gzip {
                         continue;
                     }
                     if !(head[0] == 0x1f && head.get(1).is_none_or(|b| *b == 0x8b)) {
-                        // zeros are padding (tapes, block devices), anything else was not ours
+                        // Zeros are padding (tapes, block devices); other bytes are counted as trailing data.
                         self.garbage = head.iter().any(|b| *b != 0);
                         continue;
                     }
@@ -236,24 +236,24 @@ impl Source for Gzip {
     }
 }
 
-/// Windows that every decoder takes: as large as those of `zstd --long`.
+/// Window size that every decoder supports: that of `zstd --long`.
 const USUAL_WINDOW_LOG: u32 = 27;
 
-/// The largest window that there is, 2 GiB: that of `zstd --long=31`.
+/// Largest supported window, 2 GiB: that of `zstd --long=31`.
 const LARGEST_WINDOW_LOG: u32 = 31;
 
-/// What the first frame with data of a zstd file says of itself.
+/// Header of the first frame with data in a zstd file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZstdHead {
-    /// Bytes that the decoder has to look back on.
+    /// Window size, bytes.
     pub window: u64,
-    /// Unpacked size of the frame, where it is told.
+    /// Decompressed size of the frame, if stored.
     pub content: Option<u64>,
-    /// Whether frames without data stand before it.
+    /// Whether frames without data precede it.
     pub is_behind_others: bool,
 }
 
-/// Reads the head of the first frame with data. `None` where the file has none.
+/// Reads the header of the first frame with data; `None` if the file has none.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -270,7 +270,7 @@ pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
             }
             [0x28, 0xb5, 0x2f, 0xfd, descriptor, window, ..] => {
                 let content = zstd::zstd_safe::get_frame_content_size(&head).ok().flatten();
-                // RFC 8878, 3.1.1.1: a single segment has no byte for the window, which is then the whole content
+                // RFC 8878, 3.1.1.1: a single segment has no window byte; its window is the whole content.
                 let is_single = descriptor & 0x20 != 0;
                 let base = 1u64 << (10 + (window >> 3));
                 let window = if is_single { content.unwrap_or(0) } else { base + base / 8 * u64::from(window & 7) };
@@ -281,7 +281,7 @@ pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
     }
 }
 
-/// Longest head of a frame, bytes.
+/// Longest header of a frame, bytes.
 const FRAME_HEAD: usize = 18;
 
 struct Zstd {
@@ -310,23 +310,24 @@ fn cut(format: &str, e: &io::Error) -> SourceError {
     SourceError::Cut { reason, damaged }
 }
 
-/// A packed file, up to the byte where it is damaged.
+/// A compressed file, read exactly up to the byte where it is damaged.
 ///
-/// A decoder that meets damage says nothing of what it has unpacked in the same call, so how much is lost would depend on
-/// how much was asked for at once. The stretch in which it failed is unpacked again, byte by byte.
+/// A decoder that meets damage does not report what it has decompressed in the same call, so the loss would depend on
+/// the size of the request. Therefore the failed stretch is decompressed again, byte by byte.
 struct UpToDamage {
     source: Box<dyn Source>,
     path: PathBuf,
     packing: Packing,
-    /// Bytes handed out.
+    /// Number of bytes returned so far.
     given: u64,
-    /// What is still good, last byte first.
+    /// Valid bytes that remain, last byte first.
     rest: Vec<u8>,
     damage: Option<SourceError>,
 }
 
 impl UpToDamage {
-    /// What else is good of the next `most` bytes, and the error behind it; `None` where the file is not what it was.
+    /// Decompresses up to `most` further bytes again, byte by byte: the valid ones and the error after them. `None` if
+    /// the file has changed.
     fn again(&self, most: usize) -> Option<(Vec<u8>, SourceError)> {
         let mut source = open_once(&self.path, self.packing, &ByteCount::default()).ok()?;
         let mut known = vec![0; PACKED_BUFFER];
@@ -383,24 +384,24 @@ impl Source for UpToDamage {
     }
 }
 
-/// Blocks that wait between the two threads.
+/// Number of blocks buffered between the two threads.
 const BLOCKS_AHEAD: usize = 4;
 const BLOCK: usize = 128 << 10;
 
-/// Some bytes of a stream, in memory that is used again.
+/// A block of bytes in reused memory.
 #[derive(Default)]
 struct Block {
     memory: Vec<u8>,
-    /// Bytes that are filled.
+    /// Number of valid bytes.
     len: usize,
 }
 
-/// Runs another source on a thread of its own, a few blocks ahead.
+/// Runs another source on its own thread, a few blocks ahead.
 struct Ahead {
     blocks: mpsc::Receiver<Result<Block, SourceError>>,
     current: Block,
     used: usize,
-    /// Takes blocks back that are read.
+    /// Returns used blocks to the thread.
     spent: mpsc::Sender<Vec<u8>>,
     garbage: Arc<AtomicU64>,
     window: u64,
@@ -440,13 +441,13 @@ impl Source for Ahead {
                         let read = std::mem::replace(&mut self.current, block);
                         self.used = 0;
                         if !read.memory.is_empty() {
-                            // where it is not wanted any more, the stream has ended
+                            // If the receiver is gone, the stream has ended and the memory is not needed.
                             let _ = self.spent.send(read.memory);
                         }
                     }
                     Ok(Err(e)) if n == 0 => return Err(e),
                     Ok(Err(e)) => {
-                        // hand out what came before, and the error with the next call
+                        // Return what came before, and the error on the next call.
                         let (send, blocks) = mpsc::sync_channel(1);
                         let _ = send.send(Err(e));
                         self.blocks = blocks;

@@ -1,17 +1,17 @@
-//! Times of a rank as they are analysed: what cannot be a time is dropped or clipped, and the base time is added.
+//! Converts the times of a rank for analysis: adds the base time, and drops or clips impossible ones.
 
 use crate::health::Counter;
 use crate::trace::category::Class;
 use crate::trace::events::ColumnsBuilder;
 use crate::trace::meta::{Meta, TimeEra};
 
-/// Times below this many ns cannot be since 1970 (trace-format, section 3, rule 5).
+/// Times below this cannot be since 1970, ns (trace-format, section 3, rule 5).
 const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;
 
-/// Starts within these many ns of 1970 (146 years) have differences that fit 64 bits.
+/// Largest distance of a start from 1970, ns (146 years), so that differences fit 64 bits.
 const FARTHEST: i64 = 1 << 62;
 
-/// No profile is longer, ns (30 days): where no record window says how long, longer events are damaged.
+/// Longest plausible event, ns (30 days); used if no record window is known.
 const LONGEST: i64 = 30 * 86_400 * 1_000_000_000;
 
 /// Drops starts that cannot be, adds the base time, tells the era, clips durations beyond the record window.
@@ -31,7 +31,7 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
         // the profiler's own span is the window, and a little more
         let window = span.filter(|_| is_noise.get(usize::from(*cat)) != Some(&true));
         if dur > window.map_or(LONGEST, |(s, e)| e.saturating_sub(s).min(LONGEST)) {
-            // only what passes the end of the window is cut
+            // Cut only what exceeds the end of the window.
             let end = span.map_or(*ts, |(_, e)| e);
             let clipped = (end.saturating_sub(*ts)).clamp(0, dur);
             overflow += u64::from(clipped != dur);
@@ -39,7 +39,7 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
         }
     }
     columns.health.add(Counter::DurOverflow, overflow, None, "");
-    // impossible times are no part of the capture
+    // Impossible times do not extend the capture.
     let possible = |t: i64| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(&t);
     columns.unloaded = columns.unloaded.filter(|(s, e)| possible(*s) && possible(*e));
     meta.era = match meta.base_ns {

@@ -1,10 +1,9 @@
-//! A tokenizer over bytes: white space, strings, whole values. No tree, no copies.
+//! A JSON tokenizer over bytes: white space, strings, whole values. Builds no tree and copies nothing.
 //!
-//! It is lenient where producers are sloppy (control characters in strings, bare words) and exact about
-//! one thing: whether a token is complete in the buffer. [`Halt::Incomplete`] means "ask again with more
-//! bytes", [`Halt::Syntax`] means that more bytes will not help.
+//! It is lenient where producers are sloppy (control characters in strings, bare words), but exact about whether a
+//! token is complete in the buffer: [`Halt::Incomplete`] means "try again with more bytes", [`Halt::Syntax`] means that
+//! more bytes will not help.
 
-/// Why a token could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     Incomplete,
@@ -13,22 +12,22 @@ pub enum Halt {
 
 pub type Parse<T> = Result<T, Halt>;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
     #[default]
     Absent,
-    /// A string without escapes; the range is inside the quotes.
+    /// A string without escapes; the token's range excludes the quotes.
     Text,
-    /// A string with a backslash somewhere.
+    /// A string that contains a backslash.
     Escaped,
-    /// Anything without quotes or brackets: a number, `true`, `null`, `inf`.
+    /// A value without quotes or brackets: a number, `true`, `null`, `inf`.
     Bare,
     /// A list or an object.
     Nested,
 }
 
-/// A token: a range of the buffer.
+/// A token, as a range of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Token {
     pub start: usize,
@@ -46,7 +45,7 @@ impl Token {
     }
 }
 
-/// A position in a buffer.
+/// A read position in a buffer.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a> {
     pub buf: &'a [u8],
@@ -62,7 +61,7 @@ fn has_byte(word: u64, byte: u8) -> u64 {
     x.wrapping_sub(ONES) & !x & HIGHS
 }
 
-/// The high bits of bytes that are not `-`, `.`, `/` or a digit. No byte carries into the next.
+/// Sets the high bit of each byte that is not `-`, `.`, `/` or a digit. No byte carries into the next.
 #[inline]
 fn no_digit(word: u64) -> u64 {
     let low = word & !HIGHS;
@@ -71,7 +70,7 @@ fn no_digit(word: u64) -> u64 {
     (above | !from | word) & HIGHS
 }
 
-/// Eight bytes, the first one lowest.
+/// Eight bytes, little endian.
 #[inline]
 pub(super) fn word_at(buf: &[u8], at: usize) -> Option<u64> {
     let bytes = buf.get(at..at + 8)?;
@@ -83,14 +82,14 @@ impl<'a> Cursor<'a> {
         Self { buf, pos }
     }
 
-    /// The next byte that is not white space, not consumed.
+    /// The next byte that is not white space; does not consume it.
     #[inline]
     pub fn peek(&mut self) -> Parse<u8> {
         loop {
             match self.buf.get(self.pos) {
                 Some(&b) if b > b' ' => return Ok(b),
                 Some(b' ') => {
-                    // pretty-printed files are a third blanks: eight at once
+                    // Pretty-printed files have long indentation: skip eight blanks at once.
                     const BLANKS: u64 = 0x2020_2020_2020_2020;
                     self.pos += 1;
                     while word_at(self.buf, self.pos) == Some(BLANKS) {
@@ -103,7 +102,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes `byte` after white space.
+    /// Consumes `byte`, after white space.
     #[inline]
     pub fn expect(&mut self, byte: u8) -> Parse<()> {
         if self.peek()? != byte {
@@ -113,13 +112,13 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A string; the cursor stands on its opening quote.
+    /// A string; the cursor must be at its opening quote.
     #[inline]
     pub fn string(&mut self) -> Parse<Token> {
         let start = self.pos + 1;
         let mut at = start;
         let mut kind = Kind::Text;
-        // Most strings are short, so the first words are looked at here; memchr takes over for long ones.
+        // Most strings are short and found in the first words; memchr is faster for long ones.
         for _ in 0..4 {
             let Some(word) = word_at(self.buf, at) else { break };
             let hit = has_byte(word, b'"') | has_byte(word, b'\\');
@@ -160,7 +159,7 @@ impl<'a> Cursor<'a> {
     fn bare(&mut self) -> Parse<Token> {
         let start = self.pos;
         let mut at = start;
-        // nearly all are numbers: eight digits at once
+        // Nearly all are numbers: check eight bytes at once.
         while let Some(word) = word_at(self.buf, at) {
             let other = no_digit(word);
             if other != 0 {
@@ -181,7 +180,7 @@ impl<'a> Cursor<'a> {
         Ok(Token { start, end: at, kind: Kind::Bare })
     }
 
-    /// A list or object, balanced; strings inside are skipped. Depth costs no stack.
+    /// A list or object with balanced brackets; strings inside are skipped. Not recursive, so depth costs no stack.
     fn nested(&mut self) -> Parse<Token> {
         let start = self.pos;
         let mut depth = 0u32;
@@ -201,9 +200,9 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(_) => {
-                    // shapes are lists of numbers: to the next bracket or quote
+                    // Shapes are lists of numbers: jump to the next bracket or quote.
                     while let Some(word) = word_at(self.buf, self.pos + 1) {
-                        // `[` and `{`, `]` and `}` differ in one bit
+                        // `[` and `{`, `]` and `}` differ in one bit.
                         let folded = word | (ONES * 0x20);
                         let hit = has_byte(folded, b'{') | has_byte(folded, b'}') | has_byte(word, b'"');
                         if hit != 0 {

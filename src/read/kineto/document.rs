@@ -1,9 +1,8 @@
-//! A trace file as a stream of blocks: top-level keys, the event array, and what may be wrong with them.
+//! Reads a trace file block by block: its top-level keys and the event array, with recovery from damage.
 //!
-//! [`Document::feed`] takes what it can from a buffer and says how much; the caller keeps the rest and
-//! adds more. So memory holds one block, never the text, and metadata may stand on either side of the
-//! events. A damaged event is repaired or skipped up to the next event's start; a damaged top-level value
-//! is skipped up to the next key.
+//! [`Document::feed`] consumes what is complete in a buffer; the caller keeps the rest and appends more. So memory
+//! holds one block, never the whole text, and metadata may precede or follow the events. A damaged event is repaired or
+//! skipped up to the start of the next event; a damaged top-level value is skipped up to the next key.
 
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
@@ -17,49 +16,49 @@ use crate::trace::meta::Meta;
 use crate::units::Ns;
 use memchr::memmem;
 
-/// Why a file is not analysed at all.
+/// Why a file is not analysed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing in it, or white space.
+    /// Empty, or only white space.
     Empty,
-    /// It is something else: what, and what to do with it.
+    /// Not a trace: what it is instead, and advice.
     NotATrace { what: &'static str, hint: &'static str },
-    /// It is a file of another kind that hta knows.
+    /// A file of another known kind.
     OtherFormat { what: &'static str, hint: &'static str },
-    /// Two writers wrote to it.
+    /// Two writers wrote to it; the second trace begins at this byte.
     Interleaved { byte: u64 },
-    /// It ends before its first event.
+    /// The file ends before its first event.
     CutBeforeEvents,
-    /// Valid, but it holds no event.
+    /// Valid, but without events.
     NoEvents,
-    /// It takes more memory than there is.
+    /// Reading needs more memory than allowed.
     NoRoom(NoRoom),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Start,
-    /// Between top-level keys of an object.
+    /// Between the keys of the top-level object.
     TopLevel,
-    /// Inside the event array; whether the file is a bare list.
+    /// Inside the event array; the field says whether the file is a bare list.
     Events {
         root_is_array: bool,
     },
     Done,
 }
 
-/// What follows a document.
+/// What follows the end of a document.
 enum Next {
     Document,
-    /// More bytes tell.
+    /// More bytes are needed to decide.
     NeedMore,
     Else,
 }
 
-/// How a run through the event array ended.
+/// How reading the event array ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsEnd {
-    /// The buffer ends inside (or right before) an event.
+    /// The buffer ends inside or right before an event.
     NeedMore,
     /// `]` was consumed.
     Closed,
@@ -67,33 +66,33 @@ pub enum EventsEnd {
     Stopped,
 }
 
-/// A file being read.
+/// The state of reading one file.
 pub struct Document {
     pub reader: EventReader,
     pub meta: Meta,
     state: State,
-    /// Offset of the buffer's first byte in the unpacked file.
+    /// Offset of the buffer's first byte in the decompressed file.
     offset: u64,
     trailing_counted: bool,
     trailing_events_counted: bool,
-    /// Documents that stand behind the first one.
+    /// Number of documents after the first one.
     later_documents: u32,
-    /// What the first document says of its rank and base time, once another one has begun.
+    /// Rank and base time of the first document, set when another one begins.
     first: Option<(Option<u32>, Option<Ns>)>,
     event_arrays: u32,
-    /// Whether the events of the document being read have been met.
+    /// Whether the events of the current document have begun.
     behind_events: bool,
     root_is_array: bool,
-    /// Of the top-level keys those that tell what the file is, each once.
+    /// Top-level keys that identify the kind of file, each once.
     telling: Vec<&'static str>,
     last_key: Option<String>,
-    /// How often `schemaVersion` stood at the top level.
+    /// Number of `schemaVersion` keys at the top level.
     schemas: u32,
-    /// Metadata that is kept as text, bytes.
+    /// Size of the metadata that is kept as text, bytes.
     kept_bytes: u64,
-    /// The source was cut: a truncated document is no second loss.
+    /// Whether the compressed data was cut: then the truncated document is not counted as a second loss.
     source_cut: bool,
-    /// The text ends in the middle.
+    /// Whether the text ends in the middle.
     cut: bool,
 }
 
@@ -120,19 +119,19 @@ impl Document {
         }
     }
 
-    /// One whose times have fractions of the given kind.
+    /// A document whose times have fractions of the given kind.
     pub(super) fn with_fraction(options: LoadOptions, fraction: Fraction) -> Self {
         let mut document = Self::new(options);
         document.reader.fraction = fraction;
         document
     }
 
-    /// Whether the document stands inside its event array, between events.
+    /// Whether the position is inside the event array, between events.
     pub fn in_events(&self) -> bool {
         matches!(self.state, State::Events { .. })
     }
 
-    /// Memory of what has been read, beside `buffers` bytes of text.
+    /// Memory of what has been read, in addition to `buffers` bytes of text.
     pub fn held(&self, buffers: u64) -> Held {
         let texts = self.reader.columns.strings.held_bytes();
         let columns = self.reader.columns.held_bytes().saturating_sub(texts);
@@ -140,7 +139,6 @@ impl Document {
         Held { columns, texts, buffers, unpacked: self.offset, is_whole: false }
     }
 
-    /// Whether the file is a bare list of events.
     pub fn root_is_array(&self) -> bool {
         self.root_is_array
     }
@@ -157,7 +155,7 @@ impl Document {
         }
     }
 
-    /// Reads what is complete in `buf` and returns how many bytes were consumed. `eof`: nothing follows.
+    /// Reads what is complete in `buf` and returns the number of bytes consumed. `eof`: nothing follows.
     pub fn feed(&mut self, buf: &[u8], eof: bool) -> Result<usize, Refusal> {
         let mut c = Cursor::new(buf, 0);
         loop {
@@ -178,7 +176,7 @@ impl Document {
             };
             if !step {
                 if eof && c.pos == before && self.state != State::Done {
-                    // the place of what is cut, whether or not its comma was read before
+                    // Position of the truncated part, whether or not the comma before it was read.
                     let cut = buf[c.pos..].iter().position(|b| *b > b' ' && *b != b',');
                     self.truncated(cut.map_or(buf.len(), |i| c.pos + i));
                     c.pos = buf.len();
@@ -189,7 +187,7 @@ impl Document {
         }
     }
 
-    /// Reads the last bytes of the file to their end. `cut`: the source has said already that it was cut.
+    /// Reads the last bytes of the file. `cut`: the source has already reported that it was cut.
     pub fn feed_last(&mut self, mut buf: &[u8], cut: bool) -> Result<(), Refusal> {
         self.source_cut = cut;
         loop {
@@ -201,7 +199,7 @@ impl Document {
         }
     }
 
-    /// Goes on as if the event array had been entered by a reader that has consumed `bytes` since.
+    /// Advances by `bytes` inside the event array, which another reader has consumed.
     pub fn advance_in_events(&mut self, bytes: u64, closed: bool) {
         self.offset += bytes;
         if closed {
@@ -212,12 +210,12 @@ impl Document {
         }
     }
 
-    /// Offset of the next unread byte in the unpacked file.
+    /// Offset of the next unread byte in the decompressed file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Checks at the end of the file that there was something in it.
+    /// Checks at the end of the file that it contained events.
     pub fn finish(&mut self) -> Result<(), Refusal> {
         if self.state == State::Start {
             return Err(Refusal::Empty);
@@ -240,14 +238,15 @@ impl Document {
     }
 
     fn start(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
-        // what kind of file it is takes a few bytes to tell
+        // The kind of file can be recognized only from several bytes.
         if !eof && c.buf.len() < HEAD {
             return Ok(false);
         }
         if c.buf[c.pos..].starts_with(b"\xef\xbb\xbf") {
             c.pos += 3;
         }
-        // before white space: a protobuf file may begin with what would be a line feed
+        // Checked before white space is skipped, because a protobuf file may begin with a byte that looks like a line
+        // feed.
         if let Some(refusal) = foreign_magic(&c.buf[c.pos..]) {
             return Err(refusal);
         }
@@ -280,7 +279,7 @@ impl Document {
         Ok(true)
     }
 
-    /// One top-level key with its value. `false`: more bytes are needed.
+    /// Reads one top-level key with its value. `false`: more bytes are needed.
     fn top_level(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
         let (before, schemas) = (c.pos, self.schemas);
         match self.top_level_key(c) {
@@ -299,7 +298,7 @@ impl Document {
                 Ok(true)
             }
             Err(Halt::Syntax) => {
-                // go on at the next key, if there is one
+                // Continue at the next key, if there is one.
                 let Some(next) = next_top_level_key(c.buf, before + 1, eof) else {
                     c.pos = before;
                     if eof {
@@ -311,7 +310,7 @@ impl Document {
                         c.pos = c.buf.len();
                         return Ok(true);
                     }
-                    // it comes again, with more behind it
+                    // The key will be read again with more bytes.
                     self.schemas = schemas;
                     return Ok(false);
                 };
@@ -354,7 +353,7 @@ impl Document {
             return Ok(());
         }
         if key == "nodes" || key == "rocprofiler-sdk-tool" {
-            // the whole of another kind of file: no need to read it
+            // Another kind of file as a whole; stop reading.
             self.saw(key);
             return Ok(());
         }
@@ -369,7 +368,7 @@ impl Document {
         };
         let raw = &c.buf[value.start..value.end];
         let at = self.offset + value.start as u64;
-        // Kineto has always written the name of the trace behind the events
+        // Kineto has always written the name of the trace after the events, so that key is not counted.
         let health = &mut self.reader.columns.health;
         if self.behind_events && key != "traceName" && health.count(Counter::MetadataAfter) == 0 {
             health.hit(Counter::MetadataAfter, at);
@@ -378,7 +377,7 @@ impl Document {
         if let Some(sink) = self.reader.sink.as_mut().filter(|_| self.later_documents == 0) {
             sink.member(&key, raw);
         }
-        // the text and its place in a map
+        // The text plus its share of the map.
         self.kept_bytes += (raw.len() + 2 * key.len() + 128) as u64;
         self.saw(key);
         Ok(())
@@ -398,7 +397,7 @@ impl Document {
         self.schemas > 1
     }
 
-    /// Whether a later document is the trace of another rank, or counts its times from elsewhere.
+    /// Whether a later document has another rank or base time.
     fn is_of_another_trace(&self) -> bool {
         self.first.is_some_and(|(rank, base)| (rank.is_some() && self.meta.rank != rank) || self.meta.base_ns != base)
     }
@@ -436,13 +435,13 @@ impl Document {
                 self.trailing_events_counted = true;
             }
         }
-        // a key may be cut by the end of the buffer
+        // Keep the bytes in which a key may be cut by the end of the buffer.
         let rest = if eof { 0 } else { SECOND_TRACE.len() - 1 };
         c.pos = c.buf.len().saturating_sub(rest).max(c.pos);
         Ok(false)
     }
 
-    /// Goes on with another document that begins at `at`, if one does.
+    /// Continues with another document that begins at `at`, if there is one.
     fn next_document(&mut self, c: &mut Cursor, at: usize, eof: bool) -> Next {
         let mut ahead = Cursor::new(c.buf, at + 1);
         let is_list = match (c.buf.get(at), ahead.peek()) {
@@ -464,7 +463,7 @@ impl Document {
         Next::Document
     }
 
-    /// Files that are told by a key, before all of them is read.
+    /// Recognizes other kinds of files by a key, before the whole file is read.
     fn known_foreign(&self) -> Option<Refusal> {
         if self.event_arrays > 0 {
             return None;
@@ -505,21 +504,21 @@ impl Document {
     }
 }
 
-/// Top-level keys by which a file is recognised.
+/// Top-level keys that identify the kind of file.
 const TELLING: [&str; 6] =
     ["nodes", "rocprofiler-sdk-tool", "traceEvents", "schemaVersion", "deviceProperties", "distributedInfo"];
 
-/// What a second writer's trace begins with.
+/// The beginning of a second writer's trace.
 const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";
 
-/// Bytes that the recognition of foreign files looks at.
+/// Number of bytes that are checked to recognize other kinds of files.
 const HEAD: usize = 512;
 
 const EXPORT_HINT: &str = "hta reads what `torch.profiler`'s `export_chrome_trace` writes";
 const NOT_JSON: Refusal = Refusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
 const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds no events", hint: EXPORT_HINT };
 
-/// Other kinds of files, and what damage makes of traces, by their first bytes.
+/// Recognizes other kinds of files, and damaged traces, by their first bytes.
 fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => {
@@ -537,7 +536,7 @@ fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     Some(Refusal::OtherFormat { what, hint })
 }
 
-/// Traces that were written or copied wrongly, by their first bytes.
+/// Recognizes traces that were written or copied wrongly, by their first bytes.
 fn damaged_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
         [0x1f, 0x8b, ..] => ("a gzip file inside another packed one", "it was packed twice: unpack it once"),
@@ -557,8 +556,8 @@ fn damaged_magic(head: &[u8]) -> Option<Refusal> {
 }
 
 impl EventReader {
-    /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or
-    /// after `stop`. The cursor is left behind the last event that was consumed.
+    /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or after `stop`.
+    /// Leaves the cursor after the last event that was consumed.
     pub fn events(
         &mut self,
         c: &mut Cursor,
@@ -571,7 +570,7 @@ impl EventReader {
             let before = c.pos;
             match c.peek() {
                 Err(_) => {
-                    // keep the comma, so that a trailing one is seen when more bytes come
+                    // Go back before the comma, so that a trailing one is detected when more bytes are there.
                     c.pos = comma.unwrap_or(before);
                     return Ok(EventsEnd::NeedMore);
                 }
@@ -628,8 +627,8 @@ impl EventReader {
         }
     }
 
-    /// Repairs or skips a damaged event and returns where reading goes on; `None`: more bytes are needed,
-    /// or (at the end of the file) the event is cut.
+    /// Repairs or skips a damaged event and returns where reading continues. `None`: more bytes are needed, or (at the
+    /// end of the file) the event is truncated.
     #[cold]
     fn recover(
         &mut self,
@@ -647,7 +646,7 @@ impl EventReader {
             }
             return Ok(None);
         }
-        // the last event of the file: go on behind it, at the end of the array
+        // The last event of the file: continue after it, at the end of the array.
         let limit = next.or_else(|| array_end(c.buf, start)).unwrap_or(c.buf.len());
         let damaged = &c.buf[..limit];
         if memmem::find(&damaged[start..], SECOND_TRACE).is_some() {
@@ -659,7 +658,7 @@ impl EventReader {
                 self.commit(damaged, at);
                 return Ok(Some(again.pos));
             }
-            // the arguments alone are damaged, perhaps beside the name
+            // Only the arguments are damaged, possibly in addition to the name.
             for rules in [Rules::Strict, Rules::LooseName] {
                 let _ = self.collect(&mut Cursor::new(damaged, start), rules);
                 if self.scratch.can_do_without_args() {
@@ -674,11 +673,11 @@ impl EventReader {
     }
 }
 
-/// The next place that looks like the start of an event: `{` and a key that events begin with, after
-/// a comma or the array's bracket.
+/// The next position that looks like the start of an event: `{` and a key with which events begin, after a comma or the
+/// array's bracket.
 ///
-/// Searched in ever larger reaches: it is nearly always near, and a key that events do not begin with
-/// would be sought to the end of the buffer for each damaged event.
+/// Searches ever larger ranges: the next event is nearly always close, while a key with which no event begins would be
+/// searched to the end of the buffer for each damaged event.
 pub fn next_event(buf: &[u8], from: usize) -> Option<usize> {
     let reaches = [1 << 12, 1 << 16, usize::MAX].map(|r| from.saturating_add(r).min(buf.len()));
     reaches.into_iter().find_map(|end| next_event_within(buf.get(..end)?, from))
@@ -708,8 +707,8 @@ fn last_non_blank(buf: &[u8], at: usize) -> Option<usize> {
     buf[..at].iter().rposition(|b| *b > b' ')
 }
 
-/// The `]` that closes the event array, searched from a damaged last event: it is followed by another
-/// key, by the closing brace, or by nothing.
+/// The `]` that closes the event array, searched from a damaged last event: it is followed by another key, by the
+/// closing brace, or by nothing.
 fn array_end(buf: &[u8], from: usize) -> Option<usize> {
     memchr::memchr_iter(b']', &buf[from..]).map(|i| from + i).find(|&i| {
         let mut c = Cursor::new(buf, i + 1);
@@ -729,8 +728,8 @@ fn is_key(mut c: Cursor) -> bool {
     matches!(c.peek(), Ok(b'"')) && c.string().is_ok() && matches!(c.peek(), Ok(b':'))
 }
 
-/// Where the next top-level key begins, after a value that is not JSON: behind a bracket, quote or
-/// brace that a comma and a `"key":` follow, or at the object's closing brace.
+/// The start of the next top-level key after a value that is not JSON: after a bracket, quote or brace that is followed
+/// by a comma and `"key":`, or at the object's closing brace.
 fn next_top_level_key(buf: &[u8], from: usize, eof: bool) -> Option<usize> {
     let mut at = from;
     while let Some(i) = memchr::memchr2(b',', b'}', buf.get(at..)?) {
@@ -750,7 +749,7 @@ fn next_top_level_key(buf: &[u8], from: usize, eof: bool) -> Option<usize> {
     None
 }
 
-/// A quoted word and a colon: metadata keys hold no punctuation, log lines do.
+/// Whether a quoted word and a colon follow. Metadata keys contain no punctuation, log lines do.
 fn plausible_key(mut c: Cursor) -> bool {
     if !matches!(c.peek(), Ok(b'"')) {
         return false;
@@ -760,8 +759,8 @@ fn plausible_key(mut c: Cursor) -> bool {
     !key.bytes(c.buf).is_empty() && key.bytes(c.buf).iter().all(word) && matches!(c.peek(), Ok(b':'))
 }
 
-/// A value that is checked token by token, so that a list with bare quotes inside fails where it
-/// breaks and does not swallow what follows.
+/// A value that is checked token by token, so that a list with bare quotes inside fails where it breaks, instead of
+/// swallowing what follows.
 fn strict_value(c: &mut Cursor) -> Parse<Token> {
     c.peek()?;
     let start = c.pos;

@@ -1,7 +1,7 @@
-//! One event: from its bytes to a row of columns, in one pass.
+//! Converts one event from its bytes to a row of columns, in one pass.
 //!
-//! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its
-//! closing brace is seen. Only tokens that a column needs are converted.
+//! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its closing brace
+//! is reached. Only tokens that a column needs are converted.
 
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
@@ -22,16 +22,16 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     Strict,
-    /// The name may hold bare quotes: it ends before the next known key.
+    /// The name may contain bare quotes: it ends before the next known key.
     LooseName,
 }
 
-/// Whether a text has nothing to repair. What has is read anew each time, so that each place counts.
+/// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is counted.
 fn is_plain(raw: &[u8]) -> bool {
     raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
 }
 
-/// What a key of an event means.
+/// The meaning of a key of an event.
 fn event_step(key: &[u8]) -> Step {
     match key {
         b"ph" => Step::Ph,
@@ -47,7 +47,7 @@ fn event_step(key: &[u8]) -> Step {
     }
 }
 
-/// What a key of `args` means.
+/// The meaning of a key of `args`.
 fn arg_step(key: &[u8], wanted: &[bool]) -> Step {
     match KEYS.find(key) {
         Some(arg) if wanted.get(arg as usize) == Some(&true) => Step::Arg(arg),
@@ -56,20 +56,20 @@ fn arg_step(key: &[u8], wanted: &[bool]) -> Step {
     }
 }
 
-/// A key without its escapes.
+/// A key with its escapes resolved.
 #[cold]
 fn plain_key(key: Token, buf: &[u8]) -> String {
     decode(key.bytes(buf), true, &mut Health::default(), 0).into_owned()
 }
 
-/// Stores a token; the last one holds.
+/// Stores a token; the last of several counts.
 #[inline]
 fn keep(slot: &mut Token, value: Token, repeated: &mut bool) {
     *repeated |= slot.kind != Kind::Absent;
     *slot = value;
 }
 
-/// Finds an argument by its key: one probe of a small table.
+/// Finds an argument by its key, with one probe of a small hash table.
 struct KeyTable {
     slots: Vec<Option<(&'static [u8], Arg)>>,
 }
@@ -115,7 +115,6 @@ impl KeyTable {
 
 static KEYS: LazyLock<KeyTable> = LazyLock::new(KeyTable::new);
 
-/// Reads events into columns.
 pub struct EventReader {
     pub columns: ColumnsBuilder,
     pub shapes: FractionShapes,
@@ -126,9 +125,9 @@ pub struct EventReader {
     texts: Texts,
     recent_lanes: Recent<2>,
     recent_cats: Recent<1>,
-    /// How fractions of times are read.
+    /// How fractions of times are interpreted.
     pub(super) fraction: Fraction,
-    /// Events go here, and no columns are made.
+    /// If set, events go to this sink, and no columns are made.
     pub sink: Option<Box<dyn EventSink>>,
 }
 
@@ -137,9 +136,9 @@ impl EventReader {
         Self::with_gaps(options, Gaps::default())
     }
 
-    /// One that knows the gaps that another has met, which read with the same options.
+    /// A reader with gaps that another reader has learned with the same options.
     pub fn with_gaps(options: LoadOptions, gaps: Gaps) -> Self {
-        // of the profiler's index only the smallest is kept, unless the events are written
+        // Of the profiler's event indices only the smallest is kept, unless events are written.
         let is_wanted = |a: &ArgSpec| options.event_args || a.need != Need::Events || a.id == Arg::EvIdx;
         let wanted = ARGS.iter().map(is_wanted).collect();
         Self {
@@ -157,12 +156,12 @@ impl EventReader {
         }
     }
 
-    /// The gaps it has met; it forgets them.
+    /// Moves out the learned gaps.
     pub fn take_gaps(&mut self) -> Gaps {
         std::mem::take(&mut self.gaps)
     }
 
-    /// Joins what was read of the next piece of the same file.
+    /// Appends what was read of the next piece of the same file.
     pub fn append(&mut self, piece: EventReader) {
         self.shapes.merge(piece.shapes);
         let odd = piece.texts.odd_texts(&piece.columns.strings);
@@ -170,7 +169,7 @@ impl EventReader {
         self.texts.know_odd(&odd, &mut self.columns.strings);
     }
 
-    /// Collects the tokens of the event whose `{` the cursor stands on.
+    /// Collects the tokens of the event whose `{` is at the cursor.
     pub fn collect(&mut self, c: &mut Cursor, rules: Rules) -> Parse<()> {
         self.scratch.clear();
         self.scratch.start = c.pos;
@@ -205,12 +204,13 @@ impl EventReader {
                 Step::Id => keep(&mut s.id, c.value()?, &mut s.repeated_key),
                 Step::Args if c.peek()? == b'{' => {
                     c.pos += 1;
-                    // the last one holds, as for every key
+                    // The last of several counts, as for every key.
                     s.repeated_key |= s.seen_args;
                     s.args.clear();
                     s.rest.clear();
                     (s.seen_args, s.in_args) = (true, true);
-                    // counters have names of their own; where the category is not known yet, the event's end decides
+                    // Arguments of counters have arbitrary names. If the category is not known yet, this is decided at
+                    // the end of the event.
                     keep_rest =
                         self.options.rest_args || s.cat.kind == Kind::Absent || is_counter_range(s.cat.bytes(c.buf));
                 }
@@ -242,7 +242,7 @@ impl EventReader {
         }
     }
 
-    /// Turns the collected tokens into a row. `at` is the event's place in the unpacked file.
+    /// Turns the collected tokens into a row. `at` is the event's offset in the decompressed file.
     pub fn commit(&mut self, buf: &[u8], at: u64) {
         let phase = match self.scratch.ph.bytes(buf) {
             [p] => *p,
@@ -274,12 +274,12 @@ impl EventReader {
             b's' | b'f' | b't' => self.commit_flow(phase, buf, at),
             b'M' => self.commit_label(buf, at),
             b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
-            // counters and object events have no duration
+            // Counters and object events have no duration.
             _ => {}
         }
     }
 
-    /// Notes that the event is kept although its arguments could not be read.
+    /// Registers that the event is kept although its arguments could not be read.
     pub fn drop_args(&mut self, at: u64) {
         self.scratch.args.clear();
         self.scratch.rest.clear();
@@ -287,8 +287,7 @@ impl EventReader {
         self.columns.health.hit(Counter::ArgsBroken, at);
     }
 
-    /// Hands the event to the sink, if it can be used: the checks, and the counts of fractions, are those of the
-    /// functions below.
+    /// Passes the event to the sink if it is valid. Checks and counts as the functions below do.
     #[cold]
     fn hand_on(&mut self, phase: u8, buf: &[u8], at: u64) {
         let mut ts = None;
@@ -329,7 +328,7 @@ impl EventReader {
         }
         let is_unneeded = self.options.device_only && class.is_host() && class != Class::Runtime;
         if is_unneeded && phase == b'X' && !matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
-            // a length that no number holds is cut elsewhere, and says nothing
+            // A duration that overflows is clipped elsewhere and is no evidence here.
             let dur = Some(self.duration(buf, at)).filter(|d| *d != i64::MAX).unwrap_or(0);
             self.columns.reach(ts, ts.saturating_add(dur));
             return;
@@ -390,7 +389,7 @@ impl EventReader {
     /// Keeps the smallest index that the profiler gave an event.
     fn note_profiler_index(&mut self, raw: &[u8]) {
         let least = &mut self.columns.least_profiler_index;
-        // no index is smaller than 0: nothing more can be learnt
+        // No index is smaller than 0.
         if *least == Some(0) {
             return;
         }
@@ -401,7 +400,7 @@ impl EventReader {
         }
     }
 
-    /// The start, or `None` (counted) when there is none that can be used.
+    /// The start time; `None` (counted) if there is no valid one.
     fn start_time(&mut self, buf: &[u8], at: u64) -> Option<i64> {
         let token = self.scratch.ts;
         match micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes) {
@@ -440,7 +439,7 @@ impl EventReader {
                 self.columns.health.hit(Counter::DurNegative, at);
                 0
             }
-            // cut, and counted, when the record window is known
+            // It is clipped and counted when the record window is known.
             Err(NumberError::Overflow) => i64::MAX,
             Err(NumberError::NotANumber) => {
                 self.columns.health.hit(Counter::BareWord, at);
@@ -476,7 +475,7 @@ impl EventReader {
         lane
     }
 
-    /// Stores one argument by its column's type.
+    /// Stores one argument with its column's type.
     fn argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) {
         let raw = token.bytes(buf);
         if token.kind == Kind::Bare && raw == b"null" {
@@ -531,7 +530,7 @@ impl EventReader {
             }
         }
         let negative = raw.first() == Some(&b'-');
-        // an id of -1 means that there is none
+        // An id of -1 means that there is none.
         (!(negative && arg.spec().ty == ArgType::UInt)).then_some(value)
     }
 
@@ -551,7 +550,7 @@ impl EventReader {
         }
     }
 
-    /// A number column holds something that is no number.
+    /// Handles a value that is not a number in a numeric column.
     #[cold]
     fn odd_number(&mut self, key: usize, token: Token, at: u64) {
         if token.kind == Kind::Bare {
@@ -561,7 +560,7 @@ impl EventReader {
         }
     }
 
-    /// Keeps a value that its typed column cannot hold among the other arguments.
+    /// Keeps a value that its typed column cannot represent among the other arguments.
     #[cold]
     fn keep_as_text(&mut self, key: usize, token: Token) {
         if self.options.rest_args {
@@ -641,10 +640,10 @@ impl EventReader {
     }
 }
 
-/// What the categories of events that `hta overlay` adds begin with: they are no part of the trace.
+/// Prefix of the categories of events that `hta overlay` adds; such events are not part of the trace.
 pub const OVERLAY: &[u8] = b"hta_";
 
-/// `"key": value` of an object, from the place of the key's quote.
+/// `"key": value` of an object, from the opening quote of the key.
 fn member(key: usize, value: Token) -> Token {
     Token { start: key, end: value.end + usize::from(value.is_text()), kind: Kind::Nested }
 }
@@ -652,8 +651,8 @@ fn member(key: usize, value: Token) -> Token {
 /// Keys that may follow a name; a name with bare quotes ends before one of them.
 const KEYS_AFTER_NAME: [&[u8]; 9] = [b"pid", b"tid", b"ts", b"dur", b"cat", b"ph", b"args", b"id", b"s"];
 
-/// A string that may hold bare quotes: it ends at a quote that is followed by a known key and a
-/// colon, or by the end of the event.
+/// A string that may contain bare quotes: it ends at a quote that is followed by a known key and a colon, or by the end
+/// of the event.
 fn loose_string(c: &mut Cursor) -> Parse<Token> {
     if c.peek()? != b'"' {
         return c.value();

@@ -1,17 +1,16 @@
-//! What stands between two values of an event, learned as it is met.
+//! Fast parsing of the text between two values of an event, by comparison with text that was parsed before.
 //!
-//! A producer writes its events all alike: of the text, half is keys, quotes, colons and blanks that are the
-//! same from event to event. So each such gap is parsed once, and from then on compared: from the value of one
-//! key, the same bytes always lead to the value of the same next key.
+//! A producer writes all events in the same form: half of the text is keys, quotes, colons and blanks that repeat from
+//! event to event. So each such gap is parsed once and then only compared: after the value of a given key, the same
+//! bytes always lead to the value of the same next key.
 //!
 //! ```text
 //!   "ph": "X", "cat": "kernel", "name": "gemm", ...
 //!          |--------|          |-----------|         gaps: from the end of a value to the start of the next
 //! ```
 //!
-//! A gap that is compared and found equal has been parsed before from the same place, so that nothing is
-//! assumed: what differs in one byte is parsed anew. Comparing takes two loads of 16 bytes where parsing takes a
-//! branch per byte; it makes reading about twice as fast.
+//! This is exact, not a heuristic: a gap that compares equal has been parsed before from the same state, and a gap that
+//! differs in one byte is parsed. Comparing takes two loads of 16 bytes, where parsing takes a branch per byte.
 
 use crate::health::Health;
 use crate::read::kineto::cursor::{Cursor, Halt, Parse, word_at};
@@ -19,7 +18,7 @@ use crate::read::kineto::text::decode;
 use crate::trace::args::Arg;
 use hashbrown::HashMap;
 
-/// What a gap leads to.
+/// What follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Ph,
@@ -30,65 +29,64 @@ pub enum Step {
     Ts,
     Dur,
     Id,
-    /// The value of `args`.
     Args,
-    /// A value that nobody reads.
+    /// A value that is not needed.
     Ignored,
-    /// A known argument that is wanted.
+    /// A known argument whose column is wanted.
     Arg(Arg),
-    /// A known argument that is not.
+    /// A known argument whose column is not wanted.
     Unwanted,
-    /// An argument without a column; whether it is one that `M` events have.
+    /// An argument without a column; the field says whether it is one of `M` events.
     Other {
         label: bool,
     },
-    /// Behind the brace that closes `args`.
+    /// The end of `args`, after its closing brace.
     Close,
-    /// Behind the brace that closes the event.
+    /// The end of the event, after its closing brace.
     End,
 }
 
-/// A step that was made.
+/// The result of reading one gap.
 pub struct Made {
     pub step: Step,
-    /// Where it leads.
+    /// The state after the gap.
     pub place: Place,
-    /// Where the key's quote stands.
+    /// Position of the key's opening quote.
     pub key: usize,
 }
 
-/// Behind the value of which key, the next gap begins.
+/// Parser state: the key whose value was read last, after which the next gap begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(u16);
 
 impl Place {
-    /// Behind the brace that opens an event.
+    /// After the brace that opens an event.
     pub const OPEN: Place = Place(0);
-    /// Behind the brace that closes `args`.
+    /// After the brace that closes `args`.
     const CLOSED: Place = Place(1);
-    /// Behind an event.
+    /// After an event.
     const END: Place = Place(2);
-    /// Behind an `args` that is no object.
+    /// After an `args` that is not an object.
     pub const NO_ARGS: Place = Place(3);
-    /// Behind keys that are no longer told apart.
+    /// After a key beyond the limit of `PLACES`.
     const ANY: Place = Place(4);
     const ANY_ARG: Place = Place(5);
 }
 
-/// Longer gaps are parsed each time.
+/// Longest gap that is remembered, bytes; longer ones are parsed each time.
 const LONGEST: usize = 64;
 const WORDS: usize = LONGEST / 8;
-/// Gaps that one place remembers.
+/// Number of gaps remembered per state.
 const WAYS: usize = 8;
-/// Keys that are told apart.
+/// Number of keys that are distinguished.
 const PLACES: usize = 1024;
 
 struct Way {
     gap: [u64; WORDS],
-    /// All bits of the gap's bytes.
+    /// A mask of the gap's bytes.
     mask: [u64; WORDS],
     len: u8,
-    /// From the gap's start to the key's quote.
+    /// Offset of the key's opening quote in the gap.
     key: u8,
     to: Place,
     step: Step,
@@ -104,7 +102,8 @@ impl Way {
         Some(Self { gap: words(&bytes), mask: words(&mask), len, key, to, step })
     }
 
-    /// Whether text begins with the gap. No loop ends early: that lets the compiler compare 16 bytes at once.
+    /// Whether `text` begins with the gap. The loop has no early exit, so that the compiler can use vector
+    /// instructions.
     #[inline]
     fn leads(&self, text: &[u8; LONGEST]) -> bool {
         let differ = |words: std::ops::Range<usize>| {
@@ -115,11 +114,11 @@ impl Way {
     }
 }
 
-/// The gaps met so far.
+/// The gaps learned so far.
 pub struct Gaps {
-    /// By place.
+    /// Indexed by state.
     ways: Vec<Vec<Way>>,
-    /// Places by their key as it stands in the file: outside of `args`, and inside.
+    /// States by key as written in the file: outside of `args`, and inside.
     places: [HashMap<Box<[u8]>, Place>; 2],
 }
 
@@ -131,7 +130,7 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// Goes on from a place by a gap that is known; `None` leaves the cursor where it is.
+    /// Reads a gap that is already known; `None` leaves the cursor where it is.
     #[inline]
     pub fn follow(&self, from: Place, c: &mut Cursor) -> Option<Made> {
         let text = c.buf.get(c.pos..)?.first_chunk()?;
@@ -141,10 +140,10 @@ impl Gaps {
         Some(Made { step: way.step, place: way.to, key })
     }
 
-    /// Goes on by parsing, and remembers how. `step` tells what a key means.
+    /// Parses a gap and remembers it. `step` gives the meaning of a key.
     ///
     /// # Errors
-    /// When the text ends, or is not what may stand here.
+    /// When the text ends, or is not valid here.
     #[cold]
     pub fn parse(&mut self, from: Place, inside: bool, c: &mut Cursor, step: impl Fn(&[u8]) -> Step) -> Parse<Made> {
         let start = c.pos;
@@ -169,7 +168,7 @@ impl Gaps {
             }
         };
         let way = Way::new(&c.buf[start..c.pos], made.key - start, made.place, made.step);
-        // a gap near the end of a block is parsed though it is known: it must not take the place of another
+        // A known gap near the end of a block is parsed, too, and must not take a second slot.
         if let (Some(ways), Some(way)) = (self.ways.get_mut(usize::from(from.0)), way)
             && ways.len() < WAYS
             && ways.iter().all(|w| (w.len, &w.gap) != (way.len, &way.gap))

@@ -1,13 +1,13 @@
-//! Keys beside the events: small or rare values, read by simd-json.
+//! Top-level keys other than the events: small or rare values, parsed by simd-json.
 
 use crate::health::{Counter, Health};
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
 use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;
 
-/// Takes one top-level `key: value` into the metadata. `raw` is the value's JSON text.
+/// Reads one top-level `key: value` into the metadata. `raw` is the value's JSON text.
 pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
-    // what is nested this deep is no metadata that is used, and its tree would cost stack
+    // Deeply nested values are not metadata that is used, and their trees would cost stack.
     if depth(raw) > DEEPEST || (raw.len() > LONGEST && !READ.contains(&key)) {
         meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());
         return;
@@ -35,7 +35,7 @@ pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64
     }
 }
 
-/// Keys that are more than kept.
+/// Keys whose values are interpreted.
 const READ: [&str; 8] = [
     "schemaVersion",
     "baseTimeNanoseconds",
@@ -47,14 +47,14 @@ const READ: [&str; 8] = [
     "traceName",
 ];
 
-/// Longest text of a key that is only kept, for which it is made sure that it is valid: that takes many times its
-/// size.
+/// Longest value that is only stored and whose validity is checked, bytes: the check takes many times its size in
+/// memory.
 const LONGEST: usize = 1 << 20;
 
-/// Deepest nesting that is read.
+/// Deepest nesting that is parsed.
 const DEEPEST: usize = 128;
 
-/// An upper bound of how deep a value is nested: brackets in texts count too.
+/// An upper bound of a value's nesting depth: brackets in texts count, too.
 fn depth(raw: &[u8]) -> usize {
     let (mut now, mut most) = (0usize, 0);
     for b in raw {
@@ -76,7 +76,7 @@ fn distributed(meta: &mut Meta, value: &Value, health: &mut Health, at: u64) {
     meta.groups = groups.into_iter().flatten().map(|v| group(v, health, at)).collect();
 }
 
-/// A number of ranks; one that no job has is counted and read as unknown.
+/// A number of ranks. An impossible one is counted and read as unknown.
 fn group_size(value: &Value, health: &mut Health, at: u64) -> Option<u32> {
     let size = int(value)?;
     if size > i64::from(LARGEST_GROUP) {
@@ -96,7 +96,7 @@ fn group(value: &Value, health: &mut Health, at: u64) -> ProcessGroup {
     }
 }
 
-/// Member ranks: a list of integers, or (on-demand traces) the same as text, perhaps cut.
+/// Member ranks: a list of integers, or (on-demand traces) the same as text, possibly truncated.
 fn rank_list(value: &Value) -> Vec<u32> {
     if let Some(list) = value.as_array() {
         return list.iter().filter_map(small).collect();
@@ -119,7 +119,7 @@ fn device(value: &Value) -> Device {
     }
 }
 
-/// An integer, also when it is written as text.
+/// An integer, also if it is written as text.
 fn int(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str().and_then(|s| s.trim().parse().ok()))
 }

@@ -1,4 +1,4 @@
-//! One Kineto file from path to columns: unpack, parse, and parse again when its fractions are unpadded.
+//! Reads one Kineto file: decompresses and parses it, and parses it again if its fractions are unpadded.
 
 use super::document::{Document, Refusal};
 use super::number::{Fraction, FractionVerdict};
@@ -11,7 +11,7 @@ use crate::read::room::{Held, NoRoom, Room, estimate};
 use crate::read::source::{Packing, Source, SourceError, open, packing};
 use std::io;
 
-/// Reads a file; a second time when its fractions of times turn out to lack their leading zeros.
+/// Reads a file, and reads it again if the fractions of its times turn out to lack leading zeros.
 ///
 /// # Errors
 /// When it is no trace, or cannot be read.
@@ -30,7 +30,7 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
             document.reader.columns.health.add(Counter::AmbiguousFraction, 1, None, &short);
         }
         FractionVerdict::Unpadded => {
-            // not two of them at once
+            // Free the first document before the second one is built.
             drop(document);
             document = read_document(input, packed, Fraction::Unpadded, how)?;
             document.reader.columns.health.add(Counter::UnpaddedFraction, 1, None, &short);
@@ -54,7 +54,7 @@ fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Readi
         .and_then(|how| match how {
             Ok(Streamed::Finished) => Ok(Ok(())),
             Ok(Streamed::InEvents) => {
-                // a plain file: its events on all cores, then the rest in order
+                // A plain file: read its events on all cores, then the rest in order.
                 let size = std::fs::metadata(&input.path)?.len();
                 match read_pieces(&mut document, &input.path, size, chunks.piece, options, count, room)? {
                     Err(refusal) => Ok(Err(refusal)),
@@ -81,7 +81,7 @@ fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Readi
     Ok(document)
 }
 
-/// The same, where the source may have said why nothing came of it.
+/// The error for a refusal, unless the source has already reported a reason.
 pub(crate) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
     let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
     match said {
@@ -110,11 +110,11 @@ pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
 
 enum Streamed {
     Finished,
-    /// Stopped at the event array, as asked.
+    /// Stopped at the event array, as requested.
     InEvents,
 }
 
-/// Feeds a whole source to the document; `drain` takes out after each block what the document has made of it.
+/// Feeds a whole source to the document; `drain` takes the results after each block.
 pub(crate) fn drained(
     document: &mut Document,
     source: &mut dyn Source,
@@ -181,20 +181,20 @@ fn blocks(
             return Ok(Err(Refusal::NoRoom(e)));
         }
         if is_full {
-            // one value is larger than the buffer
+            // A single value is larger than the buffer.
             buf.resize(buf.len() * 2, 0);
         }
     }
 }
 
-/// Memory in which a decoder looks back on what it has unpacked, where that is more than is usual.
+/// Size of the decoder's window, if it is larger than usual, bytes.
 fn looked_back_on(source: &dyn Source, document: &Document) -> u64 {
     const USUAL: u64 = 8 << 20;
     let window = source.window();
     if window > USUAL { window.min(document.offset()) } else { 0 }
 }
 
-/// The rest of a plain file.
+/// A plain file, read from its current offset to the end.
 struct FromOffset(std::fs::File);
 
 impl FromOffset {

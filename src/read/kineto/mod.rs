@@ -1,4 +1,4 @@
-//! Kineto's Chrome-trace JSON: tokens, events, the document around them, and its pieces.
+//! Reader of Kineto's Chrome-trace JSON: tokens, events, the document around them, and parallel reading in pieces.
 
 pub mod cursor;
 pub mod document;
@@ -19,7 +19,7 @@ use super::input::Input;
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 
-/// Chrome-trace JSON, as PyTorch's profiler and its relatives write it.
+/// Chrome-trace JSON as PyTorch's profiler and related tools write it.
 pub struct Kineto;
 
 impl TraceFormat for Kineto {

@@ -1,18 +1,18 @@
-//! Numbers, straight from their text: decimal microseconds to integer nanoseconds, lenient integers.
+//! Numbers parsed from their text: decimal microseconds to integer nanoseconds, and lenient integers.
 //!
-//! No `f64` on the way of a time: an epoch in microseconds with nanosecond digits needs 61 bits.
+//! Times never pass through `f64`: microseconds since the epoch with nanosecond digits need 61 bits.
 
-/// How the digits after the point of a time are read.
+/// How the digits after the point of a time are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fraction {
     /// As decimals: `123.5` is 123,500 ns.
     #[default]
     Decimal,
-    /// As a count of ns without leading zeros: `123.5` is 123,005 ns (Kineto, spring 2024).
+    /// As a number of ns without leading zeros: `123.5` is 123,005 ns (Kineto, spring 2024).
     Unpadded,
 }
 
-/// Shapes of the fractions seen in a file; they tell how it was written.
+/// Counts of the shapes of fractions in a file, which show how it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FractionShapes {
     pub total: u64,
@@ -24,7 +24,7 @@ pub struct FractionShapes {
     pub trail: u64,
 }
 
-/// What the shapes say (trace-format, "fraction shape test").
+/// Conclusion from the shapes (trace-format, "fraction shape test").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FractionVerdict {
     Padded,
@@ -33,7 +33,7 @@ pub enum FractionVerdict {
     Ambiguous,
 }
 
-/// Fewer fractions than this prove nothing.
+/// Fewest fractions that allow a conclusion.
 const ENOUGH_FRACTIONS: u64 = 200;
 
 impl FractionShapes {
@@ -64,17 +64,16 @@ impl FractionShapes {
     }
 }
 
-/// Why a number could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberError {
     NotANumber,
     Overflow,
 }
 
-/// A time in microseconds, as text, in ns.
+/// Parses decimal microseconds to ns.
 ///
-/// `ns = I * 1000 + F`, the fraction padded to three digits, further digits rounded half to even.
-/// An exponent shifts the point first.
+/// `ns = I * 1000 + F`, the fraction padded to three digits, further digits rounded half to even. An exponent shifts
+/// the point first.
 #[inline]
 pub fn micros_to_ns(text: &[u8], mode: Fraction, shapes: &mut FractionShapes) -> Result<i64, NumberError> {
     let (negative, digits) = match text {
@@ -84,7 +83,7 @@ pub fn micros_to_ns(text: &[u8], mode: Fraction, shapes: &mut FractionShapes) ->
     };
     let mut whole: i64 = 0;
     let mut i = 0;
-    // 16 digits: microseconds since the epoch
+    // Up to 16 digits, as in microseconds since the epoch.
     while i < digits.len() && i < 16 && digits[i].is_ascii_digit() {
         whole = whole * 10 + i64::from(digits[i] - b'0');
         i += 1;
@@ -115,7 +114,7 @@ pub fn micros_to_ns(text: &[u8], mode: Fraction, shapes: &mut FractionShapes) ->
     slow_micros_to_ns(negative, digits, mode, shapes)
 }
 
-/// Any number of digits, any exponent.
+/// Handles any number of digits and any exponent.
 #[cold]
 fn slow_micros_to_ns(
     negative: bool,
@@ -145,7 +144,7 @@ fn slow_micros_to_ns(
             return finish(negative, parse_digits(whole)?.saturating_mul(1000).saturating_add(value));
         }
     }
-    // the digits without their point, and how many of them are nanoseconds or more
+    // The digits without the point, and the number of those that are whole nanoseconds.
     let all: Vec<u8> = whole.iter().chain(fraction).copied().skip_while(|d| *d == b'0').collect();
     let dropped_zeros = whole.len() + fraction.len() - all.len();
     let keep = whole.len() as i64 - dropped_zeros as i64 + 3 + exponent.clamp(-1_000_000, 1_000_000);
@@ -179,20 +178,20 @@ fn finish(negative: bool, value: i128) -> Result<i64, NumberError> {
     i64::try_from(if negative { -value } else { value }).map_err(|_| NumberError::Overflow)
 }
 
-/// An integer as event arguments write it.
+/// An integer in an event's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Integer {
-    /// 64 bits, two's complement where negative.
+    /// 64 bits, two's complement if negative.
     Value(u64),
     /// Above `i64::MAX`, within `u64`.
     Unsigned(u64),
-    /// Above `u64::MAX` or below `i64::MIN`: only its text can be kept.
+    /// Above `u64::MAX` or below `i64::MIN`: only the text can be kept.
     TooLarge,
     NotANumber,
 }
 
-/// Reads an integer leniently: decimal, hex with `0x`, a float without a fraction, or a number
-/// followed by a unit (`14139908 bytes`).
+/// Parses an integer leniently: decimal, hexadecimal with `0x`, a float without a fraction, or a number followed by a
+/// unit (`14139908 bytes`).
 #[inline]
 pub fn integer(text: &[u8]) -> Integer {
     let (negative, digits) = match text {
@@ -229,7 +228,7 @@ fn slow_integer(text: &[u8], negative: bool, digits: &[u8]) -> Integer {
     if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
         return number.parse().map_or(Integer::TooLarge, from_i128);
     }
-    // a float is an integer when it has no fraction and f64 holds it exactly
+    // A float counts as an integer if it has no fraction and f64 represents it exactly.
     match std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok()) {
         Some(v) if v.fract() == 0.0 && v.abs() < 9e15 && number == digits => Integer::Value(v as i64 as u64),
         _ => Integer::NotANumber,

@@ -1,4 +1,4 @@
-//! A look at a file's head: whether it is a trace, and the rank where it stands before the events.
+//! Reads the head of a file: whether it is a trace, and its rank if that precedes the events.
 
 use super::document::{Document, Refusal};
 use super::load::refused;
@@ -7,13 +7,14 @@ use crate::read::input::Input;
 use crate::read::options::LoadOptions;
 use crate::read::source::{ByteCount, SourceError, open, packing};
 
-/// Bytes of text that are looked at.
+/// Number of bytes that are read.
 const HEAD: usize = 64 << 10;
 
-/// `distributedInfo.rank`, if it stands in the head; an error for what is clearly no trace.
+/// `distributedInfo.rank`, if it is in the head of the file.
 ///
 /// # Errors
-/// Files that cannot be opened, empty ones and other formats. What shows only later is told when it is loaded.
+/// When the file cannot be opened, is empty, or clearly has another format. Other problems are reported when it is
+/// loaded.
 pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
@@ -32,7 +33,7 @@ pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
         }
     }
     let mut document = Document::new(LoadOptions::default());
-    // a small file is seen whole, so that other JSON beside the traces is told at once
+    // A small file is seen completely, so other JSON among the traces is recognized at once.
     let whole = filled < HEAD;
     let seen = if whole {
         document.feed_last(&head[..filled], true).and_then(|()| document.finish())

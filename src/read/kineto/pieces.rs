@@ -1,4 +1,4 @@
-//! A plain file on all cores: cut into pieces that are read speculatively.
+//! Reads a plain file on all cores, speculatively cut into pieces.
 //!
 //! ```text
 //!   bytes    |........piece 0........|........piece 1........|....
@@ -6,10 +6,10 @@
 //!   piece 0  ...........................|  reads on to the guess and must arrive exactly there
 //! ```
 //!
-//! Where an event starts cannot be told locally with certainty (a string may look like one), so each
-//! piece begins at a guess, and the piece before it reads on until it meets the guess. If it stops exactly
-//! there, the guess was right, given that the piece before was; the first piece starts at the file's first
-//! byte. A guess that was wrong costs time, never correctness: the rest of the file is then read in order.
+//! The start of an event cannot be recognized locally with certainty (a string may look like one). So each piece begins
+//! at a guess, and the piece before it reads on to that guess. If it stops exactly there, the guess was right, provided
+//! that the guess before was; the first piece starts at the file's first byte. A wrong guess costs time, never
+//! correctness: the rest of the file is then read in order.
 
 mod queue;
 
@@ -25,7 +25,7 @@ use queue::{Next, Queue, Read};
 use std::io;
 use std::path::Path;
 
-/// A piece that read itself: its columns, where it started and stopped, and how.
+/// The result of reading a piece: its columns, where it started and stopped, and how.
 struct Piece {
     reader: EventReader,
     start: u64,
@@ -33,10 +33,11 @@ struct Piece {
     how: EventsEnd,
 }
 
-/// Reads the event array of a plain file on several cores, from where `document` stands (inside the
-/// array) up to `size`. Returns the position up to which the file was read; the caller reads on there.
+/// Reads the event array of a plain file on several cores, from the position of `document` (inside the array) up to
+/// `size`. Returns the position up to which the file was read; the caller continues from there.
 ///
-/// The calling thread joins the pieces in their order to the document, and reads one when none is due; others read on.
+/// The calling thread appends the pieces to the document in order, and reads one itself when the next is not ready;
+/// other threads read ahead.
 pub fn read_pieces(
     document: &mut Document,
     path: &Path,
@@ -90,9 +91,9 @@ pub fn read_pieces(
     })
 }
 
-/// Appends a piece. `false`: the file is read on from here in order.
+/// Appends a piece. `false`: the rest of the file must be read in order.
 fn join(document: &mut Document, at: &mut u64, piece: Option<Box<Piece>>) -> bool {
-    // else a guess was not where the piece before stopped
+    // If the piece is missing, its guess was not where the previous one stopped.
     let Some(piece) = piece.filter(|p| p.start == *at) else { return false };
     document.reader.append(piece.reader);
     document.advance_in_events(piece.end - *at, piece.how == EventsEnd::Closed);
@@ -100,18 +101,18 @@ fn join(document: &mut Document, at: &mut u64, piece: Option<Box<Piece>>) -> boo
     piece.how == EventsEnd::Stopped
 }
 
-/// Pieces that are taken and not yet joined, for each thread.
+/// Number of pieces per thread that are read but not yet appended.
 const AHEAD: usize = 4;
 
-/// How far beyond its end a piece reads to finish its last event and find the next guess, where events are short.
+/// How far a piece usually reads beyond its end to finish its last event and find the next guess, bytes.
 const OVERRUN: usize = 64 << 10;
 
-/// How far it may read: as far as the next piece looks for its first event.
+/// How far it may read at most: as far as the next piece searches for its first event.
 fn far(piece_len: usize) -> usize {
     piece_len.max(OVERRUN)
 }
 
-/// A thread that reads pieces, with what it uses again: fresh memory is slow, and so is learning the gaps anew.
+/// A thread that reads pieces. It reuses its buffer and learned gaps, because fresh memory and learning again are slow.
 struct Worker<'a> {
     queue: &'a Queue,
     fraction: Fraction,
@@ -139,7 +140,7 @@ impl Worker<'_> {
     ) -> Read {
         let mut range = Range::open(path, start, count)?;
         let mut filled = range.read_up_to(len + OVERRUN, 0, &mut self.buf)?;
-        // the next piece's guess, found exactly as that piece finds it
+        // Compute the next piece's guess in the same way as that piece does.
         let guess = |buf: &[u8]| buf.get(len..).and_then(|next| next_event(next, 1)).map(|i| len + i);
         let mut stop = guess(&self.buf[..filled]);
         if stop.is_none() && filled == len + OVERRUN {

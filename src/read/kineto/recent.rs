@@ -1,7 +1,7 @@
-//! What texts met last mean: events of a few categories, threads and streams follow each other, so that most of them need
-//! no lookup of their own.
+//! Caches the lookups of the last few texts: consecutive events share few categories, threads and streams, so most of
+//! them need no hash lookup.
 
-/// Meanings that are remembered.
+/// Number of cached texts.
 const KEPT: usize = 8;
 
 struct Entry<const N: usize> {
@@ -9,10 +9,10 @@ struct Entry<const N: usize> {
     meaning: u32,
 }
 
-/// Numbers by `N` texts as they stand in the file.
+/// Numbers for the last texts, where `N` texts as written in the file form one key.
 pub struct Recent<const N: usize> {
     entries: Vec<Entry<N>>,
-    /// Where the next one goes: in the place of the oldest.
+    /// The slot of the oldest entry, which is replaced next.
     next: usize,
 }
 

@@ -1,12 +1,11 @@
-//! The tokens of one event, collected before its row is made: keys come in any order.
+//! The tokens of one event, collected before its row is made, because keys come in any order.
 
 use super::cursor::{Kind, Token};
 use crate::trace::args::Arg;
 
-/// Tokens of one event.
 #[derive(Default)]
 pub struct Scratch {
-    /// Its braces, the closing one included.
+    /// The event's braces, including the closing one.
     pub start: usize,
     pub end: usize,
     pub ph: Token,
@@ -17,18 +16,18 @@ pub struct Scratch {
     pub ts: Token,
     pub dur: Token,
     pub id: Token,
-    /// With the place of the key's quote.
+    /// Arguments with columns: argument, value, position of the key's opening quote.
     pub(super) args: Vec<(Arg, Token, usize)>,
-    /// Arguments without a column: from the key's quote to the value's end.
+    /// Arguments without a column: from the key's opening quote to the end of the value.
     pub(super) rest: Vec<Token>,
     /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
     pub label: Token,
     pub loose_name: bool,
-    /// Its arguments are damaged, and go.
+    /// Whether the arguments are damaged and dropped.
     pub lost_args: bool,
-    /// Integers beyond 64 bits among the arguments without a column.
+    /// Number of integers beyond 64 bits among the arguments without a column.
     pub(super) huge: u64,
-    /// A key that is kept stood twice.
+    /// Whether a key that is stored occurred twice.
     pub(super) repeated_key: bool,
     pub(super) seen_args: bool,
     pub(super) in_args: bool,
@@ -42,7 +41,7 @@ impl Scratch {
         *self = Scratch { args, rest, ..Scratch::default() };
     }
 
-    /// Whether reading stopped inside `args`, with all that identifies the event before it.
+    /// Whether reading stopped inside `args`, after everything that identifies the event.
     pub fn can_do_without_args(&self) -> bool {
         self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
     }

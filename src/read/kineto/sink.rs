@@ -1,23 +1,23 @@
-//! Where events go that are not turned into columns: each as it stands in the file, after the checks of the reader.
+//! Receives events as text instead of columns: each as written in the file, after the reader's checks.
 
 use super::scratch::Scratch;
 use crate::units::Ns;
 
-/// An event as the reader has accepted it.
+/// An event that the reader has accepted.
 pub struct Accepted<'a> {
     pub buf: &'a [u8],
     pub tokens: &'a Scratch,
     pub phase: u8,
-    /// Its start, for complete events.
+    /// Start of a complete event, ns.
     pub ts: Option<Ns>,
 }
 
-/// Takes a file apart as it is read, in the order of the file.
+/// Receives the parts of a file in order.
 pub trait EventSink: Send {
-    /// A top-level member beside the events: its key, and the value as it stands in the file.
+    /// A top-level member other than the events: its key, and its value as written in the file.
     fn member(&mut self, key: &str, value: &[u8]);
     /// The event array begins.
     fn events_begin(&mut self, root_is_array: bool);
-    /// An event. `false` if it could not be used, which the reader counts.
+    /// An event. Returns `false` if it could not be used; the reader then counts it.
     fn event(&mut self, event: &Accepted) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Text of JSON strings: escapes undone, invalid UTF-8 replaced, counted.
+//! Text of JSON strings: resolves escapes, and replaces and counts invalid UTF-8.
 
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Kind, Token};
@@ -10,12 +10,12 @@ use std::collections::HashSet;
 /// Interns the texts of one piece of a file.
 #[derive(Default)]
 pub struct Texts {
-    /// Texts with control characters: each place where they stand raw is counted, not only the first.
+    /// Texts that contain control characters: each occurrence is counted, not only the first.
     odd: HashSet<StrId>,
 }
 
 impl Texts {
-    /// The interned text of a token (the raw text, for a bare one).
+    /// The interned text of a token; for a bare one, the raw text.
     #[inline]
     pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
         let raw = token.bytes(buf);
@@ -28,12 +28,12 @@ impl Texts {
         self.decode_and_intern(token, raw, columns, at)
     }
 
-    /// Texts with control characters that were met.
+    /// The texts with control characters so far.
     pub fn odd_texts(&self, strings: &Interner) -> Vec<String> {
         self.odd.iter().map(|id| strings.get(*id).to_string()).collect()
     }
 
-    /// Takes over what another piece of the file has met.
+    /// Takes over the texts with control characters of another piece of the file.
     pub fn know_odd(&mut self, texts: &[String], strings: &mut Interner) {
         self.odd.extend(texts.iter().map(|t| strings.intern(t)));
     }
@@ -53,7 +53,7 @@ fn is_control(b: u8) -> bool {
     b < 0x20 || b == 0x7f
 }
 
-/// The text of a JSON string's inside.
+/// Decodes the content of a JSON string.
 pub fn decode<'a>(raw: &'a [u8], escaped: bool, health: &mut Health, at: u64) -> Cow<'a, str> {
     if raw.iter().any(|b| is_control(*b)) {
         health.hit(Counter::ControlChar, at);
@@ -65,7 +65,7 @@ pub fn decode<'a>(raw: &'a [u8], escaped: bool, health: &mut Health, at: u64) ->
     if escaped { Cow::Owned(unescape(&text, health, at)) } else { text }
 }
 
-/// Undoes JSON escapes; an escape that JSON does not know keeps its backslash.
+/// Resolves JSON escapes; an unknown escape keeps its backslash.
 fn unescape(text: &str, health: &mut Health, at: u64) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -107,7 +107,7 @@ fn unescape(text: &str, health: &mut Health, at: u64) -> String {
     out
 }
 
-/// `uXXXX` with its surrogate pair, if any; a lone surrogate reads U+FFFD. Returns the bytes used.
+/// Decodes `uXXXX` with its surrogate pair, if any; a lone surrogate becomes U+FFFD. Returns the number of bytes read.
 fn unicode_escape(tail: &str) -> Option<(char, usize)> {
     let unit = |s: &str| -> Option<u32> {
         let hex = s.strip_prefix('u')?.get(..4)?;
@@ -124,7 +124,7 @@ fn unicode_escape(tail: &str) -> Option<(char, usize)> {
     Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 5))
 }
 
-/// JSON text without the white space between its tokens, escapes as they are.
+/// JSON text without white space between tokens; escapes are unchanged.
 pub fn compact(raw: &[u8]) -> Cow<'_, [u8]> {
     if !raw.iter().any(|b| b.is_ascii_whitespace()) {
         return Cow::Borrowed(raw);

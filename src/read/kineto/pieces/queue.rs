@@ -1,34 +1,33 @@
-//! Pieces of a file in its order: taken by whoever is free, and handed out one behind the other to be joined.
+//! The queue of a file's pieces: free threads take pieces, and the results are appended in order.
 //!
-//! Only the thread that asked for the file ever waits here. The others help: they take pieces as long as there are any
-//! near enough, and go. A helper that waited could stand on top of another rank's work, which the first one may be
-//! waiting for in turn (its memory, say).
+//! Only the thread that loads the file ever waits here. Helper threads take pieces while there are any close enough to
+//! the current one, and then leave. They must not wait, because a waiting helper might block the work of another rank
+//! on its stack, for which the first thread may be waiting (for memory, for example).
 
 use crate::read::kineto::pieces::Piece;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex};
 
-/// A piece as it was read; `None`: not where it was guessed.
+/// The result of reading a piece; `None` if it did not begin at its guess.
 pub type Read = io::Result<Option<Box<Piece>>>;
 
-/// What the thread that asked for the file does next.
+/// What the thread that loads the file does next.
 pub enum Next {
-    /// The piece that is due.
+    /// Append the next piece, which is ready.
     Join(Read),
-    /// None is due: it may read one itself.
+    /// The next piece is not ready: read this one meanwhile.
     Read(usize),
-    /// All are joined.
+    /// All pieces are appended.
     End,
-    /// A helper has failed.
     Failed,
 }
 
 pub struct Queue {
     state: Mutex<State>,
-    /// A piece was finished.
+    /// Notified when a piece is finished.
     finished: Condvar,
-    /// Pieces that may be taken and not yet joined.
+    /// Number of pieces that may be taken and not yet appended.
     ahead: usize,
     pieces: usize,
 }
@@ -37,7 +36,7 @@ pub struct Queue {
 struct State {
     taken: usize,
     joined: usize,
-    /// Finished and not yet joined.
+    /// Finished pieces that are not yet appended.
     ready: BTreeMap<usize, Read>,
     helpers: usize,
     is_over: bool,
@@ -57,7 +56,7 @@ impl Queue {
         Self { state: Mutex::default(), finished: Condvar::new(), ahead, pieces }
     }
 
-    /// How many more helpers there is work for, if there may be `most` at once. They are counted as there.
+    /// The number of additional helpers for which there is work, if at most `most` may run. Counts them as running.
     pub fn hire(&self, most: usize) -> usize {
         let Ok(mut state) = self.state.lock() else { return 0 };
         let near = (state.joined + self.ahead).min(self.pieces) - state.taken;
@@ -66,7 +65,7 @@ impl Queue {
         more
     }
 
-    /// The next piece for a helper. `None`: it goes.
+    /// The next piece for a helper. `None`: the helper leaves.
     pub fn help(&self) -> Option<usize> {
         let mut state = self.state.lock().ok()?;
         let taken = state.take(self);
@@ -74,8 +73,8 @@ impl Queue {
         taken
     }
 
-    /// What there is to do for the thread that asked. Waits while all that is near enough is being read: each by a
-    /// thread that does nothing else.
+    /// What the loading thread does next. Waits while all pieces that are close enough are being read, each by a thread
+    /// that does nothing else.
     pub fn next(&self) -> Next {
         let Ok(mut state) = self.state.lock() else { return Next::Failed };
         loop {
@@ -105,14 +104,14 @@ impl Queue {
         }
     }
 
-    /// No more pieces are needed.
+    /// Stops the helpers: no more pieces are needed.
     pub fn stop(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.is_over = true;
         }
     }
 
-    /// A piece that was taken will never come.
+    /// Reports that a piece that was taken will not be finished.
     pub fn fail(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.has_failed = true;
@@ -131,7 +130,7 @@ mod tests {
         let queue = Queue::new(5, 2);
         assert_eq!(queue.hire(8), 2);
         assert_eq!((queue.help(), queue.help()), (Some(0), Some(1)));
-        // the third is too far ahead: nobody waits for it to come near
+        // The third piece is too far ahead, and helpers do not wait.
         assert_eq!((queue.help(), queue.hire(8)), (None, 0));
         queue.finished(1, Ok(None));
         queue.finished(0, Err(io::Error::other("the first")));
