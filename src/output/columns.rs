@@ -1,4 +1,4 @@
-//! Text set in columns that fit a width.
+//! Formats text in columns that fit a width.
 
 use crate::analysis::api::{Align, View};
 use crate::output::visible;
@@ -6,15 +6,15 @@ use crate::wording::names::{clip, marked};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Spaces between columns.
+/// Blanks between columns.
 const GAP: usize = 2;
 
-/// Sets a view within `width` characters: the widest left-aligned columns give way first.
+/// Formats a view within `width` characters; the widest left-aligned columns are shortened first.
 pub fn set(view: &View, width: usize) -> String {
     grid(&view.columns, &view.rows, &view.notes, width)
 }
 
-/// The same of columns that have no declaration.
+/// Like [`set`], for columns without a declaration.
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
     let rows: Vec<Vec<Cow<str>>> = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
     let (widths, n) = (widths(columns, &rows, width), columns.len());
@@ -55,7 +55,7 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     out
 }
 
-/// Whether [`grid`] keeps within `width` and cuts nothing but texts.
+/// Whether [`grid`] fits into `width` without shortening anything but texts.
 pub fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
     let widths = widths(columns, rows, width);
     let whole = |i: usize, wide: usize| {
@@ -87,7 +87,7 @@ fn widths<T: AsRef<str>>(columns: &[(&str, Align)], rows: &[Vec<T>], width: usiz
     widths
 }
 
-/// Texts of a column that another one of it would look like when both are cut.
+/// Texts of a column that would look the same as another text of the column after shortening.
 fn alike<'a>(rows: &'a [Vec<Cow<str>>], column: usize, width: usize) -> BTreeSet<&'a str> {
     let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(AsRef::as_ref).collect();
     let mut by_cut: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -97,7 +97,7 @@ fn alike<'a>(rows: &'a [Vec<Cow<str>>], column: usize, width: usize) -> BTreeSet
     by_cut.into_values().filter(|same| same.len() > 1).flatten().collect()
 }
 
-/// Breaks text at blanks so that no line is longer than `width`, where words allow it.
+/// Breaks text at blanks into lines of at most `width` characters, unless a word is longer.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

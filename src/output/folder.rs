@@ -1,5 +1,5 @@
-//! The output folder: written beside its place and moved there when complete, so that a killed run
-//! leaves no half result.
+//! The output folder. It is written beside its place and moved there when complete, so a killed run leaves no partial
+//! result.
 
 use crate::analysis::api::{Analysis, Output};
 use crate::output::html::Results;
@@ -18,28 +18,27 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
-/// A result folder that is being written.
 pub struct Folder {
     place: Place,
     groups: Groups,
     tables: RwLock<Tables>,
     answers: Mutex<Answers>,
-    /// Whether events are written, and whether with their other arguments.
+    /// `None`: no events are written. Otherwise whether they include arguments without a column.
     events: Option<bool>,
-    /// The last one to be dropped: removing it takes file handles, which the tables may hold all of.
+    /// Dropped last: removing the folder needs file handles, and the open tables may use all of them.
     work: UnfinishedFolder,
 }
 
 impl Folder {
-    /// Starts a result that will stand at a place.
+    /// Starts a result for a place.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the folder cannot be written.
     pub fn create(place: Place, events: Option<bool>) -> Result<Self, FolderError> {
         Self::create_by(Groups::ByWeight, place, events)
     }
 
-    /// Starts a folder whose tables have row groups of another kind.
+    /// Starts a result with the given kind of row groups.
     ///
     /// # Errors
     /// As [`Folder::create`].
@@ -54,23 +53,23 @@ impl Folder {
         Ok(Self { place, groups, tables, answers, events, work })
     }
 
-    /// Makes sure that a table exists.
+    /// Creates a table if it does not exist yet.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
         self.tables()?.declare(spec)
     }
 
-    /// Appends to a table.
+    /// Appends rows to a table.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When they cannot be written.
     pub fn append(&self, batch: &Batch) -> io::Result<()> {
         self.tables()?.append(batch)
     }
 
-    /// Writes `summary.json`, around what the analyses answered.
+    /// Writes `summary.json`, including the answers collected from the analyses.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -98,15 +97,15 @@ impl Folder {
         Results::new(self.work.path())
     }
 
-    /// Where the result is written until it is complete.
+    /// The folder in which the result is written until it is complete.
     pub fn work(&self) -> &Path {
         self.work.path()
     }
 
-    /// Closes the tables, so that their files are whole.
+    /// Closes the tables, so that their files are complete.
     ///
     /// # Errors
-    /// When their last bytes cannot be written.
+    /// When the remaining data cannot be written.
     pub fn close(&self) -> io::Result<()> {
         self.tables()?.finish()
     }
@@ -114,7 +113,7 @@ impl Folder {
     /// Closes all files and moves the result to its place.
     ///
     /// # Errors
-    /// When the last bytes cannot be written or the folder cannot be moved.
+    /// When the remaining data cannot be written or the folder cannot be moved.
     pub fn finish(self) -> Result<(), FolderError> {
         self.close().map_err(|source| FolderError::Io { path: self.place.shown().to_string(), source })?;
         let Self { place, work, tables, answers, .. } = self;

@@ -1,7 +1,7 @@
-//! What a command reads, so that nothing it writes can overwrite or remove it.
+//! The inputs of a command, which its outputs must not overwrite or remove.
 //!
-//! Files and folders are compared by identity (device and inode), not by name: a link, another spelling of a path and a
-//! bind mount all lead to the same file.
+//! Files and folders are compared by identity (device and inode), not by name, because links, different spellings of a
+//! path and bind mounts can lead to the same file.
 
 use crate::output::paths::destination;
 use crate::read::input::Input;
@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An output that would destroy an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Clash {
     #[error("cannot write {path}: expected another file than the inputs, found the input `{input}`")]
@@ -21,7 +20,7 @@ pub enum Clash {
 }
 
 impl Clash {
-    /// What the user can do about it.
+    /// Advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Clash::IsInput { .. } => {
@@ -33,7 +32,7 @@ impl Clash {
         }
     }
 
-    /// The same of an output that the user calls by another name.
+    /// The same error with the name that the user gave the output.
     pub fn called(mut self, name: &str) -> Self {
         let (Clash::IsInput { path, .. } | Clash::HoldsInput { path, .. } | Clash::LiesInInput { path, .. }) =
             &mut self;
@@ -42,32 +41,28 @@ impl Clash {
     }
 }
 
-/// Files and folders that a command reads.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
-    /// Path, and what messages call it.
+    /// Path and name in messages.
     files: Vec<(PathBuf, String)>,
     folders: Vec<(PathBuf, String)>,
 }
 
 impl Inputs {
-    /// Trace files.
     pub fn of_traces(inputs: &[Input]) -> Self {
         let files = inputs.iter().map(|i| (i.path.clone(), i.shown.clone())).collect();
         Self { files, folders: Vec::new() }
     }
 
-    /// Adds a file.
     pub fn add_file(&mut self, path: &Path) {
         self.files.push((path.to_path_buf(), path.display().to_string()));
     }
 
-    /// Adds a folder: an output folder may neither hold it nor lie in it.
+    /// Adds a folder: an output folder may neither contain it nor lie in it.
     pub fn add_folder(&mut self, path: &Path) {
         self.folders.push((path.to_path_buf(), path.display().to_string()));
     }
 
-    /// Adds all files of another set of inputs.
     pub fn add_all(&mut self, other: &Inputs) {
         self.files.extend_from_slice(&other.files);
         self.folders.extend_from_slice(&other.folders);
@@ -84,18 +79,18 @@ impl Inputs {
         }
     }
 
-    /// Leaves a file out that a command is meant to replace.
+    /// Removes a file that the command is meant to replace.
     pub fn except(mut self, path: &Path) -> Self {
         self.files.retain(|(file, _)| file != path);
         self
     }
 
-    /// Whether a file may be written at `out`.
+    /// Checks that a file may be written at `out`.
     ///
     /// # Errors
-    /// When `out`, followed through links, is one of the files.
+    /// When `out`, after following links, is one of the files.
     pub fn allow_file(&self, out: &Path) -> Result<(), Clash> {
-        // what does not exist is no input
+        // A file that does not exist is not an input.
         let Some(own) = Identity::of(out).filter(|_| !out.is_dir()) else { return Ok(()) };
         match self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) {
             Some((_, input)) => Err(Clash::IsInput { path: out.display().to_string(), input: input.clone() }),
@@ -103,17 +98,17 @@ impl Inputs {
         }
     }
 
-    /// Whether a folder may be written at `out`.
+    /// Checks that a folder may be written at `out`.
     ///
     /// # Errors
-    /// When `out`, followed through links, holds one of the inputs, is one, or lies in one of the folders.
+    /// When `out`, after following links, is or contains one of the inputs, or lies in one of the folders.
     pub fn allow_folder(&self, out: &Path) -> Result<(), Clash> {
         let shown = out.display().to_string();
         let path = || shown.clone();
         let out = &destination(out);
         let above = existing_folders_above(out);
         for (folder, input) in &self.folders {
-            // the folder itself is told as one that holds the input
+            // If `out` is the folder itself, that is reported as containing the input.
             let lies_in = |id| above.iter().skip(usize::from(out.is_dir())).any(|a| *a == id);
             if Identity::of(folder).is_some_and(lies_in) {
                 return Err(Clash::LiesInInput { path: path(), input: input.clone() });
@@ -136,7 +131,7 @@ impl Inputs {
     }
 }
 
-/// The folders that a file lies in: the one of its name, and the one of the file that a link leads to.
+/// The folders that contain a file: that of its path, and that of the file to which a link leads.
 fn holders(file: &Path) -> Vec<PathBuf> {
     let parent =
         |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
@@ -162,7 +157,7 @@ fn existing_folders_above(path: &Path) -> Vec<Identity> {
     real.ancestors().filter_map(Identity::of).collect()
 }
 
-/// What makes two paths the same file.
+/// Identifies a file independently of its path.
 #[cfg(unix)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity(u64, u64);
@@ -175,7 +170,7 @@ impl Identity {
     }
 }
 
-/// What makes two paths the same file.
+/// Identifies a file independently of its path.
 #[cfg(not(unix))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity(PathBuf);
@@ -236,7 +231,7 @@ mod tests {
             assert!(inputs.allow_file(&root.join(file)).is_err(), "{file}");
         }
         assert_eq!(inputs.allow_file(&root.join("store/b")), Ok(()));
-        // the folder of the link, and that of the file which it leads to
+        // The folder of the link, and that of the file to which it leads.
         for folder in ["logs", "store", "linked"] {
             assert!(inputs.allow_folder(&root.join(folder)).is_err(), "{folder}");
         }

@@ -1,7 +1,8 @@
-//! `summary.json`: findings, health and the summary tables for programs; and tables as JSON or CSV.
+//! `summary.json`: findings, health and the summary tables for programs; also single tables as JSON or CSV.
 //!
-//! The summary of a thousand ranks is hundreds of megabytes, so it is never in memory: rows are written as they are read
-//! off their batches, and each analysis' answer waits in a file without a name until the rest of the summary is known.
+//! The summary of a thousand ranks has hundreds of megabytes, so it is never completely in memory: rows are written
+//! directly from their batches, and each analysis' answer waits in an unnamed temporary file until the rest of the
+//! summary is known.
 
 use crate::output::text::findings;
 use crate::output::visible;
@@ -52,7 +53,7 @@ pub fn summary<W: Write>(
         })
         .collect();
     let ranks: Vec<&Batch> = outcome.inventory.iter().filter_map(|p| p.tables.first()).collect();
-    // fields in alphabetical order, as everywhere in the file
+    // Fields are in alphabetical order, as everywhere in the file.
     out.write_all(b"{\n  \"analyses\": ")?;
     answers(out)?;
     field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
@@ -123,17 +124,17 @@ impl Serialize for Cell<'_> {
     }
 }
 
-/// Answers of the analyses on their way into the summary, in a file that has no name.
+/// Answers of the analyses that wait for the summary, in a file without a name.
 pub struct Answers {
     file: BufWriter<File>,
-    /// Where each begins and how long it is, bytes.
+    /// Offset and length of each answer, bytes.
     places: BTreeMap<&'static str, (u64, u64)>,
     end: u64,
 }
 
 impl Answers {
     /// # Errors
-    /// When the folder takes no files.
+    /// When no file can be created in the folder.
     pub fn create_in(folder: &Path) -> io::Result<Self> {
         Ok(Self { file: BufWriter::new(tempfile::tempfile_in(folder)?), places: BTreeMap::new(), end: 0 })
     }
@@ -154,7 +155,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Writes all of them as one object.
+    /// Writes all answers as one object.
     ///
     /// # Errors
     /// When they cannot be read back or written.
@@ -172,7 +173,7 @@ impl Answers {
     }
 }
 
-/// A list that is made while it is written.
+/// Serializes an iterator as a list.
 struct Streamed<I>(std::cell::Cell<Option<I>>);
 
 impl<I> Streamed<I> {
@@ -187,21 +188,21 @@ impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
     }
 }
 
-/// Tables with a bounded number of rows per rank and window.
+/// Whether a table has a bounded number of rows per rank and window.
 fn is_short(spec: &TableSpec) -> bool {
     !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
-/// A cell of a column of a type that tables have.
+/// The value of a cell.
 pub fn cell(array: &ArrayRef, row: usize) -> Value {
-    // what a cell can hold is always a value
+    // Serializing a cell cannot fail.
     serde_json::to_value(Cell { column: Column::new(array), row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let record = |row| -> Value {
-        // columns stand in the order of the declaration
+        // Columns are in the order of the declaration.
         let columns = batch.spec.columns.iter().zip(batch.rows.columns());
         let pairs = columns.map(|(c, array)| (c.name.to_string(), cell(array, row)));
         Value::Object(pairs.collect())
@@ -209,22 +210,21 @@ pub fn records(batch: &Batch) -> Vec<Value> {
     (0..batch.len()).map(record).collect()
 }
 
-/// How texts are written in CSV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsvStyle {
-    /// As they are, but for characters that cannot be seen.
+    /// Unchanged, except for invisible characters.
     Plain,
-    /// With a `'` before what a spreadsheet would take for a formula.
+    /// With a `'` before texts that a spreadsheet would interpret as a formula.
     ForSpreadsheets,
 }
 
-/// A table as CSV (RFC 4180), with a header line also when there are no rows.
+/// A table as CSV (RFC 4180), with a header line even if there are no rows.
 pub fn csv(spec: &TableSpec, batches: &[&Batch], style: CsvStyle) -> String {
     let names: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
     csv_of(&names, batches.iter().map(|b| &b.rows), style)
 }
 
-/// Rows of batches with these columns as CSV.
+/// Rows of batches with these columns, as CSV.
 pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBatch>, style: CsvStyle) -> String {
     let mut out = String::new();
     let mut line = |cells: Vec<String>| {
@@ -245,7 +245,7 @@ pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBa
     out
 }
 
-/// A text as a cell.
+/// A text as a CSV cell, quoted where necessary.
 fn quoted(text: &str, style: CsvStyle) -> String {
     let is_formula = style == CsvStyle::ForSpreadsheets && text.starts_with(['=', '+', '-', '@']);
     let text = if is_formula { format!("'{}", visible::line(text)) } else { visible::line(text).into_owned() };

@@ -1,4 +1,4 @@
-//! What a run leaves: Parquet tables, events, text, JSON, in a folder that is complete or absent.
+//! The results of a run: Parquet tables, events, text and JSON, in a folder that is complete or absent.
 
 pub(crate) mod columns;
 pub(crate) mod events;

@@ -1,12 +1,12 @@
 //! The place of an output folder: whether it may be used, and how the output gets there.
 //!
-//! A folder that is there is replaced only if it is empty or ours by proof: its summary says that `hta` wrote it, and
-//! it holds nothing but files of names that `hta` writes. `--force` also takes a folder that holds other things, and
-//! leaves these where they are. Whatever holds an input, or lies in one, is refused in any case.
+//! An existing folder is replaced only if it is empty or provably an earlier output: its summary says that `hta` wrote
+//! it, and it contains only files with names that `hta` writes. With `--force` a folder with other files is used, too,
+//! and those files stay. A folder that contains an input, or lies in one, is always refused.
 //!
-//! Usually the output is written beside its place and moved there in one step. That is impossible where the place is a
-//! mount point, and wrong where other files stay in it or where it is somebody's current folder: there the files are
-//! moved one by one, the one that proves the folder complete last.
+//! Usually the output is written beside its place and moved there in one step. That is impossible if the place is a
+//! mount point, and wrong if other files stay in it or it is some process' current folder. In these cases the files are
+//! moved one by one, the file that proves completeness last.
 
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
@@ -18,22 +18,22 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// A folder that we write, and whether a name is one of the files that we write in it.
+/// A subfolder of an output, and a test for the names of its files.
 pub type OwnFolder = (&'static str, fn(&str) -> bool);
 
-/// What an output folder of one kind holds.
+/// The files of one kind of output folder.
 pub struct Layout {
-    /// Files of the folder itself.
+    /// Names of the files in the folder itself.
     pub files: &'static [&'static str],
-    /// Folders in it.
+    /// Its subfolders.
     pub folders: &'static [OwnFolder],
-    /// The file, one of `files`, that is written last.
+    /// The file of `files` that is written last and proves that the output is complete.
     pub proof: &'static str,
-    /// Whether the proof is a file that `hta` wrote.
+    /// Whether that file was written by `hta`.
     pub is_proven: fn(&Path) -> bool,
 }
 
-/// What `hta analyze` and `hta merge` leave.
+/// The output of `hta analyze` and `hta merge`.
 pub const RESULTS: Layout = Layout {
     files: &["report.html", "report.txt", "summary.json"],
     folders: &[("events", is_events_file), ("tables", is_table_file)],
@@ -41,20 +41,20 @@ pub const RESULTS: Layout = Layout {
     is_proven: is_summary,
 };
 
-/// `rank=00000.parquet`.
+/// Whether a name is of the form `rank=00000.parquet`.
 pub fn is_events_file(name: &str) -> bool {
     let rank = name.strip_prefix("rank=").and_then(|n| n.strip_suffix(".parquet"));
     rank.is_some_and(|r| r.len() >= 5 && r.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A table of any analysis, in any definitions.
+/// Whether a name is that of a table of any analysis, including compatible ones.
 pub fn is_table_file(name: &str) -> bool {
     let Some(table) = name.strip_suffix(".parquet") else { return false };
     let of_analyses = ANALYSES.iter().copied().flat_map(|a| std::iter::once(a).chain(compat::of(a.stem())));
     inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).any(|t| t.name == table)
 }
 
-/// Whether a `summary.json` is one of ours. It can be long, so it is read as a stream.
+/// Whether `hta` wrote this `summary.json`. It may be long, so it is read as a stream.
 fn is_summary(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct Summary {
@@ -64,7 +64,6 @@ fn is_summary(path: &Path) -> bool {
     File::open(path).is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
 }
 
-/// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("cannot write to {path}: expected an empty folder or an earlier result, found `{found}` in it")]
@@ -82,7 +81,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// What the user can do about it.
+    /// Advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Foreign { .. } | Self::NoProof { .. } => Some(
@@ -97,24 +96,23 @@ impl FolderError {
     }
 }
 
-/// A folder that an output may be written to.
 #[derive(Clone)]
 pub struct Place {
     pub(super) layout: &'static Layout,
-    /// As the user calls it.
+    /// The path as the user wrote it.
     shown: String,
-    /// Where that leads.
+    /// The path after following links.
     pub(super) target: PathBuf,
     force: bool,
-    /// It held a complete earlier output when it was found, or the rest of one that was being moved into it.
+    /// Whether it held a complete earlier output when it was found, or the rest of one that was being moved into it.
     was_proven: bool,
-    /// It cannot be replaced as a whole.
+    /// Why it cannot be replaced as a whole, if that is so.
     pub(super) in_place: Option<InPlace>,
-    /// The output must be written in it from the start: it cannot be moved there from the folder above.
+    /// Whether the output must be written inside it from the start, because it cannot be moved there from the folder
+    /// above.
     pub(super) is_apart: bool,
 }
 
-/// Why a folder is filled in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InPlace {
     MountPoint,
@@ -136,11 +134,11 @@ impl InPlace {
 }
 
 impl Place {
-    /// Looks at the folder `out`; nothing is changed.
+    /// Examines the folder `out` without changing anything.
     ///
     /// # Errors
-    /// When it holds an input or lies in one; when it holds other things than an earlier output and `force` is not
-    /// given; when it is no folder.
+    /// When it contains an input or lies in one; when it contains something other than an earlier output and `force` is
+    /// not given; when it is not a folder.
     pub fn find(layout: &'static Layout, out: &Path, inputs: &Inputs, force: bool) -> Result<Self, FolderError> {
         let shown = out.display().to_string();
         let io = |source| FolderError::Io { path: shown.clone(), source };
@@ -158,7 +156,7 @@ impl Place {
             Err(e) => return Err(io(e)),
         }
         place.target = place.target.canonicalize().map_err(io)?;
-        // tells more than what else is found there
+        // Checked first, because this error is more informative than the following ones.
         inputs.allow_folder(&place.target).map_err(|clash| clash.called(&shown))?;
         let found = Found::of(layout, &place.target, true).map_err(io)?;
         place.was_proven = found.is_proven;
@@ -169,27 +167,27 @@ impl Place {
         Ok(place)
     }
 
-    /// As the user calls it.
+    /// The path as the user wrote it.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The file that is written last.
+    /// Name of the file that is written last.
     pub fn proof(&self) -> &'static str {
         self.layout.proof
     }
 
-    /// Why its files are moved there one by one, if they are.
+    /// Why its files are moved one by one, if they are.
     pub fn in_place(&self) -> Option<InPlace> {
         self.in_place
     }
 
-    /// Whether what is there may be replaced, and whether other files are to stay.
+    /// Whether the existing folder may be replaced, and if other files are to stay.
     ///
     /// # Errors
-    /// When it may not.
+    /// When it may not be replaced.
     pub(super) fn replaceable(&self) -> Result<Option<InPlace>, FolderError> {
-        // a long summary is read once
+        // A long summary is read only once.
         let found = Found::of(self.layout, &self.target, !self.was_proven);
         self.judge(found.map_err(|source| FolderError::Io { path: self.shown.clone(), source })?)
     }
@@ -210,22 +208,22 @@ impl Place {
     }
 }
 
-/// What is in a folder, by its layout.
+/// The content of a folder, compared with its layout.
 #[derive(Default)]
 struct Found {
-    /// Something of another name.
+    /// Something with another name.
     foreign: Option<String>,
-    /// Something of one of our names.
+    /// Something with one of our names.
     ours: Option<String>,
-    /// Something of one of our names that is a link, a folder in place of a file and so on: what was expected, and what
-    /// was found.
+    /// Something with one of our names that is not a regular file or folder, such as a link: its name, and what was
+    /// found.
     in_the_way: Option<(String, &'static str)>,
-    /// The proof is there.
+    /// The file that proves completeness exists and is ours.
     is_proven: bool,
 }
 
 impl Found {
-    /// `proves`: whether the proof is looked for.
+    /// `proves`: whether to check the file that proves completeness.
     fn of(layout: &Layout, folder: &Path, proves: bool) -> io::Result<Self> {
         let mut found = Self::default();
         let mut names = listed(folder)?;
@@ -247,7 +245,7 @@ impl Found {
                     found.in_the_way.get_or_insert((format!("a file `{name}`"), described(kind)));
                 }
             } else if kind.is_dir() && is_work_name(&name) {
-                // a run that was killed while it moved its files here has left the rest of them
+                // A run that was killed while it moved its files here has left the rest of them.
                 let left = Self::of(layout, &path, proves)?;
                 found.is_proven |= left.is_proven;
                 if left.foreign.is_some() || left.in_the_way.is_some() {
@@ -290,12 +288,12 @@ fn described(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// Whether a folder holds only what the layout has, as far as names tell.
+/// Whether the names in a folder all belong to the layout.
 pub(super) fn holds_only_ours(layout: &Layout, folder: &Path) -> bool {
     Found::of(layout, folder, false).is_ok_and(|f| f.foreign.is_none() && f.in_the_way.is_none())
 }
 
-/// Removes the files of a layout from a folder, the proof first, and the folders of it that are empty then.
+/// Removes the files of a layout from a folder, beginning with the proof, and then its empty subfolders.
 ///
 /// # Errors
 /// When one of them cannot be removed.
@@ -310,19 +308,19 @@ pub(super) fn remove_ours(layout: &Layout, folder: &Path) -> io::Result<()> {
             continue;
         }
         entries(&below).into_iter().filter(|(_, name)| is_one(name)).try_for_each(|(path, _)| remove(&path))?;
-        // stays where it holds something else
+        // Fails if it contains something else; then it stays.
         let _ = fs::remove_dir(&below);
     }
     Ok(())
 }
 
-/// What is gone already is removed.
+/// Treats a file that no longer exists as removed.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// Moves the files of a layout from one folder to another one, the proof last; what stands there of these names is
-/// removed before.
+/// Moves the files of a layout from one folder to another, the proof last; existing files with these names are removed
+/// first.
 ///
 /// # Errors
 /// When one of them cannot be moved.
@@ -347,7 +345,7 @@ pub(super) fn move_into(layout: &Layout, from: &Path, target: &Path) -> io::Resu
     Ok(())
 }
 
-/// Why a folder that is there cannot be exchanged for another one.
+/// Why an existing folder cannot be replaced as a whole, if that is so.
 fn cannot_be_moved(target: &Path) -> Option<InPlace> {
     if is_mount_point(target) {
         return Some(InPlace::MountPoint);
@@ -369,7 +367,7 @@ fn is_mount_point(folder: &Path) -> bool {
     {
         return found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     }
-    // older systems do not tell where the folder above is on the same device
+    // Without this information from the system, compare devices with the folder above.
     let device = |path: &Path| fs::metadata(path).map(|m| m.dev()).ok();
     device(folder) != device(parent(folder))
 }
@@ -379,7 +377,7 @@ fn is_mount_point(_: &Path) -> bool {
     false
 }
 
-/// Whether no file can be made in a folder.
+/// Whether no file can be created in a folder.
 #[cfg(unix)]
 fn is_closed(folder: &Path) -> bool {
     use rustix::fs::{Access, access};
@@ -493,7 +491,7 @@ mod tests {
         earlier(folder.path());
         folder.place(&place).unwrap();
         assert_eq!(find(&out, false), Ok(None));
-        // not one of which nothing is proven
+        // Not a folder without proof.
         fs::remove_file(out.join("summary.json")).unwrap();
         fs::create_dir_all(out.join(".tmp-8/tables")).unwrap();
         assert!(find(&out, false).is_err());

@@ -1,5 +1,5 @@
-//! The schema page: every table and column with type, unit and meaning, as Markdown, from the declarations that the
-//! tables are written by. `docs/reference/tables.md` is this page, and a test holds it to that.
+//! The schema page: every table and column with type, unit and meaning, as Markdown, generated from the declarations
+//! with which the tables are written. `docs/reference/tables.md` is a copy; a test keeps it current.
 
 use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
@@ -28,7 +28,6 @@ and `sorted_by` of a table.
 `tables/NAME.parquet` of a results folder is the table NAME of this page, `events/*.parquet` the table `events`.
 ";
 
-/// The whole page.
 pub fn page() -> String {
     let mut out = HEAD.to_string();
     section(&mut out, "Every run", "hta analyze");
@@ -68,7 +67,7 @@ fn head(out: &mut String, name: &str, doc: &str, order: &str) {
     out.push_str("| column | type | unit | meaning |\n|---|---|---|---|\n");
 }
 
-/// With a full stop at its end.
+/// The text with a full stop at its end.
 fn sentence(text: &str) -> String {
     let text = upper_first(text);
     if text.ends_with(['.', ':', '!']) { text } else { format!("{text}.") }

@@ -1,4 +1,4 @@
-//! The report for people: the few sentences that matter, what is wrong with the input, then tables.
+//! The text report: the most important findings, problems of the input, then tables.
 
 use crate::analysis::api::{Finding, Output, Partial};
 use crate::analysis::inventory::record_edges;
@@ -13,18 +13,18 @@ use crate::wording::ranks::{missing_ranks, rank_list};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Findings that are printed.
+/// Largest number of findings printed.
 const FINDINGS: usize = 5;
 
 /// All findings of a run, the most expensive first.
 pub fn findings(outcome: &Outcome) -> Vec<Finding> {
     let mut all: Vec<Finding> = outcome.outputs.iter().flat_map(|(_, o)| o.findings.clone()).collect();
-    // what has no share of a step (a kernel's total) is no loss: it comes after what is
+    // Findings without a share of a step (such as a kernel's total) are not losses, so they come last.
     all.sort_by_key(|f| (f.share_of_step.is_none(), -f.cost_ns_per_step, f.analysis));
     all
 }
 
-/// The whole report within `width` characters.
+/// The whole report, at most `width` characters wide.
 pub fn report(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
     header(&mut out, outcome, width);
@@ -54,7 +54,7 @@ fn sentences(out: &mut String, findings: &[Finding], width: usize) {
     }
 }
 
-/// The tables of one analysis, with the warnings before them.
+/// The tables of one analysis, preceded by warnings.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
     for line in record_edges::note(&outcome.inventory).iter().flat_map(|note| wrap(&format!("note: {note}"), width)) {
@@ -246,7 +246,7 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
     }
 }
 
-/// One line per loss, for standard error beside a single table.
+/// One line per loss, for standard error when a single table is printed.
 pub fn loss_lines(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     for (rank, file, health) in &outcome.rank_health {
@@ -262,7 +262,7 @@ pub fn loss_lines(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// How many kernels each communication rule matched.
+/// Number of kernels matched by each communication rule.
 fn classes(out: &mut String, outcome: &Outcome, width: usize) {
     let mut rules: BTreeMap<(String, String), (u64, Ns)> = BTreeMap::new();
     for batch in outcome.inventory.iter().filter_map(|p| p.table(KernelRules::SPEC)) {

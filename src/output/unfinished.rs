@@ -1,10 +1,10 @@
-//! Files and folders that are being written: beside their place under another name, and moved there when complete.
+//! Files and folders that are being written: under another name beside their place, and moved there when complete.
 //!
-//! What becomes of them: moved ([`UnfinishedFolder::place`]), removed when dropped, removed all at once when the user
-//! interrupts ([`abandon_all`]), or, after a `kill -9`, left; then the next run to the same place removes them. So that
-//! it never removes what another run is writing, every run holds a lock (`flock`) on its folder or file as long as it
-//! lives: only what nobody holds is removed, and of that only files of our names. The process id in the name tells
-//! nothing: in containers, most processes have one of the same few ids.
+//! They are moved ([`UnfinishedFolder::place`]), removed when dropped, or all removed when the user interrupts
+//! ([`abandon_all`]). A `kill -9` leaves them; then the next run to the same place removes them. To tell them from
+//! those of a running process, every run holds a lock (`flock`) on its folder or file: only unlocked ones are removed,
+//! and of these only files with our names. The process id in the name is no evidence, because in containers most
+//! processes have one of the same few ids.
 
 use crate::output::paths::{WORK, destination, entries, is_id, is_work_name, parent};
 use crate::output::place::{FolderError, Layout, Place, holds_only_ours, move_into, remove_ours};
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
-/// What this process writes.
+/// Outputs of this process.
 struct Writing {
-    /// Folders and files that are not complete.
+    /// Unfinished folders and files.
     open: BTreeSet<PathBuf>,
-    /// The last one that stands complete at its place.
+    /// The last output that was completed.
     placed: Option<PathBuf>,
 }
 
@@ -30,8 +30,8 @@ fn writing() -> MutexGuard<'static, Writing> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all that this process is writing, and lets no thread of it begin or end another one: for a process that is
-/// about to exit. Returns what it has completed before.
+/// Removes all unfinished outputs of this process, and prevents other threads from starting or completing any. Called
+/// before the process exits. Returns the last output that was completed before.
 pub fn abandon_all() -> Option<PathBuf> {
     let writing = writing();
     for path in &writing.open {
@@ -42,7 +42,7 @@ pub fn abandon_all() -> Option<PathBuf> {
     placed
 }
 
-/// Other threads may still make files in a folder that is removed.
+/// Removes a folder in which other threads may still create files.
 fn remove_while_written(path: &Path) {
     const TRIES: usize = 100;
     for _ in 0..TRIES {
@@ -55,11 +55,11 @@ fn remove_while_written(path: &Path) {
     }
 }
 
-/// An entry of the open files and folders.
+/// Registration of an unfinished file or folder.
 struct Entry(PathBuf);
 
 impl Entry {
-    /// Makes something and notes where: nobody who interrupts comes in between, to whom it would not be known yet.
+    /// Creates and registers under one lock, so that an interrupt cannot miss it.
     fn make<T>(make: impl FnOnce() -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
         let mut writing = writing();
         let (path, made) = make()?;
@@ -74,27 +74,26 @@ impl Drop for Entry {
     }
 }
 
-/// A folder that is being written.
 pub struct UnfinishedFolder {
     path: PathBuf,
     layout: &'static Layout,
     entry: Option<Entry>,
-    /// Held as long as it lives.
+    /// Held until it is dropped.
     lock: Option<File>,
 }
 
 const OLD: &str = ".old-";
 
 impl UnfinishedFolder {
-    /// Starts a folder that will stand at a place, and removes what killed runs have left there.
+    /// Creates a folder for a place, and removes leftovers of killed runs there.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create(place: &Place) -> io::Result<Self> {
         let (target, layout) = (place.target.as_path(), place.layout);
         sweep_folders(parent(target), &name(target), target, layout);
         sweep_folders(target, OsStr::new(""), target, layout);
-        // beside its place, or in it where it cannot be exchanged as a whole
+        // Beside its place, or inside it if it cannot be replaced as a whole.
         let (folder, prefix) = if place.is_apart { (target, OsString::new()) } else { (parent(target), name(target)) };
         fs::create_dir_all(folder)?;
         let mut more = 0;
@@ -109,7 +108,7 @@ impl UnfinishedFolder {
                     let lock = match locked(&path) {
                         Locked::Yes(file) => Some(file),
                         Locked::Impossible => None,
-                        // another run took it for one that was left, before it could be locked
+                        // Another run mistook it for a leftover before it was locked.
                         Locked::ByOther if more < MOST_TRIES => {
                             more += 1;
                             continue;
@@ -118,7 +117,7 @@ impl UnfinishedFolder {
                     };
                     return Ok(Self { path, layout, entry: Some(entry), lock });
                 }
-                // of another run in this process, or of one with the same id
+                // The name is used by another run in this process, or by a process with the same id.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && more < MOST_TRIES => more += 1,
                 Err(e) => return Err(e),
             }
@@ -129,25 +128,25 @@ impl UnfinishedFolder {
         &self.path
     }
 
-    /// Moves it to its place, instead of the earlier output that stands there.
+    /// Moves it to its place, replacing an earlier output.
     ///
     /// # Errors
-    /// When it cannot be moved, or something else has come to stand there.
+    /// When it cannot be moved, or something else has appeared there.
     pub fn place(mut self, place: &Place) -> Result<(), FolderError> {
         let target = place.target.as_path();
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         let mut replaced = None;
         {
-            // an interrupted run does not remove it half way
+            // Hold the lock, so that an interrupt does not remove it half way.
             let mut writing = writing();
             let is_there = target.is_dir();
-            // what is there may have changed since the run began
+            // The place may have changed since the run began.
             let others_stay = if is_there { place.replaceable()? } else { None };
             if is_there && (others_stay.is_some() || place.in_place.is_some()) {
                 move_into(self.layout, &self.path, target).map_err(io)?;
             } else if is_there {
                 if !exchange(&self.path, target) {
-                    // moved away first, so that there is no moment with half of each
+                    // Move the earlier output away first, so that the place never contains a mixture.
                     let mut old = name(target);
                     old.push(format!("{OLD}{}", std::process::id()));
                     let old = parent(target).join(old);
@@ -161,26 +160,26 @@ impl UnfinishedFolder {
             }
             writing.placed = Some(PathBuf::from(place.shown()));
         }
-        // the earlier result now stands where this one was written
+        // The earlier output is now where this one was written.
         let old = replaced.as_deref().unwrap_or(&self.path).to_path_buf();
         self.path = PathBuf::new();
         if old.as_os_str().is_empty() {
             return Ok(());
         }
         remove_ours(self.layout, &old).map_err(io)?;
-        // not where something has come to stand in it that is not ours
+        // Fails if something else has appeared in it; then it stays.
         let _ = fs::remove_dir(&old);
         Ok(())
     }
 }
 
-/// How often another name is tried.
+/// Number of other names that are tried.
 const MOST_TRIES: usize = 1000;
 
 impl Drop for UnfinishedFolder {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() && fs::remove_dir_all(&self.path).is_err() {
-            // listing a folder takes a file handle, and there may be no more than those that are held here
+            // Listing a folder needs a file handle, and the process may have none left; release one and try again.
             self.lock = None;
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -188,26 +187,25 @@ impl Drop for UnfinishedFolder {
     }
 }
 
-/// A file that is being written.
 pub struct UnfinishedFile {
     file: NamedTempFile,
     _entry: Entry,
 }
 
 impl UnfinishedFile {
-    /// Starts a file in a folder; `kind` tells files of one kind from others that are left by killed runs. It can be read
-    /// by all whom the user lets read new files.
+    /// Creates a file in a folder, readable as the user's umask allows. `kind` distinguishes leftovers of different
+    /// kinds.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create_in(folder: &Path, kind: &str) -> io::Result<Self> {
         Self::create_with_mode(folder, kind, 0o666)
     }
 
-    /// The same for a file that only the user may read.
+    /// Like [`UnfinishedFile::create_in`], readable only by the user.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create_private_in(folder: &Path, kind: &str) -> io::Result<Self> {
         Self::create_with_mode(folder, kind, 0o600)
     }
@@ -226,7 +224,7 @@ impl UnfinishedFile {
         for _ in 0..MOST_TRIES {
             let make = || builder.tempfile_in(folder).map(|file| (file.path().to_path_buf(), file));
             let (entry, file) = Entry::make(make)?;
-            // another run may take it for one that was left, before it is locked
+            // Another run may have mistaken it for a leftover before it was locked.
             let is_taken = matches!(lock(file.as_file()), Lock::ByOther) || !is_at(file.as_file(), file.path());
             if !is_taken {
                 return Ok(Self { file, _entry: entry });
@@ -239,7 +237,7 @@ impl UnfinishedFile {
         self.file.path()
     }
 
-    /// The file once more, to write to.
+    /// Opens the file a second time for writing.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -247,7 +245,7 @@ impl UnfinishedFile {
         self.file.reopen()
     }
 
-    /// Moves it to its place; `force`: instead of what stands there.
+    /// Moves it to its place; with `force` it may replace an existing file.
     ///
     /// # Errors
     /// When it cannot be moved.
@@ -258,13 +256,14 @@ impl UnfinishedFile {
         if moved.is_ok() {
             writing.placed = Some(target.to_path_buf());
         }
-        // the entry is taken from the list that is held here
+        // Dropping the entry takes the same lock.
         drop(writing);
         moved.map(drop).map_err(|e| e.error)
     }
 }
 
-/// Writes a file that is there whole or not at all. What is no file (a pipe, a terminal) is written to as it is.
+/// Writes a file completely or not at all. Something that is not a regular file (a pipe, a terminal) is written
+/// directly.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -282,8 +281,8 @@ fn name(target: &Path) -> OsString {
     target.file_name().map_or_else(|| "hta-out".into(), OsStr::to_os_string)
 }
 
-/// Removes folders that killed runs to `target` have left in `folder` under names that begin with `prefix`, and puts
-/// back an earlier result that was on its way out.
+/// Removes folders that killed runs to `target` have left in `folder` under names that begin with `prefix`, and
+/// restores an earlier result that was being replaced.
 fn sweep_folders(folder: &Path, prefix: &OsStr, target: &Path, layout: &Layout) {
     let Some(prefix) = prefix.to_str() else { return };
     for (path, name) in entries(folder) {
@@ -296,7 +295,7 @@ fn sweep_folders(folder: &Path, prefix: &OsStr, target: &Path, layout: &Layout) 
         if !is_folder || !holds_only_ours(layout, &path) {
             continue;
         }
-        // held until it is gone
+        // Hold the lock until the folder is removed.
         let Locked::Yes(_lock) = locked(&path) else { continue };
         if is_old && !target.exists() {
             let _ = fs::rename(&path, target);
@@ -319,11 +318,11 @@ fn sweep_files(folder: &Path, prefix: &str) {
     }
 }
 
-/// Whether the lock of a file or folder was taken; it is held until the file is closed.
+/// Result of taking the lock of a file or folder; it is held until the file is closed.
 enum Lock {
     Taken,
     ByOther,
-    /// The file system has none.
+    /// The file system has no locks.
     Impossible,
 }
 
@@ -341,10 +340,10 @@ fn lock(_: &File) -> Lock {
     Lock::Impossible
 }
 
-/// What stands at a path, opened and locked.
+/// Result of opening and locking a path.
 enum Locked {
     Yes(File),
-    /// Somebody else has the lock, or has removed what stood there.
+    /// Another process has the lock, or has removed the file.
     ByOther,
     Impossible,
 }
@@ -371,7 +370,7 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Swaps two folders in one step, where the system can.
+/// Exchanges two folders atomically, if the system supports it.
 #[cfg(target_os = "linux")]
 fn exchange(a: &Path, b: &Path) -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -418,10 +417,10 @@ mod tests {
         };
         left(&format!(".tmp-{GONE}"), "tables");
         left(&format!(".tmp-{GONE}.1"), "tables");
-        // in a container the process of this id lives always, and is another one
+        // In a container a process with this id always exists, and is another one.
         left(".tmp-1", "tables");
         left(&format!(".tmp-{}", std::process::id()), "events");
-        // somebody else's: another content, also below, a name that is no id, another place
+        // Folders of others: other content, also in subfolders, a name without an id, another place.
         left(&format!(".tmp-{GONE}.2"), "thesis");
         left(&format!(".tmp-{GONE}.4"), "tables");
         fs::write(dir.path().join(format!("out.tmp-{GONE}.4/tables/thesis.txt")), "years of work").unwrap();

@@ -1,27 +1,27 @@
-//! Text from traces on its way out of the program, made safe to look at.
+//! Makes text from traces safe to display.
 //!
 //! Names come from files that anyone may have written. A terminal acts on control characters in them: it changes its
-//! title or colours, writes to the clipboard (OSC 52), moves its cursor. Marks of writing direction and characters
-//! without width make one name look like another. All of these are written as the escapes that programmers know,
-//! such as `\u{1b}`; every other character stays.
+//! title or colours, writes to the clipboard (OSC 52), or moves its cursor. Marks of writing direction and characters
+//! without width make one name look like another. All of these are written as escapes such as `\u{1b}`; every other
+//! character stays.
 //!
-//! Whatever is printed for people, and every cell of a CSV file, goes through this module. Parquet files keep names as
-//! they are, and JSON has escapes of its own for the same characters ([`json`]), which a reader undoes.
+//! Everything that is printed for people, and every cell of a CSV file, passes through this module. Parquet files keep
+//! names unchanged, and JSON has its own escapes for the same characters ([`json`]), which a reader decodes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// One line of text, or one cell: line ends are escaped too.
+/// One line of text, or one cell: line breaks are escaped, too.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
-/// Text of several lines; line ends and tabs stay.
+/// Text of several lines; line breaks and tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
-/// A JSON document: the same characters, which stand in its texts only, as JSON writes them.
+/// A JSON document, with the same characters (which occur only in its texts) in JSON's escapes.
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_raw = |c: char| is_hidden(c) && c != '\n' && c != '\t' && c != '\r';
     if !text.chars().any(is_raw) {
@@ -55,15 +55,15 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character is not seen, or changes how others are seen.
+/// Whether a character is invisible, or changes how others are displayed.
 fn is_hidden(c: char) -> bool {
     match c {
         ' '..='~' => false,
-        // soft hyphen, Arabic and Mongolian marks
+        // Soft hyphen, Arabic and Mongolian marks.
         '\u{ad}' | '\u{61c}' | '\u{180e}' => true,
-        // without width; direction of writing; line and paragraph separators
+        // Zero width; direction of writing; line and paragraph separators.
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        // byte order mark, annotations, tags
+        // Byte order mark, annotations, tags.
         '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
         _ => c.is_control(),
     }

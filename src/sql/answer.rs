@@ -1,7 +1,7 @@
-//! What a statement answered: rows of numbers, texts and true or false, and how they are written.
+//! The answer of a statement: rows of numbers, texts and booleans, and their output formats.
 //!
-//! CSV, JSON and Parquet hold the values as they are. In text, what a name ends in says how its numbers are set:
-//! `_ns`, `_bytes`, `_pct`, `_gb_per_s`, `_ratio`. Points in time (`ts_ns`) stay numbers.
+//! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its numbers
+//! are shown: `_ns`, `_bytes`, `_pct`, `_gb_per_s`, `_ratio`. Points in time (`ts_ns`) remain numbers.
 
 use crate::analysis::api::Align;
 use crate::output::columns::{fits, grid};
@@ -19,7 +19,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-/// The rows of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     rows: RecordBatch,
@@ -27,7 +26,7 @@ pub struct Answer {
 
 impl Answer {
     /// # Errors
-    /// A column of a type that no file of ours has.
+    /// When a column has a type that no Parquet file of hta has.
     pub fn new(frame: &DataFrame) -> Result<Self, QueryError> {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();
@@ -44,7 +43,7 @@ impl Answer {
         Ok(Self { rows: rows.map_err(|e| QueryError::Sql { reason: e.to_string() })? })
     }
 
-    /// The first rows.
+    /// The first `rows` rows.
     pub fn head(&self, rows: usize) -> Self {
         Self { rows: self.rows.slice(0, rows.min(self.rows.num_rows())) }
     }
@@ -57,46 +56,44 @@ impl Answer {
         self.len() == 0
     }
 
-    /// Names of the columns.
     pub fn names(&self) -> Vec<&str> {
         self.rows.schema_ref().fields().iter().map(|f| f.name().as_str()).collect()
     }
 
-    /// A cell: a number, a text, true or false, or null.
+    /// The value of a cell: a number, a text, a boolean, or null.
     pub fn value(&self, column: &str, row: usize) -> Value {
         let array = self.rows.column_by_name(column).filter(|_| row < self.len());
         array.map_or(Value::Null, |a| cell(a, row))
     }
 
-    /// Whether a column holds numbers.
     pub fn is_number(&self, column: &str) -> bool {
         let array = self.rows.column_by_name(column);
         array.is_some_and(|a| matches!(a.data_type(), Kind::Int64 | Kind::UInt64 | Kind::Float64))
     }
 
-    /// RFC 4180.
+    /// Formats the answer as CSV (RFC 4180).
     pub fn csv(&self, style: CsvStyle) -> String {
         csv_of(&self.names(), [&self.rows], style)
     }
 
-    /// A list of objects, with the columns in the order of the answer.
+    /// Formats the answer as a list of objects, with the columns in their order.
     ///
     /// # Errors
-    /// Never for what an answer holds.
+    /// Never for the values that an answer can hold.
     pub fn json(&self) -> serde_json::Result<String> {
         let rows: Vec<Row> = (0..self.len()).map(|row| Row { rows: &self.rows, row }).collect();
         Ok(serde_json::to_string_pretty(&rows)? + "\n")
     }
 
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn parquet(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         write_rows(&mut bytes, self.rows.schema(), [&self.rows])?;
         Ok(bytes)
     }
 
-    /// For people: columns where they fit, else one row below the other.
+    /// Formats the answer for people: as a table if it fits `width`, else row by row. `top` limits the rows.
     pub fn text(&self, top: usize, notes: &[String], width: usize) -> String {
         let shown = self.len().min(top);
         let names = self.names();
@@ -120,7 +117,7 @@ impl Answer {
         if fits(&columns, &rows, width) {
             return grid(&columns, &rows, &below, width);
         }
-        // heads in two lines: the second one stands as a row
+        // Headings take two lines; the second one is formatted as the first row.
         let halves: Vec<(&str, &str)> = heads.iter().map(|h| halves(h)).collect();
         let columns: Vec<(&str, Align)> = halves.iter().zip(&columns).map(|(h, c)| (h.0, c.1)).collect();
         let second = halves.iter().map(|h| h.1.to_string()).collect();
@@ -133,7 +130,7 @@ impl Answer {
             out.push_str(&format!("row {}\n", i + 1));
             let pairs: Vec<Vec<String>> =
                 names.iter().zip(row).map(|(name, text)| vec![format!("  {name}"), text.clone()]).collect();
-            // the first line is that of the heads, which two columns of names and values do not need
+            // Drop the first line, which holds empty headings.
             let set = grid(&[("", Align::Left), ("", Align::Left)], &pairs, &[], width);
             out.push_str(set.split_once('\n').map_or("", |(_, rest)| rest));
         }
@@ -141,7 +138,6 @@ impl Answer {
     }
 }
 
-/// One row as an object.
 struct Row<'a> {
     rows: &'a RecordBatch,
     row: usize,
@@ -161,7 +157,7 @@ fn kind(name: &str, found: &DataType) -> QueryError {
     QueryError::Kind { name: name.to_string(), found: found.to_string() }
 }
 
-/// A column's values; `None` of a type that has no place in a file of ours.
+/// The column's values as an Arrow array; `None` if no Parquet file of hta has its type.
 fn copied(column: &Column) -> Result<Option<ArrayRef>, PolarsError> {
     Ok(Some(match column.dtype() {
         DataType::Int64 => ints(column)?,
@@ -180,7 +176,7 @@ fn copied(column: &Column) -> Result<Option<ArrayRef>, PolarsError> {
         DataType::Float64 => Arc::new(column.f64()?.iter().collect::<Float64Array>()),
         DataType::Boolean => Arc::new(column.bool()?.iter().collect::<BooleanArray>()),
         DataType::String => Arc::new(column.str()?.iter().collect::<DictionaryArray<Int32Type>>()),
-        // a column of nulls alone
+        // A column that contains only nulls.
         DataType::Null => {
             let nothing = std::iter::repeat_n(None::<&str>, column.len());
             Arc::new(nothing.collect::<DictionaryArray<Int32Type>>())
@@ -193,7 +189,7 @@ fn ints(column: &Column) -> Result<ArrayRef, PolarsError> {
     Ok(Arc::new(column.i64()?.iter().collect::<Int64Array>()))
 }
 
-/// Unit of a column, by its name.
+/// Unit of a column, derived from its name.
 pub fn unit(name: &str) -> Option<&'static str> {
     let ends = |end: &str| name.ends_with(end);
     match name {
@@ -205,7 +201,7 @@ pub fn unit(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What is counted, and what many of it are called.
+/// Suffixes of counts, with the plural of what they count.
 const NOUNS: [(&str, &str); 9] = [
     ("rank", "ranks"),
     ("step", "steps"),
@@ -218,7 +214,7 @@ const NOUNS: [(&str, &str); 9] = [
     ("range", "ranges"),
 ];
 
-/// The head of a column for people: without the unit that its cells show.
+/// Heading of a column, without the unit that its cells show.
 fn head(name: &str) -> String {
     let stem = match unit(name) {
         Some("ns") if !is_instant(name) => name.strip_suffix("_ns"),
@@ -233,22 +229,22 @@ fn head(name: &str) -> String {
     }
 }
 
-/// A head in two lines that are as short as can be; what has one word stands in the second.
+/// Divides a heading into two lines that are as short as possible; a single word goes to the second line.
 fn halves(head: &str) -> (&str, &str) {
     let longer = |at: usize| at.max(head.len() - at - 1);
     let cut = head.match_indices(' ').map(|(at, _)| at).min_by_key(|at| longer(*at));
     cut.map_or(("", head), |at| (&head[..at], &head[at + 1..]))
 }
 
-/// Whether a column holds points in time, which say nothing as a length.
+/// Whether a column holds points in time, which must not be shown as durations.
 fn is_instant(name: &str) -> bool {
     name == "ts_ns" || name.ends_with("_ts_ns")
 }
 
-/// From here on a time is one since 1970, whatever its name, ns.
+/// Times from here on are since 1970, whatever the column's name, ns.
 const EPOCH: u64 = 1_000_000_000_000_000;
 
-/// A cell for people.
+/// Formats a cell for people.
 fn person(name: &str, value: &Value) -> String {
     let whole = || value.as_i64().or_else(|| value.as_f64().map(|v| v.round() as i64));
     match (value, unit(name)) {

@@ -1,4 +1,4 @@
-//! The questions of `queries/`, shipped inside the program. Each file opens with a header that is its documentation:
+//! The queries of `queries/`, compiled into the program. Each file begins with a header that is its documentation:
 //!
 //! ```text
 //! -- Title
@@ -10,15 +10,15 @@
 //! -- Tables: names, of, tables
 //! ```
 //!
-//! Lines that go on are indented two blanks more than what they go on with.
+//! Continuation lines are indented by two blanks more than the line that they continue.
 
 use crate::sql::QueryError;
 
-/// A question and its statement.
+/// A query: its name and its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
     pub name: &'static str,
-    /// The file, header and all.
+    /// The whole file, including the header.
     pub text: &'static str,
 }
 
@@ -28,7 +28,7 @@ macro_rules! queries {
     };
 }
 
-/// Every file of `queries/`, in the order in which they are listed.
+/// Every file of `queries/`, in the order of the listing.
 pub const QUERIES: &[Query] = queries![
     "ranks_overview",
     "import_health",
@@ -75,37 +75,35 @@ pub const QUERIES: &[Query] = queries![
     "repairs",
 ];
 
-/// The query with this name.
 pub fn find(name: &str) -> Option<&'static Query> {
     QUERIES.iter().find(|q| q.name == name)
 }
 
-/// That there is no such query, with the one that was meant.
+/// The error for an unknown query; suggests the nearest name.
 pub fn unknown(name: &str, tables: &[String]) -> QueryError {
     let nearest = crate::sql::nearest::nearest(name, QUERIES.iter().map(|q| q.name));
     QueryError::UnknownName { name: name.to_string(), nearest, is_table: tables.iter().any(|t| t == name) }
 }
 
-/// What the header of a file says.
+/// The parsed header of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     pub title: String,
-    /// The question.
+    /// The question that it answers.
     pub answers: String,
     /// How to read the answer.
     pub read: String,
-    /// Name and meaning, in the order of the answer.
+    /// Name and meaning of each column, in the order of the answer.
     pub columns: Vec<(String, String)>,
     pub tables: Vec<String>,
 }
 
 impl Query {
-    /// The first line.
+    /// The title: the first line.
     pub fn title(&self) -> &'static str {
         self.text.lines().next().unwrap_or_default().trim_start_matches("--").trim()
     }
 
-    /// The documentation.
     pub fn header(&self) -> Header {
         let lines = self.text.lines().map_while(|l| l.strip_prefix("--"));
         let mut header = Header::default();

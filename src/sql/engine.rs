@@ -1,7 +1,7 @@
-//! Runs a statement by the SQL of Polars.
+//! Runs statements with the SQL engine of Polars.
 //!
-//! Where DuckDB and Polars differ, a statement must say what it means: see `hta explain query`. One thing is done here so
-//! that the same input gives the same bytes: rows of a statement that groups or joins and names no order are sorted.
+//! Statements must be explicit where DuckDB and Polars differ (`hta explain query`). To give the same bytes for the
+//! same input, the rows of a statement that groups or joins and has no order are sorted here.
 
 use crate::sql::QueryError;
 use crate::sql::answer::Answer;
@@ -11,13 +11,13 @@ use polars::prelude::{DataFrame, IntoLazy, PolarsError, SortMultipleOptions};
 use polars::sql::SQLContext;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Stack of the thread on which statements are read and run, bytes. Only what is used of it takes memory.
+/// Stack size of the thread that parses and runs statements, bytes. Only the part that is used takes memory.
 const STACK: usize = 512 << 20;
 
-/// Runs `work`, which reads statements or runs them, on a thread with a stack for deeply nested ones.
+/// Runs `work` on a thread with a stack that is large enough for deeply nested statements.
 ///
 /// # Errors
-/// When the system has no room for such a thread.
+/// When the system cannot start such a thread.
 pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?;
@@ -25,10 +25,10 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Resu
     })
 }
 
-/// Runs a statement over the tables that it names. `columns` tells all columns of a table, for messages.
+/// Runs a statement over the tables that it names. `columns` gives all columns of a table, for error messages.
 ///
 /// # Errors
-/// What the statement asks for and the tables or the engine do not have.
+/// When the statement uses something that the tables or the engine do not have.
 pub fn run(
     statement: &Statement,
     tables: Vec<(String, DataFrame)>,
@@ -39,7 +39,7 @@ pub fn run(
     for (name, frame) in tables {
         context.register(&name, frame.lazy());
     }
-    // what the engine has no code for makes it panic
+    // The engine panics on what it does not support.
     let ran = catch_unwind(AssertUnwindSafe(|| context.execute(&statement.text)?.collect()));
     let frame = match ran {
         Ok(Ok(frame)) => frame,
@@ -57,7 +57,7 @@ fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, Polars
     frame.sort(by, SortMultipleOptions::default().with_nulls_last(true).with_maintain_order(true))
 }
 
-/// The engine's error in our words where a column is missing, or a table that a part of the statement hides.
+/// Replaces the engine's error by a better one if a column is missing, or a part of the statement hides a table.
 fn explained(
     error: &PolarsError,
     statement: &Statement,
@@ -84,7 +84,7 @@ fn explained(
     QueryError::NoColumn { name, tables: shown(tables), known, nearest }
 }
 
-/// The name that the engine's message is about: the first in quotes, else the last word of "field not found: name".
+/// The name in the engine's message: the first in quotes, else the last word of "field not found: name".
 fn missing(reason: &str) -> Option<String> {
     let quoted = reason.find(['"', '\'']).and_then(|at| {
         let mark = reason[at..].chars().next()?;

@@ -1,9 +1,8 @@
-//! What can be wrong with a statement, or with what it reads.
+//! Errors of statements, and of the tables that they read.
 
 use crate::output::columns::wrap;
 use crate::units::{MemoryLimit, fmt_bytes};
 
-/// Why a statement has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     #[error("cannot find the query `{name}`: expected a name of `hta list queries`, SQL, a file *.sql, or `-`")]
@@ -41,11 +40,11 @@ pub enum QueryError {
     OnlyForTraces { option: String, place: String },
 }
 
-/// Width of hints that list names.
+/// Width of hints that list names, columns.
 const WIDTH: usize = 100;
 
 impl QueryError {
-    /// What the user can do about it.
+    /// Advice for the user.
     pub fn hint(&self) -> Option<String> {
         let meant = |n: &str| format!("did you mean `{n}`?");
         let listed = |nearest: &Option<String>, what: &str, known: &[String]| {

@@ -1,5 +1,5 @@
-//! The tables of traces that are read now: only the analyses run whose tables a statement names, and only the columns
-//! that it needs are kept, in memory. The rows are those that `hta analyze` leaves, in their order.
+//! Tables made from traces for one statement. Runs only the analyses whose tables the statement names, and keeps only
+//! the columns that it needs, in memory. Rows and their order are those of `hta analyze`.
 
 use crate::analysis::api::{Analysis, Output, Wanted};
 use crate::analysis::inventory;
@@ -19,18 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Declarations of the tables of every run and of every analysis.
+/// The tables of the inventory and of every analysis.
 fn declared() -> impl Iterator<Item = &'static TableSpec> {
     inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
 }
 
-/// Names of all tables, sorted.
 pub fn names() -> Vec<String> {
     let names: BTreeSet<String> = declared().map(|s| s.name.to_string()).chain([EVENTS.to_string()]).collect();
     names.into_iter().collect()
 }
 
-/// The columns of a table; none where there is no such table.
+/// The columns of a table; empty if there is no such table.
 pub fn columns(table: &str) -> Vec<String> {
     if table == EVENTS {
         return events::schema(false).fields().iter().map(|f| f.name().clone()).collect();
@@ -39,7 +38,7 @@ pub fn columns(table: &str) -> Vec<String> {
     spec.iter().flat_map(|s| s.columns.iter().map(|c| c.name.to_string())).collect()
 }
 
-/// What a statement needs of traces, and a place to keep it.
+/// What a statement needs from traces, and the rows collected for it.
 pub struct Live {
     wanted: Vec<Table>,
     kept: Mutex<Kept>,
@@ -54,13 +53,13 @@ struct Table {
 struct Kept {
     /// By table, in order of rank.
     rows: BTreeMap<String, Vec<RecordBatch>>,
-    /// By rank, which come in any order.
+    /// By rank, since ranks arrive in any order.
     events: BTreeMap<u32, RecordBatch>,
 }
 
 impl Live {
     /// # Errors
-    /// A table that no analysis makes.
+    /// When no analysis makes a table of the statement.
     pub fn new(statement: &Statement) -> Result<Self, QueryError> {
         let table = |name: &String| {
             let all = columns(name);
@@ -79,7 +78,7 @@ impl Live {
         self.wanted.iter().find(|t| t.name == name)
     }
 
-    /// Whether events are needed, with their arguments.
+    /// Whether events and their arguments are needed.
     pub fn needs_events(&self) -> bool {
         self.find(EVENTS).is_some()
     }
@@ -88,14 +87,14 @@ impl Live {
     pub fn analyses(&self) -> Vec<&'static dyn Analysis> {
         let makes = |a: &&dyn Analysis| a.tables().iter().any(|t| self.find(t.name).is_some());
         let mut analyses: Vec<_> = ANALYSES.iter().copied().filter(makes).collect();
-        // clocks are found where ranks are compared
+        // The table of ranks contains clock offsets, which only an analysis that compares ranks computes.
         if self.find(Ranks::SPEC.name).is_some() && !analyses.iter().any(|a| a.joins_ranks()) {
             analyses.extend(ANALYSES.iter().copied().find(|a| a.joins_ranks()));
         }
         analyses
     }
 
-    /// Which row tables the analyses need to make.
+    /// Which tables with rows per event the analyses have to make.
     pub fn rows_wanted(&self) -> Wanted {
         let made = |t: &Table| declared().find(|s| s.name == t.name).map(|s| s.name);
         match self.wanted.iter().filter_map(made).collect::<Vec<_>>().as_slice() {
@@ -104,10 +103,10 @@ impl Live {
         }
     }
 
-    /// The tables, with what is known only when all ranks are there.
+    /// The complete tables, including what is known only when all ranks are there.
     ///
     /// # Errors
-    /// Columns that Polars refuses.
+    /// When Polars refuses a column.
     pub fn tables(self, outcome: &Outcome) -> Result<Vec<(String, DataFrame)>, QueryError> {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         let health = outcome.health_table();
@@ -150,7 +149,7 @@ impl Live {
 }
 
 impl Table {
-    /// The columns of a batch that are needed; `None` where it has no rows.
+    /// The needed columns of a batch; `None` if it has no rows.
     fn pick(&self, rows: &RecordBatch) -> Option<RecordBatch> {
         let fields = rows.schema_ref().fields();
         let wanted: Vec<usize> = (0..fields.len()).filter(|&i| self.columns.contains(fields[i].name())).collect();

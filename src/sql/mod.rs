@@ -1,4 +1,4 @@
-//! SQL over the tables: the questions of `queries/`, statements of the user's own, on results or on traces read now.
+//! SQL over the tables of a results folder or of traces: the queries of `queries/`, and the user's own statements.
 //!
 //! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives those tables,
 //! [`load`] hands their columns to Polars, [`engine`] runs it, [`answer`] writes what came out. Polars carries an Arrow of

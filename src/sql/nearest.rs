@@ -1,12 +1,12 @@
-//! The name that was meant.
+//! Suggests the nearest known name for a mistyped one.
 
-/// The one of `among` that is nearest to a mistyped `word`; none where all are far. Ties: the first.
+/// The name in `among` that is nearest to `word`; `None` if all are too different. Ties: the first.
 pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
     let most = (word.chars().count() / 3).max(1);
     let near = |name: &'a str| {
         let apart = distance(&word, &name.to_lowercase());
-        // a word of the name, or the name with something more, is near whatever its length
+        // Names that contain the word, or are contained in it, count as near, whatever their length.
         let holds = word.len() > 3 && (name.contains(word.as_str()) || word.contains(name));
         let begins = word.len() > 1 && name.starts_with(word.as_str());
         (apart <= most || holds || begins).then_some((apart, name))
@@ -14,7 +14,7 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     among.into_iter().filter_map(near).min_by_key(|(apart, _)| *apart).map(|(_, name)| name)
 }
 
-/// Letters to insert, remove, change, or swap with their neighbour.
+/// Edit distance: number of letters to insert, remove, change, or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

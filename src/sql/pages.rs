@@ -1,17 +1,17 @@
-//! How large the pages of a Parquet column are when they are unpacked, from their headers alone.
+//! Decompressed size of the pages of a Parquet column, read from their headers.
 //!
-//! A page's header says how many bytes it unpacks to, and the decoder makes room for them before it unpacks: a file of
-//! a few kilobytes can ask for gigabytes. So the headers are read first. They are structures of Thrift's compact
-//! protocol; of each, two numbers are of use here and the rest is skipped.
+//! A page's header gives its decompressed size, and the decoder allocates that much before it decompresses: a file of a
+//! few kilobytes can make it allocate gigabytes. So the headers are checked first. They are structures of Thrift's
+//! compact protocol; two fields are used and the rest is skipped.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 
-/// Field of a page header: bytes of the page when it is unpacked.
+/// Field id in a page header: decompressed size of the page, bytes.
 const UNPACKED: i64 = 2;
-/// Field of a page header: bytes of the page in the file, without the header.
+/// Field id in a page header: size of the page in the file without the header, bytes.
 const PACKED: i64 = 3;
-/// No header of a page has structures in structures in so many levels.
+/// Nesting limit; real headers have fewer levels.
 const DEEPEST: usize = 8;
 
 /// What pages unpack to, bytes.
@@ -58,12 +58,12 @@ fn damaged() -> io::Error {
 
 struct Compact {
     input: BufReader<File>,
-    /// Place in the file.
+    /// Offset in the file.
     at: u64,
 }
 
 impl Compact {
-    /// Unpacked and packed size of the page whose header stands here; reading is behind the header then.
+    /// Reads a page header, and returns the decompressed and compressed size of the page.
     fn page_header(&mut self) -> io::Result<(u64, u64)> {
         let (mut unpacked, mut packed) = (None, None);
         let mut id = 0;
@@ -78,7 +78,7 @@ impl Compact {
         Ok((size(unpacked)?, size(packed)?))
     }
 
-    /// The kind of the next field, whose number is put into `id`; none at the end of the structure.
+    /// Type of the next field, whose number is stored in `id`; `None` at the end of the structure.
     fn field(&mut self, id: &mut i64) -> io::Result<Option<u8>> {
         let head = self.byte()?;
         let kind = head & 0x0f;
@@ -97,7 +97,7 @@ impl Compact {
             return Err(damaged());
         }
         match kind {
-            // true and false stand in the head of the field
+            // Booleans are encoded in the field header.
             1 | 2 => Ok(()),
             3 => self.byte().map(|_| ()),
             4..=6 => self.signed().map(|_| ()),
@@ -130,7 +130,7 @@ impl Compact {
         }
     }
 
-    /// In lists, true and false take a byte.
+    /// Skips an element of a list, where booleans take a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> io::Result<()> {
         if kind == 1 || kind == 2 { self.byte().map(|_| ()) } else { self.skip(kind, depth + 1) }
     }
@@ -168,7 +168,7 @@ impl Compact {
         Err(damaged())
     }
 
-    /// Zigzag: the sign is the lowest bit.
+    /// Zigzag encoding: the sign is the lowest bit.
     fn signed(&mut self) -> io::Result<i64> {
         let value = self.unsigned()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))

@@ -1,4 +1,4 @@
-//! The tables of a results folder, as `hta analyze` leaves it: `tables/<name>.parquet`, `events/rank=N.parquet`.
+//! Tables of a results folder as `hta analyze` writes it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
 use crate::sql::QueryError;
 use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The table that is several files.
+/// The table that consists of several files.
 pub const EVENTS: &str = "events";
 
 /// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze` writes them.
@@ -24,28 +24,27 @@ const AT_ONCE: usize = 1 << 20;
 /// The same where the pages of a row group are too large to be unpacked together.
 const FEW_AT_ONCE: usize = 1 << 15;
 
-/// Of a limit, what hta takes itself, bytes.
+/// Part of a memory limit that is reserved for the program, bytes.
 const OWN_BYTES: u64 = 64 << 20;
 
-/// How many times over tables are in memory while a statement runs on them.
+/// Memory for running a statement, as a multiple of its tables.
 const TIMES_TABLES: u64 = 2;
 
-/// A folder of results.
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
-    /// Names of the tables, sorted, and the files of each.
+    /// Sorted names of the tables, with their files.
     tables: Vec<(String, Vec<PathBuf>)>,
 }
 
 impl Results {
-    /// Whether a folder is one of results.
+    /// Whether a folder is a results folder.
     pub fn is_one(folder: &Path) -> bool {
         folder.join("tables").is_dir()
     }
 
     /// # Errors
-    /// A folder that holds no tables, or that cannot be listed.
+    /// When the folder holds no tables or cannot be listed.
     pub fn open(folder: &Path) -> Result<Self, QueryError> {
         if !Self::is_one(folder) {
             let found = if folder.is_dir() { "a folder without" } else { "no folder" };
@@ -69,7 +68,6 @@ impl Results {
         Ok(Self { folder: folder.to_path_buf(), tables })
     }
 
-    /// Names of the tables that it holds, sorted.
     pub fn names(&self) -> Vec<String> {
         self.tables.iter().map(|t| t.0.clone()).collect()
     }
@@ -83,18 +81,18 @@ impl Results {
         Ok(schema.iter().flat_map(|s| s.fields().iter().map(|f| f.name().clone())).collect())
     }
 
-    /// The tables that a statement names, each with the columns that it needs.
+    /// The tables that a statement names, with the columns that it needs.
     ///
     /// # Errors
-    /// A table that is not there, or that cannot be read.
+    /// When a table does not exist or cannot be read.
     pub fn load(&self, statement: &Statement) -> Result<Vec<(String, DataFrame)>, QueryError> {
         self.load_within(statement, None)
     }
 
-    /// The same where no more memory may be used.
+    /// Like [`Results::load`], within a memory limit.
     ///
     /// # Errors
-    /// Tables that would take more.
+    /// When the tables need more memory.
     pub fn load_within(
         &self,
         statement: &Statement,
@@ -119,7 +117,7 @@ impl Results {
         }
     }
 
-    /// A table, and how many bytes it takes.
+    /// A table, and its size in memory, bytes.
     fn table(
         &self,
         name: &str,
@@ -150,13 +148,13 @@ impl Results {
             };
             read(file, known, &needed, at_once, growing)?;
         }
-        // every table that is known has a file
+        // Every known table has a file.
         let table = table.ok_or_else(|| unreadable(&self.folder, "no file"))?;
         Ok((table.bytes(), table.finish()?))
     }
 }
 
-/// Names the limit that the user knows, not what is left of it.
+/// Replaces the remaining limit in an error by the limit that the user knows.
 fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
     match (error, limit) {
         (QueryError::TooLarge { path, .. }, Some(limit)) => QueryError::TooLarge { path, limit },
@@ -164,8 +162,8 @@ fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
     }
 }
 
-/// How many rows of a file can be decoded at a time. What the file says of itself is believed only where it says too
-/// much: a few bytes can stand for a billion rows, and unpack to gigabytes.
+/// Number of rows of a file that can be decoded at a time within `room`. The file's own sizes cannot be trusted to be
+/// small: a few bytes can stand for a billion rows, or decompress to gigabytes.
 fn rows_at_once(
     path: &Path,
     known: &ArrowReaderMetadata,
@@ -203,7 +201,7 @@ fn rows_at_once(
     Ok(usize::try_from(rows).unwrap_or(at_once).clamp(1, at_once))
 }
 
-/// That a table is not there, with what is.
+/// The error for a table that does not exist; lists those that do.
 pub fn no_table(name: &str, place: String, known: Vec<String>) -> QueryError {
     let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
     QueryError::NoTable { name: name.to_string(), place, known, nearest }
@@ -263,7 +261,7 @@ fn read(
     })
 }
 
-/// Parquet decoders are written for files that their writer meant; what they stumble over is damage too.
+/// Runs a Parquet decoder and reports its panics as damage: decoders do not expect malicious files.
 fn contained<T>(path: &Path, read: impl FnOnce() -> Result<T, QueryError>) -> Result<T, QueryError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(unreadable(path, "the file is damaged")))
 }

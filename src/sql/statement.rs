@@ -1,13 +1,13 @@
-//! What a statement reads, found out before anything is read: its tables, and the words that may name their columns.
+//! Finds out what a statement reads, before anything is loaded: its tables, and the words that may name columns.
 //!
-//! The words are cut here, not parsed: a column that a statement uses stands in it as a word, so one that does not need
-//! not be loaded. What uses columns without their names (`*`, NATURAL JOIN, COLUMNS) loads all.
+//! The text is only split into words, not parsed: a column that a statement uses appears in it as a word, so columns
+//! that do not appear need not be loaded. A construct that uses columns without naming them (`*`, NATURAL JOIN,
+//! COLUMNS) loads all.
 
 use crate::sql::QueryError;
 use polars::sql::extract_table_identifiers;
 use std::collections::BTreeSet;
 
-/// One SELECT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     pub text: String,
@@ -17,19 +17,19 @@ pub struct Statement {
     own: BTreeSet<String>,
     /// All words, in lower case.
     words: BTreeSet<String>,
-    /// It uses columns that it does not name.
+    /// Whether it uses columns without naming them.
     is_wild: bool,
-    /// It says in which order its rows come.
+    /// Whether it orders its rows.
     pub is_ordered: bool,
-    /// It makes rows that have no order of their own: groups, pairs of rows.
+    /// Whether its rows have no order of their own, because it groups or joins.
     pub makes_rows: bool,
-    /// It takes some of the rows.
+    /// Whether it has a LIMIT.
     pub is_limited: bool,
 }
 
 impl Statement {
     /// # Errors
-    /// Text that is no SQL, no SELECT, or more than one; a statement that is nested too deep.
+    /// When the text is not exactly one SELECT, or is nested too deeply.
     pub fn new(text: &str) -> Result<Self, QueryError> {
         let tokens = cut(text);
         let found = depth(&tokens);
@@ -63,12 +63,12 @@ impl Statement {
         })
     }
 
-    /// Whether it gives this name to a part of itself.
+    /// Whether it defines a part of itself with this name.
     pub fn defines(&self, name: &str) -> bool {
         self.own.contains(&name.to_lowercase())
     }
 
-    /// Which columns of a table it needs: in the table's order, and never none.
+    /// The columns of a table that it needs, in the table's order; at least one.
     pub fn columns<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
         let named: Vec<&str> =
             all.iter().filter(|c| self.is_wild || self.words.contains(&c.to_lowercase())).copied().collect();
@@ -76,34 +76,35 @@ impl Statement {
     }
 }
 
-/// Deepest nesting of a statement. The engine calls itself for every level, and the stack of
-/// [`crate::sql::engine::on_large_stack`] holds more than so many calls.
+/// Deepest nesting accepted. The engine recurses for every level, and the stack of
+/// [`crate::sql::engine::on_large_stack`] suffices for more than that.
 const DEEPEST: usize = 1000;
 
-/// Words that make one condition of two.
+/// Words that combine two conditions.
 const LOGIC: [&str; 2] = ["and", "or"];
-/// Words that stand between two expressions, or before one, and make one expression of them.
+/// Words that combine expressions, or precede one.
 const OPERATORS: [&str; 12] =
     ["not", "is", "in", "between", "like", "ilike", "case", "when", "escape", "regexp", "rlike", "over"];
-/// Words after which other expressions begin.
+/// Words after which a new expression begins.
 const CLAUSES: [&str; 9] = ["select", "from", "where", "group", "having", "order", "limit", "on", "qualify"];
-/// Words that join whole SELECTs or tables, each to all before it.
+/// Words that combine SELECTs or tables with everything before them.
 const JOINS: [&str; 4] = ["union", "intersect", "except", "join"];
 
-/// What stands in one open parenthesis.
+/// The state of one open parenthesis.
 #[derive(Default)]
 struct Level {
-    /// It is a part after WITH: the next one may read it.
+    /// Whether it is a part after WITH, which the next part may read.
     is_part: bool,
-    /// Joins, parts after WITH, and the parenthesis itself.
+    /// Number of joins and parts after WITH, plus one for the parenthesis itself.
     joins: usize,
-    /// ANDs and ORs of the expression, other operators since the last of them, and at most between two of them.
+    /// Number of ANDs and ORs of the expression; (next fields) of other operators since the last of them, and the
+    /// largest such number.
     logic: usize,
     operators: usize,
     most_operators: usize,
-    /// Deepest parenthesis of the expression.
+    /// Depth of the deepest parenthesis in the expression.
     inner: usize,
-    /// Deepest expression before this one.
+    /// Depth of the deepest expression before this one.
     before: usize,
 }
 
@@ -124,7 +125,7 @@ impl Level {
         self.joins + self.before
     }
 
-    /// Takes in a parenthesis that is closed.
+    /// Accounts for a parenthesis that is closed.
     fn close(&mut self, inner: Level) {
         if inner.is_part {
             self.joins += inner.depth();
@@ -134,8 +135,8 @@ impl Level {
     }
 }
 
-/// How deep the tree of a statement can be, at most: `a OR b OR c` is `(a OR b) OR c`, so every operator of a chain is a
-/// level, as are parentheses, joined tables, and parts after WITH, of which each can read the one before.
+/// Upper bound for the depth of a statement's tree. `a OR b OR c` is `(a OR b) OR c`, so every operator of a chain is a
+/// level, as are parentheses, joined tables, and parts after WITH, each of which can read the previous one.
 fn depth(tokens: &[Token]) -> usize {
     let mut outer = Vec::new();
     let mut level = Level::default();
@@ -178,7 +179,7 @@ pub fn plain(error: &polars::prelude::PolarsError) -> String {
     shortened(error.to_string().lines().next().unwrap_or_default())
 }
 
-/// Without the parser's own notes, which have the form of Rust's: `join type 'Semi(On(BinaryOp {...}))' not supported`.
+/// Removes the parser's debug output: `join type 'Semi(On(BinaryOp {...}))' not supported`.
 fn shortened(reason: &str) -> String {
     let plain = reason.trim().trim_start_matches("sql parser error: ").trim_end_matches('.');
     let Some(start) = plain.find(" {") else { return plain.to_string() };
@@ -190,9 +191,9 @@ fn shortened(reason: &str) -> String {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
-    /// Not in quotes, in lower case.
+    /// A word that is not in quotes, in lower case.
     Word(String),
-    /// A name in quotes, as it stands.
+    /// A name in quotes, unchanged.
     Name(String),
     Text,
     Number,
@@ -212,7 +213,7 @@ impl Token {
     }
 }
 
-/// Cuts a text into words, names, texts, numbers and marks; comments are left out.
+/// Splits a text into words, names, texts, numbers and marks, without comments.
 fn cut(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -247,7 +248,8 @@ fn cut(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// What stands in the quotes that `text` begins with (a doubled quote is one), and how long it is with them.
+/// The content of the quotes with which `text` begins (a doubled quote stands for one), and the length including the
+/// quotes.
 fn quoted(text: &str, quote: char) -> (String, usize) {
     let (mut inside, mut at) = (String::new(), 1);
     while let Some(end) = text[at..].find(quote) {
@@ -263,7 +265,7 @@ fn quoted(text: &str, quote: char) -> (String, usize) {
     (inside, text.len())
 }
 
-/// Names that a statement gives to parts of itself: `name AS (`, `name (columns) AS (`.
+/// Names that a statement defines: `name AS (`, `name (columns) AS (`.
 fn defined(tokens: &[Token]) -> BTreeSet<String> {
     let mut own = BTreeSet::new();
     for (i, pair) in tokens.windows(2).enumerate() {
@@ -280,7 +282,7 @@ fn defined(tokens: &[Token]) -> BTreeSet<String> {
     own
 }
 
-/// Whether a `*` stands for columns, or `COLUMNS(...)` does: neither a product nor `COUNT(*)`.
+/// Whether the statement contains a `*` for columns or `COLUMNS(...)`, as opposed to a product or `COUNT(*)`.
 fn is_wild(tokens: &[Token]) -> bool {
     tokens.iter().enumerate().any(|(i, token)| {
         let (before, after) = (i.checked_sub(1).and_then(|b| tokens.get(b)), tokens.get(i + 1));
@@ -350,11 +352,11 @@ mod tests {
         assert_eq!(of("SELECT a FROM t WHERE a = 1 OR b = 2 OR c < 3 + 4"), 4);
         assert_eq!(of("SELECT 1 UNION SELECT 2 UNION SELECT 3"), 2);
         assert_eq!(of("WITH a AS (SELECT 1), b AS (SELECT 2) SELECT 3"), 2);
-        // whichever side is the deep one
+        // The deeper side may be left or right.
         assert_eq!(of("SELECT a FROM t WHERE ((a + b) OR c) OR d OR e"), 6);
         assert_eq!(of("SELECT a FROM t WHERE e OR d OR (c OR (b + a))"), 6);
         assert_eq!(of("SELECT f(1, f(2, f(3, 4))) FROM t"), 3);
-        // text and names are none
+        // Texts, names and comments do not count.
         assert_eq!(of("SELECT ' ((( OR ' AS \"x OR y OR\" -- OR OR\n FROM t"), 0);
         assert_eq!(of(")))))"), 0);
         assert_eq!(of("(((((("), 6);

@@ -1,4 +1,4 @@
-//! Across ranks: who makes the others wait, how fast collectives are, and what repairs would give.
+//! Sections that compare ranks: stragglers, bandwidth of collectives, and the estimated gain of repairs.
 
 use crate::output::html::axis::{Axis, Step};
 use crate::output::html::breakdown::{Heat, SIDE};
@@ -8,12 +8,12 @@ use crate::output::html::texts::Texts;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Verdicts, causes and repairs that are listed.
+/// Largest number of verdicts, causes and repairs listed.
 const MOST_VERDICTS: usize = 100;
-/// Sizes of collectives, and groups, that are listed.
+/// Largest number of sizes of collectives, and of groups, listed.
 const MOST_SIZES: usize = 1_500;
 
-/// Who makes the others wait.
+/// The section on stragglers.
 ///
 /// # Errors
 /// When a table is damaged.
@@ -156,7 +156,7 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     Ok(grid)
 }
 
-/// Bandwidth of collectives by size, and how calls were matched.
+/// The section on bandwidth of collectives by size, and on matching.
 ///
 /// # Errors
 /// When a table is damaged.
@@ -299,7 +299,7 @@ fn groups(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     Ok(grid)
 }
 
-/// What repairs would give.
+/// The section on the estimated gain of repairs.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -317,7 +317,7 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     let mut left = 0;
     let there = results.read("what_if", &["scope", "what", "step_ns", "gain_ns", "gain_pct"], |rows| {
         for r in 0..rows.len() {
-            // sorted by gain within each scope; what gives nothing is no repair
+            // Rows are sorted by gain within each scope; repairs without gain are left out.
             if rows.sum(3, r) <= 0 {
                 continue;
             }

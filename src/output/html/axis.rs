@@ -1,9 +1,9 @@
-//! Ranks and steps on an axis, consecutive ones together where there are too many to show each.
+//! An axis of ranks or steps. If there are too many to show each, consecutive ones share a place.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// A step as ranks have it in common: its number, else its place in time.
+/// Identifies a step across ranks: by its number, else by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Label(i64),
@@ -25,12 +25,11 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// Places on an axis.
 pub struct Axis<T> {
     places: HashMap<T, usize>,
-    /// First and last of each place.
+    /// First and last item of each place.
     ends: Vec<(T, T)>,
-    /// How many share a place, at most.
+    /// Largest number of items that share a place.
     pub joined: usize,
 }
 
@@ -58,7 +57,7 @@ impl<T: Copy + Ord + Hash + std::fmt::Display> Axis<T> {
         self.ends.len()
     }
 
-    /// What stands at a place: `3`, or `3-6`.
+    /// Label of a place: `3`, or `3-6`.
     pub fn label(&self, place: usize) -> String {
         match self.ends.get(place) {
             Some((a, b)) if a == b => a.to_string(),

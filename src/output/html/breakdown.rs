@@ -1,5 +1,5 @@
-//! Time breakdown by rank and by step, and the windows that other sections share: a lane is one device of one rank, and
-//! what is said of it is over its full steps; where it has none, over its span.
+//! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
+//! of one rank; its figures are over its full steps, or over its span if it has none.
 
 use crate::output::html::axis::{Axis, Step};
 use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section};
@@ -8,16 +8,16 @@ use crate::output::html::texts::Texts;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One device of one rank; no device on a CPU-only rank.
+/// Rank and device of a lane; no device on a CPU-only rank.
 pub type LaneKey = (u32, Option<i64>);
 
-/// Lanes that are listed one by one; of more, those that compute least of their time.
+/// Largest number of lanes that are listed; if there are more, those with the least share of compute.
 pub const MOST_LANES: usize = 2_048;
-/// Places for steps on an axis.
+/// Number of places for steps on an axis.
 const MOST_STEPS: usize = 400;
-/// Windows that are listed one by one.
+/// Largest number of windows that are listed.
 const MOST_CELLS: usize = 8_192;
-/// Places on the sides of a heat map.
+/// Number of places on each side of a heat map.
 pub const SIDE: usize = 128;
 
 /// Length, compute, exposed communication, exposed memory, idle; ns.
@@ -42,7 +42,7 @@ const COLUMNS: &[&str] = &[
 /// One device of one rank.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
-    /// Steps that count; 0: the span does.
+    /// Number of full steps; if 0, the span is used.
     pub full: u32,
     partial: u32,
     parts: Parts,
@@ -52,7 +52,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Windows that its sums are over.
+    /// Number of windows in its sums.
     pub fn windows(&self) -> u32 {
         self.full.max(1)
     }
@@ -68,7 +68,7 @@ impl Lane {
     }
 }
 
-/// All lanes, and the steps that they have.
+/// All lanes, and their steps.
 #[derive(Default)]
 pub struct Lanes {
     pub lanes: BTreeMap<LaneKey, Lane>,
@@ -79,13 +79,13 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Whether a row of a table with windows counts for its lane.
+    /// Whether a row of a table with windows belongs to the windows that are used for its lane.
     pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<i64>) -> bool {
         let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
         if full { scope == "step" && is_partial != Some(1) } else { scope == "span" }
     }
 
-    /// The lanes that are listed, those that compute least first.
+    /// The lanes that are listed, those with the least compute first.
     pub fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
         let mut all: Vec<_> = self.lanes.iter().collect();
         all.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
@@ -95,7 +95,7 @@ impl Lanes {
     }
 }
 
-/// A step over all lanes.
+/// Sums of one step over all lanes.
 struct StepSums {
     windows: u32,
     partial: u32,
@@ -116,7 +116,7 @@ fn lane_of(rows: &Rows, r: usize) -> LaneKey {
     (rows.rank(0, r), rows.int(1, r))
 }
 
-/// Reads what each lane and each step add up to.
+/// Reads the sums of each lane and each step.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -135,7 +135,8 @@ pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
             match rows.text(2, r) {
                 Some("span") => lane.span = found,
                 Some("capture") => lane.capture = Some((rows.sum(12, r), found[0])),
-                // without marks of steps the capture is the one step: the span says more, here as in the text
+                // Without marked steps the capture is the only step; the span is more informative, here as in the text
+                // report.
                 Some("step") if lane.capture == Some((rows.sum(12, r), found[0])) => {}
                 Some("step") => {
                     let is_partial = rows.int(5, r) == Some(1);
@@ -170,7 +171,7 @@ const PARTS: [Heading; 5] = [
     ("idle_ns", "idle", Kind::Ns, "nothing runs"),
 ];
 
-/// Headings that name a lane.
+/// Headings of the columns that identify a lane.
 pub const LANE: [Heading; 3] = [
     ("rank", "rank", Kind::Id, "rank"),
     ("device", "device", Kind::Id, "device index; none on a CPU-only rank"),
@@ -182,7 +183,7 @@ pub const LANE: [Heading; 3] = [
     ),
 ];
 
-/// Cells that name a lane.
+/// Cells of the columns that identify a lane.
 pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
     [key.0.into(), key.1.into(), lane.windows().into()]
 }
@@ -286,7 +287,7 @@ fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
     grid
 }
 
-/// Single steps of single lanes, and the lengths of steps by rank.
+/// Grids of single windows by lane, and of step times by rank.
 fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
     let longest = lanes.lanes.values().map(|l| (l.full + l.partial) as usize).max().unwrap_or(0).max(1);
     let room = (MOST_CELLS / longest).max(1);
@@ -318,7 +319,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
             if rows.int(5, r) != Some(1) {
                 lengths.add(&ranks, &steps, key.0, &step, [found[0]]);
             }
-            // a lane may have more steps than any has room for
+            // A single lane may have more steps than fit.
             if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
                 left += 1;
                 add(&mut left_parts, &found);
@@ -344,7 +345,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
     Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
 }
 
-/// Values by rank and step, joined where a place stands for several.
+/// Values by rank and step; the largest counts if several share a place.
 pub struct Heat<const N: usize> {
     width: usize,
     cells: Vec<Option<Place<N>>>,
@@ -362,7 +363,7 @@ impl<const N: usize> Heat<N> {
         Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
     }
 
-    /// Adds what a rank has in a step. The first value decides which rank a place is named after.
+    /// Adds the values of a rank in a step. The first value decides which rank is named for a place.
     pub fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
         let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
         let Some(place) = self.cells.get_mut(y * self.width + x) else { return };

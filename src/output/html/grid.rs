@@ -1,12 +1,11 @@
-//! What the page is given: grids, columns of cells with a name, a unit and a meaning. A chart and the table behind it
-//! are drawn from the same grid, so they cannot say different things.
+//! Data of the page: grids of typed columns with name, unit and meaning. A chart and the table below it are drawn from
+//! the same grid, so they cannot disagree.
 //!
-//! Times stay integer nanoseconds; the page makes them readable. No time of day is in them: points in time are counted
-//! from the first event of the set.
+//! Times are integer nanoseconds, which the page formats. Points in time are relative to the first event of the set.
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-/// What a column's cells are, so that the page can set them.
+/// Type of a column's cells, which determines their formatting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Ns,
@@ -15,7 +14,7 @@ pub enum Kind {
     /// A ratio, shown in percent.
     Ratio,
     GbPerS,
-    /// A number that names something: a rank, a device.
+    /// A number that identifies something: a rank, a device.
     Id,
     Text,
 }
@@ -34,16 +33,15 @@ impl Kind {
     }
 }
 
-/// A column: its name, heading, what it is, and what it means.
+/// A column: name, heading, type, and meaning.
 pub type Heading = (&'static str, &'static str, Kind, &'static str);
 
-/// A cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell {
     Nothing,
     Int(i64),
     Float(f64),
-    /// Place in [`Texts`](crate::output::html::texts::Texts) of the section, or of the page.
+    /// Index into [`Texts`](crate::output::html::texts::Texts) of the section, or later of the page.
     Text(u32),
 }
 
@@ -88,14 +86,14 @@ impl Serialize for Cell {
     }
 }
 
-/// Rows of one kind.
+/// A table of the page.
 pub struct Grid {
-    /// Table of the results that it is made from.
+    /// The results table from which it is made.
     table: &'static str,
     columns: Vec<(Heading, Vec<Cell>)>,
-    /// Rows that are left out one by one: how many, and their sums where sums make sense.
+    /// Number of rows that are not listed, and their sums where these are meaningful.
     rest: Option<(usize, Vec<Cell>)>,
-    /// What was joined or left out, for the reader.
+    /// Notes for the reader on what was merged or left out.
     pub notes: Vec<String>,
 }
 
@@ -105,7 +103,7 @@ impl Grid {
         Self { table, columns, rest: None, notes: Vec::new() }
     }
 
-    /// Adds a row: a cell for each column.
+    /// Adds a row with one cell per column.
     pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells = cells.into_iter();
         for (_, column) in &mut self.columns {
@@ -113,7 +111,7 @@ impl Grid {
         }
     }
 
-    /// Says what the rows that are left out add up to.
+    /// Sets the number of rows that are not listed, and their sums.
     pub fn leave_out(&mut self, rows: usize, sums: Vec<Cell>) {
         if rows > 0 {
             self.rest = Some((rows, sums));
@@ -151,17 +149,16 @@ impl Serialize for Grid {
     }
 }
 
-/// A part of the page.
 #[derive(Default)]
 pub struct Section {
     grids: Vec<(&'static str, Grid)>,
     pub notes: Vec<String>,
-    /// Why there is nothing to show.
+    /// The reason why the section has no data.
     pub empty: Option<String>,
 }
 
 impl Section {
-    /// A section that says why it is empty.
+    /// A section without data, with the reason.
     pub fn without(reason: impl Into<String>) -> Self {
         Self { empty: Some(reason.into()), ..Self::default() }
     }
@@ -171,7 +168,7 @@ impl Section {
         self
     }
 
-    /// Puts the texts' places in the page for those in the section.
+    /// Replaces indices into the section's texts by indices into the page's.
     pub fn place_texts(&mut self, places: &[u32]) {
         for (_, grid) in &mut self.grids {
             let rest = grid.rest.iter_mut().flat_map(|(_, sums)| sums);
@@ -200,7 +197,7 @@ impl Serialize for Section {
     }
 }
 
-/// Why a part of the page is empty whose table is not there.
+/// The message for a section whose table is missing.
 pub fn missing(table: &str) -> String {
     format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
 }

@@ -1,4 +1,4 @@
-//! Why devices idle: by class, and what the host did while they waited for it.
+//! The section on idle time: by cause, and by what the host did while the device waited for it.
 
 use crate::output::html::breakdown::{LANE, LaneKey, Lanes, lane_cells};
 use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
@@ -7,10 +7,10 @@ use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Host activities that are listed.
+/// Largest number of host activities listed.
 const MOST_ACTIVITIES: usize = 200;
 
-/// Kinds of host activity, as `hta explain idle` has them, and their headings.
+/// Kinds of host activity as in `hta explain idle`, with their headings.
 const ACTIVITIES: [(&str, &str); 10] = [
     ("data_loader", "data loader"),
     ("python", "Python"),
@@ -57,7 +57,7 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
                 continue;
             }
             let activity = rows.text(4, r).unwrap_or_default();
-            // a kind that is not known here would make the parts too small: it is untracked
+            // An unknown kind counts as untracked, so that the parts still sum to the whole.
             let at = ACTIVITIES.iter().position(|a| a.0 == activity).unwrap_or(ACTIVITIES.len() - 1);
             if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
                 *sum += rows.sum(6, r);

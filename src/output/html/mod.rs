@@ -1,10 +1,10 @@
-//! `report.html`: one file for people, made from the tables of a results folder and the findings.
+//! `report.html`: one self-contained file for people, made from the tables of a results folder and the findings.
 //!
-//! It opens offline and can be mailed: the charts' script (Plotly, in `plotly/`), the style and the data are in it, and
-//! a policy in its head forbids every load. What is shown is bounded, whatever the number of ranks: each part says what
-//! was joined or left out, and which Parquet table has all of it. The tables are read in pieces and summed on the way.
+//! It contains the script of the charts (Plotly, in `plotly/`), its style and its data, and a policy in its head
+//! forbids loading anything. The size is bounded for any number of ranks: each part says what was merged or left out,
+//! and which Parquet table has all of it. Tables are read in chunks and summed while reading.
 //!
-//! `page.html`, `page.css` and the scripts in `script/` are what it looks like; here is what it says.
+//! `page.html`, `page.css` and the scripts in `script/` define the look; this module provides the data.
 
 mod across;
 mod axis;

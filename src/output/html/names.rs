@@ -1,4 +1,4 @@
-//! By name over all ranks: kernels, sequences that repeat, operators, modules, calls that wait, Python functions.
+//! Sections by name over all ranks: kernels, repeated sequences, operators, modules, calls that wait, Python functions.
 
 use crate::output::html::grid::{Cell, Grid, Kind, Section, missing};
 use crate::output::html::results::{Results, ResultsError};
@@ -6,18 +6,18 @@ use crate::output::html::tally::{Tallied, Tally};
 use crate::output::html::texts::Texts;
 use std::collections::HashMap;
 
-/// Names that are listed of each.
+/// Largest number of names listed in each table.
 const MOST_NAMES: usize = 400;
-/// Sequences that are listed.
+/// Largest number of sequences listed.
 const MOST_SEQUENCES: usize = 80;
-/// Names of a sequence that are shown.
+/// Number of names shown of a sequence.
 const SEQUENCE: usize = 12;
 
 fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
 }
 
-/// Kernels, copies and sets by name.
+/// The section on kernels, copies and sets by name.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -61,7 +61,7 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     Ok(Section::default().with("kernels", grid))
 }
 
-/// A sequence in a line: its first and last names. It may have a hundred thousand.
+/// A sequence in one line: its first and last names. It may have a hundred thousand.
 fn sequence(names: &str, length: i64) -> String {
     if names.split('|').nth(SEQUENCE).is_none() {
         return names.replace('|', " → ");
@@ -72,7 +72,7 @@ fn sequence(names: &str, length: i64) -> String {
     format!("{} → … ({length} in all) … → {}", head.join(" → "), tail.join(" → "))
 }
 
-/// Kernel sequences that repeat.
+/// The section on repeated kernel sequences.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -111,7 +111,7 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
     Ok(Section::default().with("sequences", grid))
 }
 
-/// Operators, modules, calls that wait and Python functions.
+/// The section on operators, modules, calls that wait and Python functions.
 ///
 /// # Errors
 /// When a table is damaged.
@@ -224,7 +224,7 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     Ok(grid)
 }
 
-/// Marks frames that wait on threads that launch nothing: they come last.
+/// Marks frames that only wait, on threads that launch nothing; they are listed last.
 const IDLE: &str = "idle";
 
 /// Whether a Python frame only waits, by its name; the query `python_functions` has the same list.

@@ -1,4 +1,4 @@
-//! What was read, what matters most, and what was wrong with the input.
+//! Sections on the input, the findings, and the problems of the input.
 
 use crate::analysis::api::{Certainty, Finding};
 use crate::analysis::inventory::record_edges;
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
 
-/// Ranks that have a row of their own in the page.
+/// Largest number of ranks that have their own row.
 pub const MOST_RANKS: usize = 2_048;
 
-/// Findings that are shown.
+/// Largest number of findings shown.
 const MOST_FINDINGS: usize = 200;
 
-/// Kinds of problems, and files refused, that are shown.
+/// Largest number of kinds of problems, and of refused files, shown.
 const MOST_PROBLEMS: usize = 300;
 
-/// A finding as `summary.json` has it.
+/// A finding as stored in `summary.json`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Found {
     analysis: String,
@@ -55,10 +55,10 @@ impl From<&Finding> for Found {
     }
 }
 
-/// The findings of a results folder.
+/// Reads the findings of a results folder.
 ///
 /// # Errors
-/// When there is no summary, or it is none of ours.
+/// When there is no summary, or `hta` did not write it.
 pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
     #[derive(Deserialize)]
     struct Summary {
@@ -67,7 +67,7 @@ pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
     let path = results.folder().join("summary.json");
     let shown = path.display().to_string();
     let file = File::open(&path).map_err(|source| ResultsError::Io { path: shown.clone(), source })?;
-    // the answers of the analyses are skipped: with many ranks they are most of the file
+    // The answers of the analyses are skipped while parsing: with many ranks they are most of the file.
     let summary: Result<Summary, _> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file));
     let damaged = |e: serde_json::Error| ResultsError::Damaged {
         path: shown,
@@ -77,7 +77,7 @@ pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
     Ok(summary.map_err(damaged)?.findings)
 }
 
-/// Findings, in their order.
+/// The section on findings, in their order.
 pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts) -> Section {
     if found.is_empty() {
         let mut section = Section::without("Nothing stands out: no analysis had a finding.");
@@ -112,7 +112,7 @@ pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts
         grid.push([
             texts.whole(&f.sentence),
             f.cost_ns_per_step.into(),
-            // a share that was read from JSON may differ in its last digit
+            // Round: a share that was read from JSON may differ in its last digit.
             f.share_of_step.map(|s| (s * 1e6).round() / 1e6).into(),
             text(rank_list(&f.ranks), texts),
             text(f.steps.join(", "), texts),
@@ -153,7 +153,7 @@ pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, R
     Ok(record_edges::sentences(&noted, ranks.set.ranks))
 }
 
-/// What the set is, in a few numbers.
+/// Key figures of the set.
 #[derive(Default, Serialize)]
 pub struct Set {
     pub ranks: usize,
@@ -171,14 +171,13 @@ pub struct Set {
     pub length_ns: i64,
 }
 
-/// Points in time of a rank, ns.
+/// Start and end of a rank's recording, ns.
 #[derive(Debug, Clone, Copy)]
 pub struct Capture {
     pub first: i64,
     pub last: i64,
 }
 
-/// The ranks, one by one.
 #[derive(Default)]
 pub struct Ranks {
     pub set: Set,
@@ -188,14 +187,14 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Whether all ranks were recorded at one time, so that one axis can show them.
+    /// Whether all ranks were recorded at the same time, so that one time axis can show them.
     pub fn are_together(&self) -> bool {
         let first = self.captures.values().map(|c| c.first).max();
         first < self.captures.values().map(|c| c.last).min() || self.captures.len() < 2
     }
 }
 
-/// Reads the inventory of the ranks.
+/// Reads the table of ranks.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -301,7 +300,7 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
     Ok((all, Section::default().with("ranks", grid)))
 }
 
-/// What was repaired, dropped or odd, by kind; and the files that were refused.
+/// The section on problems of the input by kind, and on refused files.
 ///
 /// # Errors
 /// When the table is damaged.

@@ -1,4 +1,4 @@
-//! The page: data as JSON that no name can break out of, between our own HTML, style and scripts.
+//! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and scripts.
 
 use crate::output::html::breakdown::Lanes;
 use crate::output::html::grid::Section;
@@ -25,22 +25,22 @@ const SCRIPTS: [&str; 7] = [
     include_str!("script/start.js"),
 ];
 
-/// An editor that opens a file at a line when its link is followed.
+/// An editor that opens a file at a line by a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Editor {
     #[default]
     Vscode,
     Cursor,
-    /// File and line stay plain text.
+    /// No links.
     None,
 }
 
-/// What a reader finds set when the page opens; there it can be changed.
+/// Initial settings of the page, which can be changed there.
 #[derive(Debug, Clone, Default)]
 pub struct PageOptions {
     pub editor: Editor,
-    /// Folder that relative source files are below.
+    /// Folder that contains relative source paths.
     pub source_root: Option<String>,
 }
 
@@ -55,10 +55,10 @@ struct Data<'a> {
     cut_texts: usize,
 }
 
-/// Writes the page of a results folder. Without findings given, they are those of its `summary.json`.
+/// Writes the page of a results folder. If `found` is `None`, the findings are read from `summary.json`.
 ///
 /// # Errors
-/// When the folder is none of ours, or the page cannot be written.
+/// When the folder is not a results folder, or the page cannot be written.
 pub fn write(
     results: &Results,
     found: Option<Vec<Found>>,
@@ -67,7 +67,7 @@ pub fn write(
 ) -> Result<(), ResultsError> {
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
-    // most of the page's bytes stand before its data
+    // Most bytes of the page precede its data, so they are written while the data is gathered.
     let (gathered, begun) = rayon::join(|| gather(results, found), || fill(before, out));
     let Gathered { set, sections, texts } = gathered?;
     begun.map_err(failed)?;
@@ -85,10 +85,10 @@ pub fn write(
 
 type Sections = Vec<(&'static str, Section)>;
 
-/// What the page says.
+/// The data of the page.
 struct Gathered {
     set: Set,
-    /// In order.
+    /// In the order of the page.
     sections: Sections,
     texts: Shown,
 }
@@ -136,22 +136,22 @@ fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, Resu
     Ok(Gathered { set: ranks.set, sections, texts: shown })
 }
 
-/// Makes a section, with its texts.
+/// Builds a section and its texts.
 type Part<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
 
 type Made = Result<Section, ResultsError>;
 
-/// Why sections of lanes are empty.
+/// The reason for empty sections of lanes.
 const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.";
 
-/// Stands in the page for its data.
+/// Placeholder of the data in the page.
 const DATA: &str = "{{data}}";
 
 fn write_data(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     Ok(data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?)
 }
 
-/// Writes a part of the page, with its other places filled; they are lines `{{name}}` too.
+/// Writes a part of the page and fills in the other placeholders, which are lines `{{name}}`, too.
 fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
     for line in part.split_inclusive('\n') {
         match line.trim() {
@@ -164,8 +164,8 @@ fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// JSON without a character that means something to HTML, or ends a line in JavaScript: no name can end the element
-/// that it stands in.
+/// Formats JSON without characters that have a meaning in HTML or end a line in JavaScript, so that no name can end the
+/// script element.
 struct InPage;
 
 impl Formatter for InPage {

@@ -1,5 +1,5 @@
-//! Reading the tables of a results folder: only the columns asked for, a few thousand rows at a time, so that what is in
-//! memory depends on what is kept of them and not on the size of the job.
+//! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
+//! not depend on the size of the job.
 
 use crate::table::column::Column;
 use arrow::array::RecordBatch;
@@ -11,10 +11,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Rows that are decoded at a time.
+/// Number of rows decoded at a time.
 const AT_ONCE: usize = 1 << 13;
 
-/// Why a folder is no results folder, or what is damaged in it.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     #[error("cannot read {path}: expected {expected}, found {found}")]
@@ -50,10 +49,10 @@ impl Results {
         &self.folder
     }
 
-    /// Gives all rows of a table, with these columns of it, in order. `false`: there is no such table.
+    /// Calls `each` with all rows of the given columns of a table, in order. Returns `false` if there is no such table.
     ///
     /// # Errors
-    /// A file that is no Parquet table, or one without these columns.
+    /// When the file is not a Parquet table, or lacks a column.
     pub fn read(&self, table: &str, columns: &[&str], mut each: impl FnMut(&Rows)) -> Result<bool, ResultsError> {
         let path = self.folder.join("tables").join(format!("{table}.parquet"));
         let damaged = |expected: &str, found: String| ResultsError::Damaged {
@@ -74,7 +73,7 @@ impl Results {
             Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),
         };
         let no_parquet = |e: String| damaged("a Parquet file", e);
-        // decoders are written for files that their writer meant: what they stumble over is damage too
+        // Decoders do not expect malicious files: their panics are reported as damage.
         let read = || -> Result<(), ResultsError> {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| no_parquet(e.to_string()))?;
             let mut wanted = Vec::new();
@@ -94,7 +93,7 @@ impl Results {
     }
 }
 
-/// Some rows of a table. Columns are counted as they were asked for.
+/// Some rows of a table. Columns are numbered in the order of the request.
 pub struct Rows<'a> {
     columns: Vec<Column<'a>>,
     len: usize,
@@ -113,7 +112,7 @@ impl<'a> Rows<'a> {
         self.len
     }
 
-    /// An integer; `None` for null. A mark is 0 or 1.
+    /// An integer, `None` for null. A boolean is 0 or 1.
     pub fn int(&self, column: usize, row: usize) -> Option<i64> {
         self.columns.get(column)?.int(row)
     }
@@ -127,7 +126,7 @@ impl<'a> Rows<'a> {
         u32::try_from(self.sum(column, row)).unwrap_or(u32::MAX)
     }
 
-    /// A number with a fraction; integers are converted.
+    /// A floating-point number; integers are converted.
     pub fn float(&self, column: usize, row: usize) -> Option<f64> {
         self.columns.get(column)?.float(row).filter(|v| v.is_finite())
     }

@@ -1,22 +1,22 @@
-//! Sums by name over all ranks: how often, how long, on how many ranks, and on which one most.
+//! Sums by name over all ranks: how often, how long, on how many ranks, and on which rank most.
 
 use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
-/// What was summed under one key.
+/// The sums of one key.
 pub struct Tallied<const K: usize, const N: usize> {
     key: [u32; K],
     pub sums: [i64; N],
     pub ranks: usize,
-    /// The rank with most of the first sum, and how much.
+    /// The largest value of the first sum on one rank, and that rank.
     pub most: (i64, u32),
     rank: Option<u32>,
     of_rank: i64,
 }
 
-/// Sums under keys of `K` texts. Rows come in order of rank.
+/// Sums by key; a key has `K` texts. Rows must come in order of rank.
 pub struct Tally<const K: usize, const N: usize> {
     ids: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
@@ -58,7 +58,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         }
     }
 
-    /// What was summed under a key.
+    /// The sums of a key.
     pub fn of(&self, key: [&str; K]) -> Option<&Tallied<K, N>> {
         let mut ids = [0; K];
         for (id, text) in ids.iter_mut().zip(key) {
@@ -80,13 +80,13 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         self.texts.get(id as usize).map_or("", |t| t)
     }
 
-    /// Puts the `most` largest rows into a grid, and the others summed below it. A row of the grid begins with the texts
-    /// and the sums, in their order; `tail` gives what follows.
+    /// Adds the `most` largest rows to a grid, and sums the others below. A row of the grid begins with the texts and
+    /// the sums; `tail` gives the remaining cells.
     pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&Tallied<K, N>) -> Vec<Cell>) {
         self.fill_with_last(grid, texts, most, |_| false, tail);
     }
 
-    /// The same, with the rows whose keys are `last` behind all others.
+    /// Like [`Tally::fill`], with the rows whose keys are in `last` after all others.
     pub fn fill_with_last(
         &self,
         grid: &mut Grid,

@@ -1,21 +1,20 @@
-//! The page's names and sentences, each once.
+//! The page's names and sentences, each stored once.
 //!
-//! Sections are made side by side, each with texts of its own; put together in order, they are what one section after the
-//! other would have made.
+//! Sections are built in parallel, each with its own texts. Merged in order, they give the same result as building the
+//! sections one after the other.
 
 use crate::output::html::grid::Cell;
 use std::collections::HashMap;
 
-/// A text in the page is cut to so many bytes.
+/// Longest text in the page, bytes; longer ones are cut.
 const LONGEST: usize = 600;
-/// When all texts take so many, further ones are cut to [`SHORT`].
+/// Total size of texts above which further ones are cut to [`SHORT`], bytes.
 const ROOM: usize = 1_200_000;
 const SHORT: usize = 60;
 
-/// Texts of a section.
 #[derive(Default)]
 pub struct Texts {
-    /// Place and most bytes of each.
+    /// Index and largest length of each text.
     all: HashMap<Box<str>, (u32, usize)>,
 }
 
@@ -25,7 +24,7 @@ impl Texts {
         self.cut_at(text, LONGEST)
     }
 
-    /// The cell of a text that is never cut: a sentence of ours.
+    /// The cell of a sentence, which is never cut.
     pub fn whole(&mut self, text: &str) -> Cell {
         self.cut_at(text, usize::MAX)
     }
@@ -44,8 +43,8 @@ impl Texts {
     }
 }
 
-/// Texts of the page. Kernel names can be thousands of characters long: what does not fit is cut, counted, and whole in the
-/// Parquet table.
+/// Texts of the page. Kernel names can have thousands of characters; what does not fit is cut and counted, and complete
+/// in the Parquet table.
 #[derive(Default)]
 pub struct Shown {
     places: HashMap<Box<str>, u32>,
@@ -55,7 +54,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Adds the texts of the next section; their places here, in order of those there.
+    /// Adds the texts of the next section, and returns their indices in the page.
     pub fn add(&mut self, section: Texts) -> Vec<u32> {
         let mut new: Vec<(u32, Box<str>, usize)> =
             section.all.into_iter().map(|(t, (at, most))| (at, t, most)).collect();
@@ -75,7 +74,7 @@ impl Shown {
         } else {
             text.to_string()
         };
-        // what JSON and HTML make of a character: up to six
+        // Size in JSON and HTML: up to six bytes for a character that is escaped.
         let grows = shown.bytes().filter(|b| *b < b' ' || b"<>&\"\\".contains(b)).count();
         self.bytes += shown.len() + 5 * grows;
         let place = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
@@ -84,7 +83,7 @@ impl Shown {
         place
     }
 
-    /// How many were cut.
+    /// Number of texts that were cut.
     pub fn cut(&self) -> usize {
         self.cut
     }
@@ -113,14 +112,13 @@ mod tests {
     #[test]
     fn long_names_are_cut_and_sentences_are_not() {
         let (mut texts, mut shown) = (Texts::default(), Shown::default());
-        // a cut would go through the middle of its second byte
+        // The limit falls in the middle of a two-byte character.
         let long = format!("{}é", "x".repeat(LONGEST - 1));
         let (sentence, many) = ("s".repeat(ROOM + 1), "m".repeat(LONGEST));
         for text in [&long, &many] {
             texts.cell(text);
         }
         texts.whole(&sentence);
-        // no room is left
         texts.cell(&many.replace('m', "n"));
         shown.add(texts);
         let lengths: Vec<usize> = shown.texts().iter().map(|t| t.chars().count()).collect();

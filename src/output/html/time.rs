@@ -1,4 +1,4 @@
-//! Over time: how busy the devices are, and what the length of a step is made of.
+//! Sections over time: utilization of the devices, and the critical path of the steps.
 
 use crate::output::html::axis::Axis;
 use crate::output::html::breakdown::{LaneKey, Lanes};
@@ -9,17 +9,17 @@ use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stretches that the time of the set is divided into.
+/// Number of stretches into which the time of the set is divided.
 const STRETCHES: i64 = 120;
-/// Rows of the map; of more devices, consecutive ranks share one.
+/// Largest number of rows of the map; with more devices, consecutive ranks share one.
 const MOST_ROWS: usize = 256;
-/// Windows of critical paths that are listed.
+/// Largest number of windows of critical paths listed.
 const MOST_PATHS: usize = 400;
 
-/// A mean over time that is being made.
+/// A running mean over time.
 #[derive(Clone, Copy, Default)]
 struct Mean {
-    /// Value times length.
+    /// Sum of value times duration.
     sum: f64,
     length: i64,
 }
@@ -30,13 +30,13 @@ impl Mean {
         self.length += length;
     }
 
-    /// To a ten-thousandth: the page shows no more.
+    /// The mean, rounded to four digits, because the page shows no more.
     fn value(self) -> Option<f64> {
         (self.length > 0).then(|| (self.sum / self.length as f64 * 1e4).round() / 1e4)
     }
 }
 
-/// How busy the devices are.
+/// The section on utilization of the devices.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -170,7 +170,7 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
     Ok(if axis.len() > 1 { section.with("map", map) } else { section })
 }
 
-/// What the length of a step is made of.
+/// The section on the critical path of the steps.
 ///
 /// # Errors
 /// When the table is damaged.
