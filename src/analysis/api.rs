@@ -1,4 +1,5 @@
-//! The contract of an analysis: map one rank to bounded data, reduce all ranks to tables and findings.
+//! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks into
+//! tables and findings.
 
 use crate::analysis::settings::{Setting, Settings};
 use crate::facts::collectives::collectives;
@@ -11,9 +12,9 @@ use serde::Serialize;
 /// What all analyses are told.
 pub struct Options {
     pub model: ModelOptions,
-    /// Below this length, a wait after the launch call is a kernel wait, ns.
+    /// A wait after the launch call that is shorter than this is a kernel wait, ns.
     pub kernel_wait_max: Ns,
-    /// Rows that are printed; tables are never shortened.
+    /// Number of rows printed; tables are never shortened.
     pub top: usize,
     pub across: AcrossOptions,
     /// Options that analyses declare themselves.
@@ -21,24 +22,24 @@ pub struct Options {
     pub wanted: Wanted,
 }
 
-/// Row tables that the caller keeps; an analysis need not make the others.
+/// Which tables with rows per event the caller keeps; an analysis need not make the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
     #[default]
     All,
-    /// Not those with a row for every event.
+    /// All except tables with a row for every event.
     NoEvents,
-    /// One table.
+    /// Only this table.
     Only(&'static str),
 }
 
 impl Options {
-    /// The rows of a table per window that are printed: those of the steps asked for, else those of `whole`.
+    /// The scope whose rows are printed: `step` if the user selected steps, else `whole`.
     pub fn printed_scope(&self, whole: &'static str) -> &'static str {
         if self.model.steps.is_some() { "step" } else { whole }
     }
 
-    /// Whether a row table is kept.
+    /// Whether the caller keeps this table.
     pub fn wants(&self, spec: &TableSpec) -> bool {
         match self.wanted {
             Wanted::All | Wanted::NoEvents => true,
@@ -46,7 +47,7 @@ impl Options {
         }
     }
 
-    /// Whether a table with a row for every event is kept.
+    /// Whether the caller keeps this table, which has a row for every event.
     pub fn wants_per_event(&self, spec: &TableSpec) -> bool {
         self.wanted != Wanted::NoEvents && self.wants(spec)
     }
@@ -58,7 +59,7 @@ pub struct AcrossOptions {
     pub clock: ClockMode,
     /// Gain from which a rank is named, percent of the median step.
     pub straggler_min_pct: f64,
-    /// Process groups to answer for, by name or description; all when empty.
+    /// Process groups to report, by name or description; all if empty.
     pub groups: Vec<String>,
 }
 
@@ -73,61 +74,61 @@ impl Default for AcrossOptions {
 pub struct Partial {
     pub rank: u32,
     pub tables: Vec<Batch>,
-    /// Why there are no rows.
+    /// Why there are no rows, if so.
     pub reason: Option<&'static str>,
 }
 
 impl Partial {
-    /// For an analysis that reads the joined ranks: nothing of its own, and why it will have no rows of this rank.
+    /// For an analysis that uses only the joined ranks: an empty partial, with the reason if it will have no rows of
+    /// this rank.
     pub fn joined_later(trace: &RankTrace) -> Self {
         let reason = collectives(trace).calls.is_empty().then_some("no collectives recorded");
         Self { rank: trace.rank, tables: Vec::new(), reason }
     }
 
-    /// The rank's rows of a table.
     pub fn table(&self, spec: &TableSpec) -> Option<&Batch> {
         self.tables.iter().find(|b| b.spec.name == spec.name)
     }
 }
 
-/// Takes rows of tables that are not kept: a whole table or, of a long one, piece by piece while the others are made.
+/// Receives rows of tables that are not kept in memory: a whole table, or a long one piece by piece.
 pub type Give<'a> = dyn FnMut(Batch) + 'a;
 
-/// How sure a finding is.
+/// The certainty of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Follows from recorded times alone.
     Measured,
-    /// Rests on an interpretation that the sentence names.
+    /// Depends on an interpretation that the sentence names.
     Inferred,
 }
 
-/// Something a person can act on.
+/// A result on which a user can act.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     pub analysis: &'static str,
     pub ranks: Vec<u32>,
-    /// Labels of the steps it is about; empty: all, or there are none.
+    /// Labels of the affected steps; empty for all steps, or if there are none.
     pub steps: Vec<String>,
-    /// What it costs, ns per step (or per window where there are no steps).
+    /// Cost in ns per step (or per window if there are no steps).
     pub cost_ns_per_step: Ns,
-    /// The same as a share of the step.
+    /// The cost as a share of the step.
     pub share_of_step: Option<f64>,
     pub certainty: Certainty,
     pub sentence: String,
-    /// Table with the rows it stands on.
+    /// The table that contains the evidence.
     pub table: &'static str,
 }
 
-/// How a column of a view is set.
+/// Alignment of a column of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// A small table for people: strings, ready to be set.
+/// A small table for people, as formatted strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     pub title: String,
@@ -137,25 +138,25 @@ pub struct View {
     pub notes: Vec<String>,
 }
 
-/// What `reduce` gives.
+/// The result of `reduce`.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     pub tables: Vec<Batch>,
     pub findings: Vec<Finding>,
     pub views: Vec<View>,
-    /// Stands for views and findings on standard output, as it is: folded stacks, say.
+    /// Replaces views and findings on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
 }
 
-/// One analysis. Adding one is a new file and a line in the registry.
+/// One analysis. To add one, write a new folder and add a line to the registry.
 pub trait Analysis: Sync {
     /// Subcommand, file and section. An answer in other definitions has that of the analysis it stands for.
     fn stem(&self) -> &'static str;
     /// One line for `hta list`.
     fn title(&self) -> &'static str;
-    /// What it measures, formulas, and when it misleads: the page of `hta explain`.
+    /// The page of `hta explain`: what it measures, formulas, and when it misleads.
     fn explain(&self) -> &'static str;
-    /// Tables it writes; the subcommand prints the first.
+    /// Tables that it writes; the subcommand prints the first.
     fn tables(&self) -> &'static [&'static TableSpec];
     /// Tables that only its partials hold, for reducing: those are written where partials are.
     fn kept_tables(&self) -> &'static [&'static TableSpec] {
@@ -165,14 +166,14 @@ pub trait Analysis: Sync {
     fn settings(&self) -> &'static [Setting] {
         &[]
     }
-    /// Whether it needs the arguments that otherwise only the `events` table shows.
+    /// Whether it needs arguments that are otherwise loaded only for the `events` table.
     fn reads_event_args(&self, _options: &Options) -> bool {
         false
     }
-    /// One rank. Pure, so ranks run in parallel. What is returned is kept until all ranks are joined, so it is bounded;
-    /// tables with a row for every kernel, launch or gap go to `give`.
+    /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
+    /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial;
-    /// Whether mapping takes longer, or more memory, than most others do: it is then started first.
+    /// Whether mapping takes more time or memory than most analyses: it is then started first.
     fn is_long(&self) -> bool {
         false
     }
@@ -201,14 +202,14 @@ pub trait Analysis: Sync {
     fn takes_groups(&self) -> bool {
         false
     }
-    /// Whether it compares ranks: only then are they joined.
+    /// Whether it compares ranks. Ranks are joined only if an analysis needs it.
     fn joins_ranks(&self) -> bool {
         false
     }
-    /// Whether it says more where several ranks are joined: a run of one rank does not pay for it.
+    /// True if the analysis uses the joined job when there is more than one rank.
     fn joins_peers(&self) -> bool {
         false
     }
-    /// All ranks, in order of rank. `job` may have no ranks unless this analysis joins them.
+    /// Reduces all ranks, in order of rank. `job` has no ranks unless this analysis joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
 }

@@ -1,9 +1,9 @@
-//! Filters of the command line: which analyses they narrow, and what a set holds when one of them selects nothing.
+//! Filters of the command line: which analyses they apply to, and the error if one selects nothing.
 //!
-//! Each rank notes, for every filter that was given, whether it selects something there and what it could select
+//! Each rank notes for every given filter whether it selects something there, and what it could have selected
 //! ([`map`]). When all ranks are known, a filter that selects nothing on any of them is an error ([`check`]). The notes
-//! are a table of the rank's inventory, so that the parts of a job can be mapped by several processes. A run without
-//! filters leaves no such table.
+//! are a table of the rank's inventory, so that several processes can map the parts of a job. A run without filters has
+//! no such table.
 
 use crate::analysis::annotations;
 use crate::analysis::api::{Analysis, Options, Partial};
@@ -37,15 +37,15 @@ pub const TABLES: &[&TableSpec] = &[Filters::SPEC];
 
 const STEP_PATTERN: &str = "--step-pattern";
 
-/// Things that an error lists.
+/// Largest number of alternatives that an error lists.
 const LISTED: usize = 12;
 
-/// One filter on one rank.
+/// The note for one filter on one rank.
 struct Note {
     option: &'static str,
     value: String,
     is_hit: bool,
-    /// What it could select; empty where it selects something.
+    /// What it could have selected; empty if it selected something.
     there: Vec<String>,
 }
 
@@ -134,13 +134,13 @@ fn names(trace: &RankTrace, class: Class) -> Vec<String> {
     all.into_iter().map(|(name, _)| name.to_string()).collect()
 }
 
-/// Whether notes are there to be checked.
+/// Whether any filter was given.
 pub fn has_any(options: &Options) -> bool {
     let own = [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB];
     options.model.steps.is_some() || own.iter().any(|s| options.settings.is_given(s))
 }
 
-/// Checks the notes of all ranks; `inventories` are taken one by one until each filter has selected something.
+/// Checks the notes of all ranks. Inventories are read one by one until each filter has selected something.
 ///
 /// # Errors
 /// The first filter that selects nothing on any rank.
@@ -148,8 +148,8 @@ pub fn check(inventories: impl Iterator<Item = Partial>) -> Result<(), SetError>
     check_of(inventories, |option| option != STEP_PATTERN)
 }
 
-/// Checks that `--step-pattern` matches an annotation of some rank. Apart from the others: it says what a step is, and
-/// only on the command line is it a mistake that nothing is one.
+/// Checks that `--step-pattern` matches an annotation of some rank. Separate from the other filters: it defines what a
+/// step is, and matching nothing is an error only on the command line.
 ///
 /// # Errors
 /// When no annotation of any rank matches.
@@ -190,7 +190,7 @@ fn check_of(inventories: impl Iterator<Item = Partial>, is_asked: impl Fn(&str) 
     }
 }
 
-/// The error of a filter that selects nothing.
+/// The error for a filter that selects nothing.
 fn nothing(option: &str, value: String, there: &[String]) -> SetError {
     let (option, noun) = match option {
         "--steps" => ("--steps", "step"),
@@ -211,10 +211,10 @@ fn nothing(option: &str, value: String, there: &[String]) -> SetError {
     SetError::Argument { option, value, reason }
 }
 
-/// Checks that each process group asked for is one of the job.
+/// Checks that each requested process group exists in the job.
 ///
 /// # Errors
-/// The first that is not.
+/// The first that does not.
 pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     let wanted = &options.across.groups;
     match wanted.iter().find(|w| !Shown::knows(job, w)) {
@@ -226,7 +226,7 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     }
 }
 
-/// Refuses filters that none of the analyses applies: an answer for everything would look like the one asked for.
+/// Refuses filters that no analysis applies, because the unfiltered answer would look like a filtered one.
 ///
 /// # Errors
 /// The first such filter.
@@ -266,7 +266,7 @@ fn settings_text(options: &Options, setting: &Setting) -> Option<String> {
     settings.text(setting).or_else(|| settings.regex(setting).map(regex::Regex::as_str)).map(str::to_string)
 }
 
-/// Refuses several options that each choose the window of the critical path.
+/// Refuses more than one option that selects the window of the critical path.
 ///
 /// # Errors
 /// When two of them are given.

@@ -1,4 +1,4 @@
-//! Analyses: one rank to a bounded partial (`map`), all partials to tables and findings (`reduce`). Pure.
+//! Analyses: `map` reduces one rank to a bounded partial, `reduce` turns all partials into tables and findings. No I/O.
 
 pub(crate) mod annotations;
 pub mod api;

@@ -1,4 +1,4 @@
-//! Which annotations an activity belongs to.
+//! Assigns activities to annotations.
 //!
 //! ```text
 //!   thread     [train................................]
@@ -8,10 +8,10 @@
 //!   self            forward: a b         train: c         backward: d
 //! ```
 //!
-//! An activity belongs to the annotations that are open on the thread of its launch when the launch starts
-//! (ends included, as for owning operators). One whose launch was not recorded belongs to the shortest range
-//! that the profiler drew in its own row of the device and that holds its start. A name owns an activity
-//! once, however often it is nested in itself.
+//! An activity belongs to the annotations that are open on the thread of its launch when the launch starts (ends
+//! included, as for owning operators). An activity whose launch was not recorded belongs to the shortest range that the
+//! profiler drew in the same row of the device and that contains its start. A name counts an activity once, however
+//! often it is nested in itself.
 
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub enum Side {
     /// On a thread.
     Host,
-    /// Drawn by the profiler in a row of the device.
+    /// In a row of the device, drawn by the profiler.
     Gpu,
 }
 
@@ -41,25 +41,24 @@ impl Side {
     }
 }
 
-/// All ranges of one name on one side, with what belongs to them.
+/// All ranges of one name on one side, with their activities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     /// Rows of the ranges, in the order of the file.
     pub ranges: Vec<u32>,
-    /// Indices of the activities inside any of them, each once.
+    /// Indices of the activities inside any of the ranges, without duplicates.
     pub activities: Vec<u32>,
 }
 
-/// The annotations of a rank by side and name.
 #[derive(Debug, Clone, Default)]
 pub struct Annotated {
     pub names: BTreeMap<(Side, StrId), Named>,
-    /// Per activity: the name whose range is innermost.
+    /// Per activity: side and name of the innermost annotation.
     pub own: Vec<Option<(Side, StrId)>>,
 }
 
 impl Annotated {
-    /// The annotations whose name `wanted` matches; the others are as if they had not been recorded.
+    /// Collects the annotations whose name matches `wanted`; others are treated as not recorded.
     pub fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
         let c = &trace.columns;
         let kept: Vec<bool> = c.strings.iter().map(|(_, t)| wanted.is_none_or(|w| w.is_match(t))).collect();
@@ -95,13 +94,14 @@ impl Annotated {
         me
     }
 
-    /// One thread: `rows` outer first, `queries` the launches on it in order of time.
+    /// Assigns the launches of one thread. `rows`: its annotations, outer first; `queries`: its launches in order of
+    /// time.
     fn launched_inside(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
         let c = &trace.columns;
         innermost_at(rows, c, queries, |i, row| {
             self.own[i as usize] = row.map(|r| (Side::Host, c.name(r as usize)));
         });
-        // the launches inside a range are neighbours: ranges of one name are joined before they are counted
+        // Launches inside a range are consecutive: merge the ranges of one name before counting.
         let mut inside: BTreeMap<StrId, Vec<Span>> = BTreeMap::new();
         for &row in rows {
             let Span { start, end } = c.span(row as usize);
@@ -117,13 +117,14 @@ impl Annotated {
         }
     }
 
-    /// One row of a device: `queries` the unlinked activities in it in order of start.
+    /// Assigns the unlinked activities in one row of a device. `rows`: the ranges drawn there; `queries`: the
+    /// activities in order of start.
     fn drawn_around(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
         let c = &trace.columns;
         let mut order = rows.to_vec();
         sort_outer_first(&mut order, c);
         let mut next = order.into_iter().peekable();
-        // the shortest first; of equal ones that which starts last, then by name
+        // The shortest first; among equally long ones the one that starts last, then by name.
         let mut open: BinaryHeap<Reverse<Drawn>> = BinaryHeap::new();
         for &(t, activity) in queries {
             while let Some(row) = next.next_if(|&r| c.ts[r as usize] <= t) {
@@ -145,7 +146,7 @@ impl Annotated {
 /// A drawn range: length, start, name and row.
 type Drawn<'a> = (Ns, Reverse<Ns>, &'a str, u32);
 
-/// Instants and activities, by lane.
+/// Instants with activities, by lane.
 type Queries = BTreeMap<u32, Vec<(Ns, u32)>>;
 
 /// Launches by thread, and starts of unlinked activities by row of the device; each in order of time.

@@ -1,9 +1,8 @@
-//! User annotations: how long their ranges are, and what the GPU did for them.
+//! User annotations: the duration of their ranges, and the GPU work launched inside them. Times in ns.
 //!
-//! Ranges and activities belong as a whole to a step (that of their start, or of their launch), so nothing is
-//! cut. All times are ns. The surprising part: the GPU times of a range on the host are those of what was
-//! launched inside it, wherever they lie; the ranges that the profiler draws on the device are not used for
-//! them unless a launch is unknown.
+//! A range belongs as a whole to the step of its start, an activity to the step of its launch; nothing is cut. The GPU
+//! times of a range on the host are those of the work launched inside it, whenever that runs. Ranges that the profiler
+//! draws on the device are used only for activities whose launch is unknown.
 
 mod annotated;
 mod report;
@@ -114,10 +113,10 @@ impl Analysis for Annotations {
     }
 }
 
-/// What a row is about: side and name; neither for `(none)`.
+/// Identifies a row: side and name; `None` for `(none)`.
 type Key = Option<(Side, StrId)>;
 
-/// What belongs to a row.
+/// The ranges and activities of a row.
 #[derive(Default)]
 struct Members {
     ranges: Vec<u32>,
@@ -137,7 +136,7 @@ struct Row<'a> {
     shares: Shares,
 }
 
-/// By place of the device, place of the window, and key.
+/// By index of the device, index of the window, and key.
 type Places = BTreeMap<(usize, usize), BTreeMap<Key, Members>>;
 
 fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
@@ -193,15 +192,15 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
 /// Devices that have rows.
 struct Devices {
     all: Vec<Option<i64>>,
-    /// Position in `all` of each.
+    /// Index into `all` of each device.
     places: HashMap<Option<i64>, usize>,
-    /// The first ones, which do work: the ranges of threads stand beside each of them.
+    /// The number of devices that run work. They come first, and ranges on threads have a row for each of them.
     working: usize,
 }
 
 impl Devices {
-    /// Devices with activities (one without a number for the host alone), then those on which only ranges
-    /// are drawn.
+    /// Devices with activities (a single one without a number if there is only the host), then those on which only
+    /// ranges are drawn.
     fn new(trace: &RankTrace, annotated: &Annotated) -> Self {
         let mut all: Vec<Option<i64>> = trace.devices.iter().filter(|w| w.is_gpu).map(|w| w.device).collect();
         if all.is_empty() {
@@ -228,7 +227,7 @@ impl Devices {
     }
 }
 
-/// Device of each row of a device that has activities.
+/// Device of each lane that has activities.
 fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
     let mut of_lane = BTreeMap::new();
     for a in &trace.activities {
@@ -237,7 +236,7 @@ fn lane_devices(trace: &RankTrace) -> BTreeMap<u32, Option<i64>> {
     of_lane
 }
 
-/// Device on which a range is drawn: that of the activities in the same row, else the number of the row.
+/// Device on which a range is drawn: that of the activities in the same lane, else the number of the lane.
 fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32) -> Option<i64> {
     let lane = trace.columns.lane[range as usize];
     let number = || trace.columns.lanes.get(lane as usize).and_then(|l| l.pid_num);
@@ -273,7 +272,7 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
             });
         }
     }
-    // what belongs to nothing; a row for each window of a device, also where nothing is left
+    // Activities without annotation: each window of a device has this row, even if it is empty.
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let Some(d) = devices.place(work.device) else { continue };
         for window in 0..scopes.windows().len() {
@@ -310,7 +309,7 @@ fn row<'a>(trace: &'a RankTrace, key: Key, m: &Members, working: &BTreeMap<u32, 
     }
 }
 
-/// When each thread that has annotations works: an operator, a call or communication is open on it.
+/// When each thread with annotations works: an operator, a call or communication is open on it.
 fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let c = &trace.columns;
     let host = annotated.names.iter().filter(|((side, _), _)| *side == Side::Host);
@@ -326,7 +325,7 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     annotated.map(|(lane, rows)| (*lane, union(rows))).collect()
 }
 
-/// Time inside ranges in which their threads work; a range inside another of the same name counts once.
+/// Time inside ranges in which their threads work; ranges nested in one of the same name count once.
 fn worked(trace: &RankTrace, ranges: &[u32], working: &BTreeMap<u32, Union>) -> Ns {
     let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     for &range in ranges {

@@ -1,4 +1,4 @@
-//! What the annotations of all ranks come to: the printed table.
+//! Reduces the annotations of all ranks to the printed table.
 
 use crate::analysis::annotations::UserAnnotations;
 use crate::analysis::api::{Align, Options, Output, Partial, View};
@@ -8,18 +8,17 @@ use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Tables and view of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output {
         tables: partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC).cloned()).collect(),
-        // a range is no loss by itself: what the GPU waits for inside it is a finding of `idle`
+        // No findings: a range alone is not a loss. What the GPU waits for inside it is a finding of `idle`.
         findings: Vec::new(),
         views: vec![view(partials, options)],
         raw: None,
     }
 }
 
-/// One annotation over all ranks and devices.
+/// One annotation, summed over all ranks and devices.
 #[derive(Default)]
 struct Total {
     ranges: i64,
@@ -44,7 +43,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
             let (name, side) =
                 (batch.text("name", row).unwrap_or_default(), batch.text("side", row).unwrap_or_default());
             let t = totals.entry((name, side)).or_default();
-            // ranges of threads stand beside each device of the rank
+            // Ranges on threads are repeated for each device of the rank.
             if side != "host" || batch.int("device", row) == first {
                 t.ranges += int("range_count");
                 t.sum += int("range_sum_ns");
@@ -58,7 +57,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
         }
     }
     let mut order: Vec<((&str, &str), Total)> = totals.into_iter().collect();
-    // what is drawn on the device repeats the host's ranges, unless it has the only word on an activity
+    // Ranges drawn on the device repeat those of the host, except where they own activities.
     let repeats = |side: &str, t: &Total| side == "gpu" && t.gpu == 0;
     let drawn = order.iter().filter(|((_, side), t)| repeats(side, t)).count();
     order.retain(|((_, side), t)| !repeats(side, t) && (t.ranges > 0 || t.gpu > 0));

@@ -1,4 +1,4 @@
-//! Temporal breakdown: what a device was doing at each instant.
+//! Temporal breakdown: what each device was doing at each instant.
 
 use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
@@ -156,7 +156,7 @@ impl Analysis for Breakdown {
     }
 }
 
-/// The rank that waits longest for communication that no compute covers.
+/// The finding for the rank with most exposed communication.
 fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding> {
     let cost = g.mean("exposed_communication_ns");
     let share = g.percent("exposed_communication_ns");

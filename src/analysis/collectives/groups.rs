@@ -1,4 +1,4 @@
-//! How much of each process group was matched, and what is wrong with the calls.
+//! Process groups: how much of each was matched, and problems with its calls.
 
 use crate::analysis::api::{Align, View};
 use crate::analysis::collectives::Shown;
@@ -10,7 +10,7 @@ use crate::wording::counts::plural;
 use crate::wording::ranks::{absent_runs, member_list, rank_list, run_list};
 use std::collections::BTreeMap;
 
-/// How much of a group was matched.
+/// Statistics of matching for one group.
 #[derive(Default)]
 pub struct Share {
     calls: u64,
@@ -111,10 +111,10 @@ pub fn group_view(job: &Job, shares: &[Share], shown: &Shown) -> View {
     view
 }
 
-/// Groups that are printed.
+/// Largest number of groups printed.
 const GROUPS_SHOWN: usize = 12;
 
-/// What is wrong with the calls, or with the clocks.
+/// Problems with the calls or with the clocks.
 pub fn warnings(job: &Job) -> Vec<String> {
     let mut out = Vec::new();
     out.extend(incomplete(job));
@@ -173,10 +173,11 @@ fn disagreement(job: &Job, i: &Instance) -> String {
     format!("members disagree about one {}: {}", i.kind.name(), sizes.join(", "))
 }
 
-/// Runs of absent ranks that are collected: more than a real job has, and little memory whatever sizes groups claim.
+/// Largest number of ranges of absent ranks collected: more than a real job has, and little memory whatever sizes
+/// groups claim.
 const ABSENT_KEPT: usize = 1 << 20;
 
-/// Groups of which a rank is not in the set.
+/// A warning if the set lacks members of groups.
 fn incomplete(job: &Job) -> Option<String> {
     let mut present: Vec<u32> = job.parts.iter().map(|p| p.rank).collect();
     present.sort_unstable();

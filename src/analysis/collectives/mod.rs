@@ -1,4 +1,4 @@
-//! Collectives of the job: every call with its wait and transfer, bandwidth, and how much was matched.
+//! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of matching.
 
 use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::job::Job;

@@ -1,9 +1,8 @@
-//! Process groups as they are shown, and those that are asked for.
+//! Display names of process groups, and the selection by `--group`.
 
 use crate::analysis::api::Options;
 use crate::job::{Group, Job};
 
-/// Groups by name, and which of them are asked for.
 pub struct Shown {
     names: Vec<String>,
     sizes: Vec<u32>,
@@ -21,12 +20,12 @@ impl Shown {
         Self { names, sizes, asked, is_narrowed: !wanted.is_empty() }
     }
 
-    /// Whether the job has a group of this name, description or name as it is shown.
+    /// Whether the job has a group with this name, description or display name.
     pub fn knows(job: &Job, name: &str) -> bool {
         job.matched.groups.iter().any(|g| is_called(g, &g.shown(&job.parts), name))
     }
 
-    /// Whether a group is asked for.
+    /// Whether a group is selected.
     pub fn has(&self, group: u32) -> bool {
         self.asked.get(group as usize).copied().unwrap_or(false)
     }
@@ -35,12 +34,12 @@ impl Shown {
         self.names.iter().map(String::as_str)
     }
 
-    /// Whether calls that belong to no known group are asked for.
+    /// Whether calls without a known group are selected.
     pub fn has_groupless(&self) -> bool {
         !self.is_narrowed
     }
 
-    /// Members of a group.
+    /// Number of members of a group.
     pub fn sizes(&self, group: u32) -> u32 {
         self.sizes.get(group as usize).copied().unwrap_or(0)
     }

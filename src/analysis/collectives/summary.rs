@@ -1,4 +1,4 @@
-//! Instances of one kind, size, type and group: bandwidth and skew.
+//! Statistics of the instances of one kind, size, type and group: bandwidth and skew.
 
 use crate::analysis::api::{Align, Options, Partial, View};
 use crate::analysis::collectives::Shown;
@@ -12,19 +12,18 @@ use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
 use std::collections::BTreeMap;
 
-/// Instances of one kind, size, type and group.
 #[derive(Default)]
 pub struct Sum {
     count: u64,
     complete: u64,
-    /// Transfer of the last-arriving rank, for complete instances, ns.
+    /// Transfer times of the rank that arrived last, for complete instances, ns.
     transfers: Vec<Ns>,
     without_transfer: u64,
     start_skews: Vec<Ns>,
     end_skews: Vec<Ns>,
-    /// Duration over all calls, ns.
+    /// Summed duration of all calls, ns.
     dur: Ns,
-    /// Of that in calls that something matched: only of these is the waiting known.
+    /// Summed duration of the matched calls, ns; waiting is known only for these.
     matched_dur: Ns,
     wait: Option<Ns>,
 }
@@ -66,7 +65,7 @@ pub fn summaries<'a>(job: &'a Job, shown: &Shown) -> BTreeMap<SumKey<'a>, Sum> {
     sums
 }
 
-/// Algorithm bandwidth of a set of instances, GB/s: sum of sizes over sum of times.
+/// Algorithm bandwidth of a set of instances, GB/s: sum of sizes divided by sum of times.
 fn alg_bandwidth(bytes: Option<i64>, transfers: &Summary) -> Option<f64> {
     let bytes = bytes? as f64 * transfers.count as f64;
     (transfers.sum > 0).then(|| bytes / transfers.sum as f64)

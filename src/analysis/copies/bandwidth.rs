@@ -1,4 +1,4 @@
-//! Bandwidth over time: at each instant the sum over the running copies of size / length.
+//! Bandwidth over time: at each instant the sum of size / duration over the running copies.
 //!
 //! ```text
 //!   copy a, 60 B    [=====)          6 ns: 10 B/ns
@@ -6,9 +6,9 @@
 //!   value           10.15..5.0
 //! ```
 //!
-//! Bytes per ns are GB/s (1e9). Rates are whole multiples of 2^-48 B/ns while they are added and taken
-//! away, so that nothing is left when the last copy ends, and the integral over time, rounded to bytes, is
-//! exactly the bytes of the copies that have a length (as long as they last less than a day together).
+//! Bytes per ns are GB/s (1e9). Rates are added and subtracted as integer multiples of 2^-48 B/ns, so the sum returns
+//! exactly to zero after the last copy, and the integral over time, rounded to bytes, is exactly the bytes of the
+//! copies with a duration (as long as they last less than a day together).
 
 use crate::analysis::copies::copy::Copy;
 use crate::units::Ns;
@@ -16,14 +16,14 @@ use crate::units::Ns;
 /// 1 B/ns.
 const ONE: i128 = 1 << 48;
 
-/// The value from this instant on.
+/// The values from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bandwidth {
     pub at: Ns,
     rate: i128,
-    /// Running copies whose size is known.
+    /// Number of running copies of known size.
     pub sized: u32,
-    /// Running copies whose size is not.
+    /// Number of running copies of unknown size.
     pub unsized_: u32,
 }
 
@@ -34,8 +34,7 @@ impl Bandwidth {
     }
 }
 
-/// The values of the copies together, one per instant at which they change; 0 before the first, and the
-/// last is 0.
+/// The combined values of the copies, one per instant at which they change; 0 before the first, and the last is 0.
 pub fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
     let mut edges: Vec<(Ns, i128, i64, i64)> = Vec::new();
     for c in copies.filter(|c| !c.span.is_empty()) {

@@ -1,7 +1,7 @@
-//! Copies and sets of one device: direction, kinds of memory, size, and the call that asked for them.
+//! Copies and sets of one device: direction, kinds of memory, size in bytes, and the call that requested each.
 //!
-//! Sizes are bytes. The file is asked in this order: the activity's own size, the size that the call was
-//! given (HIP and MTIA write it there), the recorded bandwidth times the length. A size below 0 is none.
+//! The size comes from the first of these sources: the activity's own size, the size in the call's arguments (written
+//! by HIP and MTIA), the recorded bandwidth times the duration. Negative sizes are ignored.
 
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
@@ -13,7 +13,6 @@ use crate::trace::timeline::Work;
 use crate::units::Span;
 use hashbrown::HashMap;
 
-/// One copy or set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
     /// Index of the activity.
@@ -30,7 +29,7 @@ pub struct Copy {
     pub blocks: Option<bool>,
 }
 
-/// How a copy was asked for, by the name of its call.
+/// How a copy was requested, by the name of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
     /// `cudaMemcpy`, `hipMemcpyWithStream`: returns when the copy is done.
@@ -48,7 +47,7 @@ pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     let mut rows: Vec<u32> =
         work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == Work::Memory).collect();
     rows.sort_unstable_by_key(|&i| (trace.activities[i as usize].span.start, trace.activities[i as usize].row));
-    // many copies, few names
+    // Names are parsed once, because there are many copies but few names.
     let mut known: HashMap<(Class, StrId, Option<StrId>), Named> = HashMap::new();
     let copy = |activity: u32| {
         let a = &trace.activities[activity as usize];
@@ -59,7 +58,7 @@ pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     rows.into_iter().map(copy).collect()
 }
 
-/// What the names of a copy and of its call say.
+/// Properties that follow from the names of a copy and its call.
 #[derive(Debug, Clone, Copy)]
 struct Named {
     direction: &'static str,
@@ -104,13 +103,13 @@ fn bytes(trace: &RankTrace, row: u32, call: Option<u32>, span: Span) -> Option<u
     let recorded = || {
         let rate = args.column(Arg::Bandwidth).get(row).map(f64::from_bits)?;
         let bytes = rate * span.len() as f64;
-        // GB/s are bytes per ns
+        // GB/s equal bytes per ns.
         (bytes.is_finite() && bytes > 0.0).then(|| bytes.round() as u64)
     };
     own.or_else(given).or_else(recorded)
 }
 
-/// Kinds of memory as names write them; AMD has `Host` for both kinds of host memory.
+/// Kinds of memory in names; AMD writes `Host` for both pageable and pinned memory.
 const MEMORIES: [(&str, &str); 8] = [
     ("Pageable", "pageable"),
     ("Pinned", "pinned"),
@@ -122,7 +121,7 @@ const MEMORIES: [(&str, &str); 8] = [
     ("Managed Static", "managed_static"),
 ];
 
-/// Source and target from `Memcpy HtoD (Pageable -> Device)`, target from `Memset (Device)`.
+/// Source and target of `Memcpy HtoD (Pageable -> Device)`, or the target of `Memset (Device)`.
 fn memories(name: &str) -> (Option<&'static str>, Option<&'static str>) {
     let known = |text: &str| MEMORIES.iter().find(|m| m.0 == text.trim()).map(|m| m.1);
     let inside = name.rsplit_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |p| p.0);

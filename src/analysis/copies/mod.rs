@@ -1,5 +1,4 @@
-//! Copies and sets of memory: what is moved where and how fast, what of it no kernel covers, and which of
-//! it holds the host.
+//! Copies and sets of memory: direction and rate, the part that no kernel hides, and which of them block the host.
 
 pub(crate) mod bandwidth;
 pub(crate) mod copy;
@@ -84,7 +83,6 @@ table! {
     }
 }
 
-/// The analysis.
 pub struct MemoryCopiesOf;
 
 impl Analysis for MemoryCopiesOf {
@@ -134,13 +132,13 @@ impl Analysis for MemoryCopiesOf {
     }
 }
 
-/// When a kernel runs: compute or communication.
+/// When a kernel (compute or communication) runs.
 fn kernels_run(work: &DeviceWork) -> Union {
     let runs = |s: &&crate::trace::timeline::Segment| s.set.has(Work::Compute) || s.set.has(Work::Communication);
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 
-/// What a row of `memory_copies` stands for.
+/// Identifies a row of `memory_copies`: direction, source, target.
 type Key = (&'static str, Option<&'static str>, Option<&'static str>);
 
 fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, options: &Options, all: &[Copy]) {
@@ -167,7 +165,7 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
     }
 }
 
-/// The window of a row.
+/// The device and window of a row.
 struct Place<'a> {
     rank: u32,
     device: Option<i64>,
@@ -185,7 +183,7 @@ fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: K
     let bytes = sized.iter().fold(0u64, |sum, s| sum.saturating_add(s.0));
     let sized_ns: Ns = sized.iter().map(|s| s.1).sum();
     let rate = |bytes: u64, ns: Ns| bytes as f64 / ns as f64;
-    // one call may own several copies, of a graph
+    // A graph launch may own several copies.
     let calls: BTreeSet<u32> = of.iter().filter_map(|c| c.call).collect();
     table.push(MemoryCopyRow {
         rank: place.rank,
@@ -233,7 +231,6 @@ fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceW
     }
 }
 
-/// Spans of rows of calls.
 fn spans<'a>(trace: &'a RankTrace, rows: impl Iterator<Item = u32> + 'a) -> impl Iterator<Item = Span> + 'a {
     rows.map(|r| trace.span(r))
 }

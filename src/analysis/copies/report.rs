@@ -1,4 +1,4 @@
-//! The copies of all ranks: the printed tables and the findings of `copies`.
+//! Reduces the copies of all ranks to the printed tables and the findings.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::copies::rules::{Rule, SMALL_BYTES};
@@ -10,16 +10,15 @@ use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Share of the window that a rule must cost to be told, percent.
+/// Smallest cost of a rule that is reported, percent of the window.
 const TOLD_FROM_PCT: f64 = 1.0;
 
-/// The same for calls that synchronize: some waiting at the end of a step is as it should be.
+/// The same for calls that synchronize, because some waiting at the end of a step is normal.
 const SYNC_FROM_PCT: f64 = 5.0;
 
-/// From so many in a window small copies are many.
+/// Number of small copies in a window from which they count as many.
 const MANY: i64 = 100;
 
-/// Tables, views and findings of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let devices = groups(partials, CopyRules::SPEC);
     let several = several_devices(&devices);
@@ -31,7 +30,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output { tables, findings, views: vec![view(partials, options)], raw: None }
 }
 
-/// Sums over all ranks of one direction and its kinds of memory.
+/// Sums over all ranks for one direction and its kinds of memory.
 #[derive(Default)]
 struct Sums {
     count: i64,
@@ -41,7 +40,7 @@ struct Sums {
     exposed: Ns,
     blocking: i64,
     fastest: Option<f64>,
-    /// Summed duration of those whose size is known.
+    /// Summed duration of the copies of known size, ns.
     sized_dur: Ns,
 }
 
@@ -115,7 +114,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
 }
 
-/// What a rule costs the rank that it costs most.
+/// The finding for the rank to which a rule costs most.
 fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
     let all: Vec<Group> = devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
     let g = all.iter().max_by_key(|g| (g.mean("no_kernel_ns"), Reverse(g.rank)))?;

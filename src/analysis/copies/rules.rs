@@ -1,4 +1,4 @@
-//! Ways of copying and synchronizing that cost time: what each of them took in each window.
+//! Costly ways of copying and synchronizing, with the time of each in each window.
 //!
 //! ```text
 //!   kernels     [=====)                     [=====)
@@ -7,9 +7,9 @@
 //!   no kernel         ------------------           a call or a copy of the rule, and no kernel
 //! ```
 //!
-//! The rules are those of the expert system of Nsight Systems (pageable memory in asynchronous copies,
-//! synchronous copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a
-//! small synchronous copy is under two rules.
+//! The rules are those of the expert system of Nsight Systems (pageable memory in asynchronous copies, synchronous
+//! copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a small synchronous copy
+//! belongs to two rules.
 
 use crate::analysis::api::Options;
 use crate::analysis::copies::copy::{Api, Copy};
@@ -21,23 +21,22 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 
-/// A way to lose time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Copies from or to pageable memory that are not asked for by a synchronous call: they are staged, and
-    /// hold the calling thread although they are called asynchronous.
+    /// Copies from or to pageable memory that are not requested by a synchronous call: they are staged, and block the
+    /// calling thread although the call is named asynchronous.
     Pageable,
     /// Copies by calls that return when they are done.
     SyncCopy,
-    /// Sets by such calls.
+    /// Sets by calls that return when they are done.
     SyncSet,
     /// Calls that wait for a stream, an event or the device.
     Synchronize,
-    /// Copies (not sets) below [`SMALL_BYTES`]: they cost their launch, not their bytes.
+    /// Copies (not sets) below [`SMALL_BYTES`]: their cost is the launch, not the transfer.
     Small,
 }
 
-/// Below this size a copy takes about as long as it takes to start one, bytes.
+/// Below this size a copy takes about as long as starting it, bytes.
 pub const SMALL_BYTES: u64 = 65_536;
 
 impl Rule {
@@ -65,7 +64,7 @@ impl Rule {
     }
 }
 
-/// Rows of the calls that wait for the device, without those that the profiler makes.
+/// Rows of the calls that wait for the device, except those that the profiler makes.
 pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
     let waits: Vec<bool> =
         trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
@@ -77,7 +76,7 @@ pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
     rows.filter(|&row| !profilers.contains(row)).collect()
 }
 
-/// A row per rule that anything falls under, for every window.
+/// Adds a row for every window and every rule that matches anything.
 pub fn push(
     table: &mut CopyRules,
     trace: &RankTrace,
@@ -88,7 +87,7 @@ pub fn push(
 ) {
     let kernels = kernels_run(work);
     let windows = trace.windows(work, &options.model);
-    // a call that waits over the lead waits for work that is not in the file
+    // A call that was open when the lead ended waited for unrecorded work.
     let is_own = |call: u32| trace.span(call).start >= work.capture.start;
     let syncs: Vec<u32> = match trace.edges.lead_end(work.device) {
         Some(_) => syncs.iter().copied().filter(|&call| is_own(call)).collect(),
@@ -128,9 +127,9 @@ pub fn push(
     }
 }
 
-/// What falls under one rule.
+/// What matches one rule.
 struct Found {
-    /// Start and size, in order of start.
+    /// Start and size of each copy, in order of start.
     starts: Vec<(Ns, u64)>,
     busy: Union,
     calls: Union,
@@ -143,7 +142,7 @@ impl Found {
         let mut starts: Vec<(Ns, u64)> = of_copies.chain(syncs.iter().map(|&r| (trace.span(r).start, 0))).collect();
         starts.sort_unstable();
         let busy = Union::new(copies.iter().map(|c| c.span));
-        // a graph's call does more than its copies
+        // The call of a graph launch does more than its copies.
         let calls = copies.iter().filter(|c| c.api != Api::Other).filter_map(|c| c.call);
         let calls = Union::new(spans(trace, calls.chain(syncs.iter().copied())));
         let either = Union::new(busy.spans().iter().chain(calls.spans()).copied());

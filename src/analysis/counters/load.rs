@@ -1,15 +1,15 @@
-//! What the kernels of a device ask of it at each instant: whether any runs, the blocks per SM of those
-//! that run, and their estimated occupancy.
+//! The load that kernels put on a device: whether any kernel runs, the blocks per SM of the running kernels, and their
+//! estimated occupancy.
 //!
 //! ```text
 //!   kernel a   [========)             0.75 blocks per SM
 //!   kernel b        [=======)         0.50
 //!   busy       ==============         |kernels|
-//!   SMs in use 0.75 0.75 1.0 0.50     min(1, sum of those that run)
+//!   SMs in use 0.75 0.75 1.0 0.50     min(1, sum of the running kernels)
 //! ```
 //!
-//! Copies and sets are left out; communication kernels count. Blocks and occupancies are whole multiples of
-//! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
+//! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of 2^-48 here,
+//! so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::trace::args::Arg;
 use crate::trace::device::DeviceWork;
@@ -24,16 +24,16 @@ const ONE: i128 = 1 << 48;
 /// Sums over a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// Time in which a kernel runs, ns.
+    /// Time in which any kernel runs, ns.
     pub kernel: Ns,
-    /// Lengths of the kernels, ns: those that run at once count each.
+    /// Summed duration of the kernels, ns; concurrent kernels count each.
     pub kernel_sum: i128,
-    /// Of these, with known blocks per SM and with known occupancy.
+    /// The part of it with known blocks per SM, and (next field) with known occupancy.
     pub blocks_known: i128,
     pub occupancy_known: i128,
-    /// Integral of min(1, blocks per SM of what runs), in 2^-48 ns.
+    /// Integral of min(1, blocks per SM of the running kernels), in 2^-48 ns.
     sm: i128,
-    /// Integral of the occupancies of what runs, in 2^-48 % ns.
+    /// Integral of the occupancies of the running kernels, in 2^-48 % ns.
     occupancy: i128,
 }
 
@@ -65,34 +65,34 @@ impl Load {
         crate::units::ratio(self.kernel, width)
     }
 
-    /// Whether the blocks per SM of half of the kernels' time are known: with fewer the efficiency would be that of the
-    /// few kernels that have them. True where no kernel runs.
+    /// Whether the blocks per SM are known for at least half of the kernels' time. With less, the efficiency would be
+    /// that of a few kernels. True if no kernel runs.
     pub fn has_blocks(&self) -> bool {
         self.blocks_known * 2 >= self.kernel_sum
     }
 
-    /// Whether the occupancy of half of the kernels' time is known. True where no kernel runs.
+    /// Whether the occupancy is known for at least half of the kernels' time. True if no kernel runs.
     pub fn has_occupancy(&self) -> bool {
         self.occupancy_known * 2 >= self.kernel_sum
     }
 
-    /// Mean over `width` of the SMs in use; `None` where kernels run of which none has known blocks.
+    /// Mean over `width` of the share of SMs in use; `None` if kernels run but none has known blocks.
     pub fn sm_efficiency(&self, width: Ns) -> Option<f64> {
         let known = self.blocks_known > 0 || self.kernel_sum == 0;
         (width > 0 && known).then(|| self.sm as f64 / ONE as f64 / width as f64)
     }
 
-    /// Mean occupancy weighted by length, percent; `None` where no kernel has one.
+    /// Mean occupancy weighted by duration, percent; `None` if no kernel has one.
     pub fn occupancy_pct(&self) -> Option<f64> {
         (self.occupancy_known > 0).then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
     }
 
-    /// Share of the kernels' time that has known blocks per SM, percent.
+    /// Share of the kernels' time with known blocks per SM, percent.
     pub fn blocks_coverage_pct(&self) -> Option<f64> {
         share(self.blocks_known, self.kernel_sum)
     }
 
-    /// Share of the kernels' time that has a known occupancy, percent.
+    /// Share of the kernels' time with a known occupancy, percent.
     pub fn occupancy_coverage_pct(&self) -> Option<f64> {
         share(self.occupancy_known, self.kernel_sum)
     }
@@ -102,7 +102,7 @@ fn share(part: i128, whole: i128) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// What one kernel adds while it runs.
+/// The contribution of one kernel while it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     pub span: Span,
@@ -112,7 +112,7 @@ pub struct Kernel {
     pub occupancy: Option<f64>,
 }
 
-/// The kernels of a device with what their arguments say; `sms` are the multiprocessors of all devices.
+/// The kernels of a device with the values from their arguments. `sms`: number of multiprocessors by device.
 pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u32>>) -> Vec<Kernel> {
     let sms = work.device.and_then(|d| sms.get(&d).copied().flatten());
     let args = &trace.columns.args;
@@ -133,7 +133,7 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         .collect()
 }
 
-/// Multiprocessors of the devices that the file's header lists; of several with one number, the first.
+/// Number of multiprocessors of the devices in the file's header; if a device number occurs several times, the first.
 pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
     let mut of = HashMap::new();
     for d in &trace.meta.devices {
@@ -142,14 +142,14 @@ pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
     of
 }
 
-/// Largest value that is believed: no kernel has more blocks per SM.
+/// Largest plausible value; no kernel has more blocks per SM.
 const MOST: f64 = 1e12;
 
 fn fixed(value: f64) -> i128 {
     (value.min(MOST) * ONE as f64).round() as i128
 }
 
-/// The load in each of some lists of disjoint parts of time: one sweep over the kernels, which keeps nothing but what is
+/// The load in each of several lists of disjoint parts of time. One sweep over the kernels, which keeps only what is
 /// asked for.
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
@@ -162,7 +162,7 @@ pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
     asked.iter().map(|parts| parts.iter().map(inside).fold(Load::default(), Load::plus)).collect()
 }
 
-/// The load before each of some instants in order.
+/// The accumulated load before each of the given instants, which must be in order.
 fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<Load> {
     let adds = |i: u32| {
         let k = &kernels[i as usize];

@@ -58,7 +58,6 @@ const BUCKET: Setting = Setting {
     kind: Kind::Micros { default: 0 },
 };
 
-/// The analysis.
 pub struct CountersOf;
 
 impl Analysis for CountersOf {
@@ -102,7 +101,7 @@ impl Analysis for CountersOf {
         }
         if options.wants(CounterValues::SPEC) {
             let mut table = CounterValues::default();
-            // not all of them in memory at once
+            // One counter at a time, to limit memory.
             for counter in Counter::ALL {
                 values(trace, &series_of(trace, &[counter], width, &of_kernels), &mut table, give);
             }
@@ -121,7 +120,7 @@ impl Analysis for CountersOf {
     }
 }
 
-/// Scope of the window from the first step's start to the last one's end.
+/// Scope of the window from the first step's start to the last step's end.
 const STEPS: &str = "steps";
 
 /// A window of the means.
@@ -190,7 +189,7 @@ fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, giv
     }
 }
 
-/// When the value of a point ends.
+/// End of the value of a point; `None` after the last change.
 fn until(s: &CounterSeries, i: usize) -> Option<i64> {
     s.points.get(i + 1).map(|p| p.0).or(s.end)
 }

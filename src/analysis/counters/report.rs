@@ -1,4 +1,4 @@
-//! The counters of kernels of all ranks: the printed table of `counters`.
+//! Reduces the kernel counters of all ranks to the printed table.
 
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::counters::{CounterMeans, STEPS};
@@ -7,7 +7,6 @@ use crate::analysis::worst_first::WorstFirst;
 use crate::table::schema::Batch;
 use crate::units::{fmt_ns, fmt_pct, percent};
 
-/// Tables and view of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let several = several_devices(&groups(partials, CounterMeans::SPEC));
     let mut rows: Vec<(&Batch, usize)> = Vec::new();
@@ -18,7 +17,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         rows.extend(chosen.into_iter().map(|r| (batch, r)));
     }
     let mut notes = reasons(partials);
-    // the less a device is used, the worse: its share of the window without a kernel, exactly
+    // Least used devices first: sorted by the share of the window without a kernel, computed in integers.
     let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
     let unused = |row: &(&Batch, usize)| {
         let window = i128::from(int(row, "dur_ns"));
@@ -40,7 +39,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let cells = |name: String, of: &[&(&Batch, usize)]| {
         let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();
         let window = sum("dur_ns");
-        // a mean over each window is one over all of them by their lengths; what is weighted by kernels is not
+        // A mean over time combines by the lengths of the windows; a mean weighted by kernel time does not.
         let over_time = |column: &str| {
             let parts = of.iter().map(|row| Some(row.0.float(column, row.1)? * int(row, "dur_ns") as f64));
             parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64)

@@ -1,12 +1,12 @@
-//! Counters over time, as they are tabulated and drawn: queue length, memory bandwidth, and in equal buckets
-//! GPU utilization, SM efficiency and estimated occupancy.
+//! Counters over time, as tabulated and drawn: queue length, memory bandwidth, and in equal buckets GPU utilization, SM
+//! efficiency and estimated occupancy.
 //!
 //! ```text
 //!   capture   |-------------------------------|
 //!   buckets   |........|........|........|....|     the last one is divided by its own width
 //! ```
 //!
-//! A point holds until the next one. Pure: the table `counters` and `hta overlay` call the same function.
+//! A point holds until the next one. The table `counters` and `hta overlay` use the same functions.
 
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
@@ -16,7 +16,6 @@ use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 use std::collections::BTreeSet;
 
-/// A counter that can be made from a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
     QueueLength,
@@ -61,37 +60,37 @@ impl Counter {
 pub struct CounterSeries {
     pub counter: Counter,
     pub device: Option<i64>,
-    /// Of a queue; `None` also where the back end records no stream.
+    /// Stream of a queue; `None` also if the back end records no stream.
     pub stream: Option<i64>,
-    /// Of copies.
+    /// Direction of copies.
     pub direction: Option<&'static str>,
-    /// Value from each instant on, in order of time; `None` where it is unknown (copies without a size,
-    /// kernels without the argument, no kernel to take a mean of).
+    /// Value from each instant on, in order of time; `None` where it is unknown (copies without a size, kernels without
+    /// the argument, no kernel to take a mean of).
     pub points: Vec<(Ns, Option<f64>)>,
-    /// End of the last bucket; `None` for values that change when something happens: their last is 0.
+    /// End of the last bucket; `None` for values that change at events: their last value is 0.
     pub end: Option<Ns>,
 }
 
 /// The counters of a rank, and why some are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
-    /// By counter, device, stream, direction.
+    /// Sorted by counter, device, stream, direction.
     pub series: Vec<CounterSeries>,
-    /// Counters that were asked for and have no series.
+    /// Requested counters that have no series, with the reason.
     pub missing: Vec<(Counter, &'static str)>,
-    /// Width of the buckets.
+    /// Width of the buckets, ns.
     pub bucket: Ns,
 }
 
 /// The load of one device.
 pub struct DeviceLoad {
     pub device: Option<i64>,
-    /// Of each bucket of the capture.
+    /// One entry per bucket of the capture.
     pub buckets: Vec<Load>,
 }
 
-/// The asked counters of a rank. `bucket` is the width of a bucket, ns; `None`: a hundredth of the capture,
-/// rounded up.
+/// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the capture, rounded
+/// up.
 pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Counters {
     let width = bucket_width(trace.capture, bucket);
     let mut of_kernels = Vec::new();
@@ -110,7 +109,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
     series_of(trace, asked, width, &of_kernels)
 }
 
-/// The asked counters of a rank, from the load of each of its devices in buckets of a width.
+/// The requested counters of a rank, given the load of each of its devices in buckets of `width` ns.
 pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[DeviceLoad]) -> Counters {
     let mut out = Counters { bucket: width, ..Counters::default() };
     for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
@@ -150,7 +149,7 @@ pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[
 
 fn queue_lengths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
     for q in queues(trace).iter() {
-        // a change of the pending activities alone is none of the length
+        // A change of only the pending activities does not change the length.
         let points = without_repeats(q.changes.iter().map(|c| (c.at, Some(f64::from(c.length)))));
         if !points.is_empty() {
             let (device, stream) = (q.device, q.stream);
@@ -200,7 +199,7 @@ fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, 
 
 fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
     for of in of_kernels {
-        // the buckets hold every kernel
+        // The buckets cover all kernels.
         let all = of.buckets.iter().copied().fold(Load::default(), Load::plus);
         let is_there = match counter {
             Counter::SmEfficiency => all.blocks_known > 0 && all.has_blocks(),
@@ -226,7 +225,7 @@ fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad
     }
 }
 
-/// The capture in buckets; the last one may be shorter.
+/// Divides the capture into buckets; the last one may be shorter.
 pub fn buckets(capture: Span, width: Ns) -> impl Iterator<Item = Span> {
     let count = (capture.len() as u64).div_ceil(width.max(1) as u64) as i64;
     (0..count).map(move |i| {
@@ -235,13 +234,13 @@ pub fn buckets(capture: Span, width: Ns) -> impl Iterator<Item = Span> {
     })
 }
 
-/// Most buckets of a capture: a width that would make more is widened.
+/// Largest number of buckets of a capture; a smaller width is increased.
 const MOST_BUCKETS: Ns = 1_000_000;
 
-/// Buckets of a capture when no width is given.
+/// Number of buckets of a capture if no width is given.
 const BUCKETS: Ns = 100;
 
-/// The asked width, or a hundredth of the capture rounded up to 1, 2 or 5 times a power of ten, us.
+/// The requested width in ns, or a hundredth of the capture rounded up to 1, 2 or 5 times a power of ten us.
 pub fn bucket_width(capture: Span, asked: Option<Ns>) -> Ns {
     let least = |buckets: Ns| round_up(capture.len().div_euclid(buckets) + i64::from(capture.len() % buckets != 0));
     match asked {

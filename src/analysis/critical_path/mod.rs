@@ -1,5 +1,5 @@
-//! The critical path: what a step would have to do faster to be shorter. From the end of the window back along
-//! whatever arrived last; the path is a chain, so it tiles the window.
+//! The critical path: which work determines the length of a step. It is found by walking back from the end of the
+//! window, each time to the event that arrived last. The path is a chain, so it tiles the window.
 //!
 //! [`path`] gives the segments of any window of a rank.
 
@@ -24,7 +24,7 @@ use tables::{ClassRow, CriticalPathTable, CriticalSummary, Head};
 
 const STEM: &str = "critical-path";
 
-/// Another window than a step.
+/// Option for the path of an annotation.
 pub const ANNOTATION: Setting = Setting {
     stem: STEM,
     flag: "--annotation",
@@ -33,7 +33,7 @@ pub const ANNOTATION: Setting = Setting {
     kind: Kind::Text,
 };
 
-/// Another window than a step.
+/// Option for the path of the whole capture.
 pub const CAPTURE: Setting = Setting {
     stem: STEM,
     flag: "--capture",
@@ -42,8 +42,8 @@ pub const CAPTURE: Setting = Setting {
     kind: Kind::Flag,
 };
 
-/// The segment from the first recorded event to the end of the lead, for the path of the whole capture: what the device
-/// waited for there is not in the file, so the path cannot go on.
+/// The segment from the first recorded event to the end of the lead, for the path of the whole capture. What the device
+/// did there is not recorded, so the path cannot continue.
 fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
     let span = Span::new(trace.recorded.start, window.span.start);
     let is_lead = window.scope == "capture" && !trace.edges.leads().is_empty() && !span.is_empty();

@@ -1,5 +1,5 @@
-//! The paths of all ranks: communication divided into waiting and transfer where it matched, the printed tables
-//! and the finding.
+//! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the printed
+//! tables and the finding.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
@@ -17,10 +17,10 @@ use crate::wording::ranks::rank_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Longest name in the printed table.
+/// Largest width of a name in the printed table, characters.
 const NAME_WIDTH: usize = 34;
 
-/// Longest name in a sentence.
+/// Largest width of a name in a sentence, characters.
 const NAMED: usize = 60;
 
 /// One rank's path by class.
@@ -52,7 +52,7 @@ fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
     let part = job.parts.iter().position(|p| p.rank == head.rank);
     if let (Some(part), Some(calls)) = (part, partial.table(PathCalls::SPEC)) {
         let divided = divide(calls, job, part as u32, &job.parts[part]);
-        // without a match the recorded rows stand
+        // Without any match the recorded rows stay.
         if divided.keys().any(|(_, what)| *what != What::Whole) {
             rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
             rows.extend(
@@ -67,7 +67,7 @@ fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
 /// Part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// Nothing matched it.
+    /// The whole call, if it is not matched.
     Whole,
     Wait,
     Transfer,
@@ -83,7 +83,7 @@ impl What {
     }
 }
 
-/// Divides segments of communication: waiting for others comes first in a call.
+/// Divides segments of communication: the first part of a call is waiting.
 fn divide<'a>(calls: &'a Batch, job: &Job, part: u32, of: &Part) -> BTreeMap<(&'a str, What), Sum<'a>> {
     let mut out: BTreeMap<(&str, What), Sum> = BTreeMap::new();
     for row in 0..calls.len() {
@@ -111,13 +111,13 @@ fn divide<'a>(calls: &'a Batch, job: &Job, part: u32, of: &Part) -> BTreeMap<(&'
     out
 }
 
-/// Time of a class over several ranks.
+/// Time of a class over several ranks, ns.
 #[derive(Default)]
 struct Total {
     work: Ns,
     overhead: Ns,
     count: u64,
-    /// The longest name of any rank.
+    /// The longest name on any rank, with its time.
     top: Option<(String, Ns)>,
 }
 
@@ -133,7 +133,7 @@ fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Tot
         }
     }
     let mut out: Vec<(String, Total)> = by_class.into_iter().map(|(c, t)| (c.to_string(), t)).collect();
-    // what lies before the window leads nowhere
+    // The class before the window comes last.
     out.sort_by_key(|(class, t)| (class == BEFORE_CAPTURE, Reverse(t.work + t.overhead)));
     out
 }
@@ -175,7 +175,7 @@ fn classes(paths: &[RankPath], options: &Options) -> View {
     view
 }
 
-/// What leads on each rank.
+/// The leading class of each rank.
 fn ranks(paths: &[RankPath], options: &Options) -> View {
     let mut view = View {
         title: "What leads the critical path of each rank".to_string(),
@@ -210,11 +210,11 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
     view
 }
 
-/// The class that leads over all ranks, on the ranks where it leads, and what it consists of.
+/// The finding: the class that leads over all ranks, the ranks where it leads, and its composition.
 fn finding(paths: &[RankPath]) -> Option<Finding> {
     let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
     let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
-    // where it leads on no rank, it still leads over all
+    // It may lead over all ranks without leading on any single one.
     let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };
     let rows = || led.iter().filter_map(|p| p.rows.iter().find(|r| r.class == leader).map(|r| (*p, r)));
     let (dur, ns): (Ns, Ns) = (led.iter().map(|p| p.head.dur).sum(), rows().map(|(_, r)| r.ns()).sum());

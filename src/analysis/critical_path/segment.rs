@@ -1,12 +1,12 @@
-//! What a stretch of the path is: its class, and the edge that was followed over it.
+//! Segments of the path: their class, and the edge that was followed.
 
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 
-/// Name of the class that is no part of the window, and of no percentage.
+/// Name of the class that is outside the window and in no percentage.
 pub const BEFORE_CAPTURE: &str = "before_capture";
 
-/// What the time of a segment was.
+/// Class of a segment: how its time was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathClass {
     GpuCompute,
@@ -28,7 +28,7 @@ pub enum PathClass {
     SyncReturn,
     Tail,
     Unexplained,
-    /// What the device did before the launches of this recording, which is not in the file.
+    /// Unrecorded work of the device from before the recording.
     BeforeCapture,
 }
 
@@ -59,28 +59,28 @@ impl PathClass {
     }
 }
 
-/// The edge that a segment lies on.
+/// The edge on which a segment lies. The comments name the node at which the edge begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Edge {
     /// Start to end of an activity.
     Gpu,
-    /// One moment of a working thread to its next.
+    /// From one moment of a working thread to the next.
     Host,
-    /// The end before on the same stream.
+    /// The previous end on the same stream.
     Stream,
     /// The start of the launch call.
     Launch,
-    /// The end of the activity behind an event that the stream waits for.
+    /// The end of the activity before an event for which the stream waits.
     StreamWait,
-    /// An end on another stream just before, where nothing recorded explains the start.
+    /// A recent end on another stream, inferred because nothing recorded explains the start.
     Inferred,
-    /// The end of the activity that a blocking call waits for.
+    /// The end of the activity for which a blocking call waits.
     Sync,
-    /// The end of a thread's work to its next.
+    /// The end of the thread's own previous work.
     Silent,
     /// The end of another thread's work.
     Handover,
-    /// The communication that a silent thread launched last and seems to wait for by reading memory.
+    /// The last communication that a silent thread launched and seems to wait for by polling memory.
     Poll,
     /// Start or end of the window.
     Anchor,
@@ -103,7 +103,7 @@ impl Edge {
         }
     }
 
-    /// Whether it takes the time; the others only order.
+    /// Whether the segment is work; the others are only dependencies.
     pub fn is_work(self) -> bool {
         matches!(self, Edge::Gpu | Edge::Host)
     }
@@ -112,11 +112,11 @@ impl Edge {
 /// Where a segment lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// An activity's stream, by the activity's index.
+    /// On an activity's stream, by the activity's index.
     Stream(u32),
-    /// A host thread, by its lane.
+    /// On a host thread, by its lane.
     Thread(u32),
-    /// Neither: the end of the window, or an empty one.
+    /// Neither: at the end of the window, or in an empty one.
     Nowhere,
 }
 
@@ -126,20 +126,20 @@ pub struct Segment {
     pub span: Span,
     pub class: PathClass,
     pub edge: Edge,
-    /// Row of the event that worked, or that came late.
+    /// Row of the event that worked, or that started late.
     pub event: Option<u32>,
-    /// Row of the event at whose end (of a launch: start) a zero-cost edge begins.
+    /// Row of the event at whose end (of a launch: start) a waiting edge begins.
     pub source: Option<u32>,
     pub place: Place,
 }
 
 impl Segment {
-    /// Whether its edge is a guess.
+    /// Whether its edge is inferred.
     pub fn is_inferred(&self) -> bool {
         matches!(self.edge, Edge::Inferred | Edge::Poll)
     }
 
-    /// Name of its event; empty where it has none.
+    /// Name of its event; empty without one.
     pub fn name<'a>(&self, trace: &'a RankTrace) -> &'a str {
         self.event.map_or("", |row| trace.name(row))
     }

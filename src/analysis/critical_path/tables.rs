@@ -1,4 +1,4 @@
-//! The tables of the path, and one rank's share of them.
+//! The tables of the path, and one rank's contribution to them.
 
 use crate::analysis::api::Give;
 use crate::analysis::critical_path::segment::{BEFORE_CAPTURE, PathClass, Place, Segment};
@@ -11,7 +11,7 @@ use crate::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Names listed of a class.
+/// Number of names listed for a class.
 const NAMES: usize = 3;
 
 table! {
@@ -116,7 +116,7 @@ pub struct Sum<'a> {
     pub has_inferred: bool,
 }
 
-/// The path by class.
+/// Sums the path by class.
 pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, Sum<'a>> {
     let mut by_class: BTreeMap<PathClass, Sum> = BTreeMap::new();
     let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
@@ -134,7 +134,7 @@ pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, S
     by_class
 }
 
-/// A row of the summary without its window.
+/// A row of the summary without the columns of its window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRow {
     pub class: String,
@@ -181,13 +181,13 @@ impl ClassRow {
         self.work + self.overhead
     }
 
-    /// Whether it is no part of the window.
+    /// Whether the class is outside the window.
     pub fn is_before_capture(&self) -> bool {
         self.class == BEFORE_CAPTURE
     }
 }
 
-/// A window of a rank, as its rows repeat it.
+/// The window of a rank, which all of its rows repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub rank: u32,
@@ -214,7 +214,7 @@ impl Head {
         }
     }
 
-    /// The window of a rank's rows; `None` where it has none.
+    /// The window of a rank's rows; `None` without rows.
     pub fn read(batch: &Batch) -> Option<Self> {
         let int = |c: &str| batch.int(c, 0);
         let id = |c: &str| int(c).and_then(|v| u32::try_from(v).ok());
@@ -231,13 +231,13 @@ impl Head {
     }
 }
 
-/// Sorts a rank's rows, longest first; what lies before the window comes last.
+/// Sorts a rank's rows, longest first; the class before the window comes last.
 pub fn sort(rows: &mut [ClassRow]) {
     let key = |r: &ClassRow| (r.is_before_capture(), Reverse(r.ns()));
     rows.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.class.cmp(&b.class)));
 }
 
-/// Adds a rank's rows, which are sorted.
+/// Adds a rank's sorted rows.
 pub fn push(table: &mut CriticalSummary, head: &Head, rows: &[ClassRow]) {
     for r in rows {
         table.push(CriticalSummaryRow {

@@ -1,4 +1,4 @@
-//! The walk: from the end of the window back to its start, each time to what arrived last.
+//! The walk: from the end of the window back to its start, each time to the event that arrived last.
 //!
 //! ```text
 //!   host      |python|aten::mm|                  |item|
@@ -6,8 +6,8 @@
 //!   path      |python|aten::mm| l [gpu        )  s       l: launch_latency, s: sync_return
 //! ```
 //!
-//! It ends: time never grows, and at one instant activities come in falling order, a work edge goes back in
-//! time, a polled activity has started before, and a blocking call is entered once.
+//! The walk terminates: time never increases, and at one instant activities come in descending order, work edges go
+//! back in time, a polled activity has started before, and each blocking call is entered once.
 
 use crate::analysis::critical_path::nodes::{From, Gpu, Host, Moment, Syncs};
 use crate::analysis::critical_path::segment::{Edge, PathClass, Place, Segment};
@@ -20,7 +20,7 @@ pub fn path(trace: &RankTrace, window: Span) -> Vec<Segment> {
     Paths::new(trace).of(window)
 }
 
-/// What paths of any window of a rank are found with.
+/// Finds the critical paths of any windows of a rank.
 pub struct Paths<'a> {
     trace: &'a RankTrace,
     gpu: Gpu<'a>,
@@ -28,7 +28,7 @@ pub struct Paths<'a> {
     syncs: Syncs,
 }
 
-/// Where the walk stands.
+/// Position of the walk.
 #[derive(Debug, Clone, Copy)]
 enum At {
     /// End of an activity.
@@ -45,7 +45,6 @@ impl<'a> Paths<'a> {
         Self { trace, gpu: Gpu::new(trace, &syncs), host: Host::new(trace), syncs }
     }
 
-    /// The critical path of a window.
     pub fn of(&self, window: Span) -> Vec<Segment> {
         let mut out = Out { window, at: window.end, segments: Vec::new() };
         if window.is_empty() {
@@ -69,7 +68,7 @@ impl<'a> Paths<'a> {
                 return out.segments;
             }
         };
-        // blocking calls entered at this instant
+        // Blocking calls entered at the current instant.
         let mut entered: (Ns, Vec<u32>) = (Ns::MAX, Vec::new());
         while out.at > window.start {
             if entered.0 != out.at {
@@ -138,7 +137,7 @@ impl<'a> Paths<'a> {
         let silent_since = self.host.last_end(lane, t).map_or(Ns::MIN, |own| own.at);
         if let Some(j) = self.gpu.polled(lane, Span::new(silent_since, t)) {
             let a = &self.trace.activities[j as usize];
-            // what ended before is entered at its end, what runs on is left at its start
+            // An activity that ended before is entered at its end; one that is still running is left at its start.
             let (from, next) = if a.span.end <= t { (a.span.end, At::End(j)) } else { (a.span.start, At::Start(j)) };
             out.push(from, PathClass::GpuCommunication, Edge::Poll, Some(a.row), Some(a.row), Place::Stream(j));
             return next;
@@ -164,7 +163,7 @@ struct Out {
 }
 
 impl Out {
-    /// Goes back to `from`.
+    /// Adds a segment back to `from`.
     fn push(&mut self, from: Ns, class: PathClass, edge: Edge, event: Option<u32>, source: Option<u32>, place: Place) {
         let span = Span::new(from.max(self.window.start), self.at);
         self.at = span.start.min(span.end);
@@ -173,7 +172,7 @@ impl Out {
         }
         let segment = Segment { span, class, edge, event, source, place };
         match self.segments.last_mut() {
-            // moments at which nothing of this changes (inside a data loader) make one segment
+            // Adjacent pieces with the same attributes (such as inside a data loader) are merged.
             Some(s) if (Segment { span: s.span, ..segment }) == *s && event.is_some() => s.span.start = span.start,
             _ => self.segments.push(segment),
         }

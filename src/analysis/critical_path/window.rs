@@ -1,7 +1,7 @@
-//! Which window the path is found for: the median step, chosen steps, an annotation, or the capture.
+//! Selects the window of the path: the median step, chosen steps, an annotation, or the capture.
 //!
-//! Steps and annotations end when the last of what they launched ends on the device, whatever `--step-window` says:
-//! a path that ended with the host would leave out what the host waits for next.
+//! Steps and annotations end when the last activity that they launched ends on the device, whatever `--step-window`
+//! says: a path that ended with the host would leave out what the host waits for next.
 
 use crate::analysis::api::Options;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
@@ -10,22 +10,22 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule, device_windows};
 use crate::units::{Ns, Span};
 
-/// A window and what it is.
+/// A window with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathWindow {
     pub span: Span,
     /// `step`, `annotation` or `capture`.
     pub scope: &'static str,
-    /// For people: `step 15`, `steps 3 to 7`, `annotation forward:0`, `capture`.
+    /// Display name: `step 15`, `steps 3 to 7`, `annotation forward:0`, `capture`.
     pub name: String,
     /// Index of the (first) step.
     pub step: Option<u32>,
     pub label: Option<i64>,
-    /// Steps inside; 1 where there are none.
+    /// Number of steps inside; 1 if there are none.
     pub steps: u32,
 }
 
-/// The window that the options choose; else why there is none.
+/// The window that the options select, or else the reason why there is none.
 pub fn choose(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static str> {
     if options.settings.flag(&CAPTURE) {
         return Ok(capture(trace));
@@ -48,7 +48,7 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
         let is_asked = options.model.steps.as_ref().is_none_or(|f| f.keeps(0, None));
         return if is_asked { Ok(capture(trace)) } else { Err("no such step") };
     }
-    // the lead and the lost tail belong to no window
+    // The lead and the lost tail belong to no window.
     let windows = device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture));
     let windows: Vec<Span> = windows.collect();
     let chosen: Vec<(&Step, Span)> = match &options.model.steps {
@@ -73,7 +73,7 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
     })
 }
 
-/// Of the full steps (of all, when none is full) the one of median length, of an even number the lower.
+/// The full step (any step, if none is full) of median length; of an even number the lower one.
 fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
     let of = |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
     let mut sorted: Vec<(&Step, Span)> = of(of(true).next().is_some()).collect();
@@ -99,7 +99,7 @@ pub fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
             steps: 1,
         })
     };
-    // a name may itself end in a colon and a number
+    // A name may itself end in a colon and a number, so the whole text is tried first.
     found(text, 0).or_else(|| {
         let (name, k) = text.rsplit_once(':')?;
         found(name, k.parse().ok()?)

@@ -1,8 +1,8 @@
 //! Hardware counters of CUPTI's range profiler, by the operator that launched the kernel.
 //!
-//! The profiler replays each kernel alone and writes one range for it, with counters under their own names.
-//! A range says nothing about its launch: the i-th range in time is the i-th launch call in time, provided
-//! that there are as many of both. Its times are made up and not used.
+//! The profiler replays each kernel alone and writes one range for it, with counters under their own names. A range
+//! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
+//! are as many of both. The times of ranges are artificial and not used.
 
 use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
@@ -126,7 +126,7 @@ impl Analysis for Cupti {
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
         let view = view(partials, options.top);
-        // where no rank has ranges, the report keeps silent: hardly any recording has them
+        // Print nothing if no rank has ranges, because few recordings have them.
         let views = if partials.iter().any(|p| p.table(Pairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
         Output { tables, findings: Vec::new(), views, raw: None }
     }
@@ -138,14 +138,14 @@ pub fn is_range(trace: &RankTrace, row: usize) -> bool {
     trace.classes[row] == Class::Counter && category.is_some_and(|c| is_counter_range(trace.text(c.text).as_bytes()))
 }
 
-/// The events that `keep` wants, in order of (start, row).
+/// The events that satisfy `keep`, in order of (start, row).
 fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut rows: Vec<u32> = (0..trace.classes.len()).filter(|&r| keep(r)).map(|r| r as u32).collect();
     rows.sort_by_key(|&r| (trace.columns.ts[r as usize], r));
     rows
 }
 
-/// Rows of the ranges with their launches.
+/// Writes the ranges with their launches.
 fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut Give) -> Partial {
     let scopes = StepScopes::new(trace, &options.model);
     let (mut counters, mut table) = (Counters::default(), Ranges::default());
@@ -205,10 +205,10 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
     Partial { rank: trace.rank, tables: vec![operators.finish()], reason: None }
 }
 
-/// Bare words that some metrics have for a value and JSON has not.
+/// Values of some metrics that are not valid JSON.
 static NO_NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i):\s*[+-]?(nan|inf(inity)?)\b").ok());
 
-/// Counters of a range by name; what is no number is left out.
+/// Counters of a range by name; values that are not numbers are left out.
 pub fn counters_of(trace: &RankTrace, range: u32) -> Map<String, Value> {
     let text = trace.columns.args.rest.get(range).map_or("", |id| trace.text(StrId(id as u32)));
     let parsed = serde_json::from_str(text).or_else(|e| {
@@ -223,7 +223,7 @@ pub fn counters_of(trace: &RankTrace, range: u32) -> Map<String, Value> {
     counters
 }
 
-/// Most operators that are named of one launch: the innermost ones.
+/// Largest number of operators named for one launch; the innermost are kept.
 const MOST_OPERATORS: usize = 64;
 
 /// Names of the operators around a call, outermost first.
@@ -240,7 +240,7 @@ pub fn operators_of(trace: &RankTrace, call: u32) -> Vec<&str> {
     names
 }
 
-/// Operations per counted instruction; `None` for any other counter.
+/// Operations per counted instruction; `None` for other counters.
 fn flop_weight(counter: &str) -> Option<u64> {
     let op = counter.strip_prefix("smsp__sass_thread_inst_executed_op_")?.strip_suffix("_pred_on.sum")?;
     match op.strip_prefix(['h', 'f', 'd'])? {
@@ -250,7 +250,7 @@ fn flop_weight(counter: &str) -> Option<u64> {
     }
 }
 
-/// Floating-point operations: `None` without any of their counters, or where one is no whole number.
+/// Floating-point operations; `None` if none of the counters was recorded, or one is not a whole number.
 fn flop_count(counters: &Map<String, Value>) -> Option<u64> {
     let mut sum = None;
     for (name, value) in counters {

@@ -1,6 +1,6 @@
 //! Idle time: every gap of a device and of its streams, and what it waits for.
 //!
-//! How a device's gaps are cut by the windows is in `idle_split`; a stream's gaps are not cut.
+//! A device's gaps are cut by windows (in `idle_split`); a stream's gaps are not cut.
 
 mod report;
 
@@ -131,24 +131,24 @@ struct Tables {
 /// Gaps of devices and of their streams, by device, stream and start.
 #[derive(Default)]
 struct Gaps {
-    /// Device and, of a stream's gaps, stream; with the place in `all` where theirs begin.
+    /// Index of the first gap in `all`, device, and stream (`None` for the device's own gaps).
     of: Vec<(usize, Option<i64>, Option<i64>)>,
     all: Vec<GapRow>,
 }
 
-/// A gap as its row says it, without the thread: all of a rank are in memory until the longest is known.
+/// A compact row of a gap, because all gaps of a rank are in memory until they are sorted by length.
 struct GapRow {
     span: Span,
     host_until: Ns,
-    /// What other streams do in the part that is not the host's, ns.
+    /// Time in which other streams are busy in the part that is not the host's, ns.
     busy: Ns,
-    /// Index of the activity that ends it; behind the last where none does.
+    /// Index of the activity that ends it; the number of activities if there is none.
     next: u32,
     rest: Rest,
 }
 
 impl Gaps {
-    /// Whose gaps follow.
+    /// Starts the gaps of a device or stream.
     fn next_of(&mut self, device: Option<i64>, stream: Option<i64>) {
         self.of.push((self.all.len(), device, stream));
     }
@@ -158,7 +158,7 @@ impl Gaps {
         self.all.push(GapRow { span, host_until, busy, next: next.unwrap_or(u32::MAX), rest });
     }
 
-    /// The rows, longest first.
+    /// Emits the rows, longest first.
     fn give(&self, trace: &RankTrace, give: &mut Give) {
         let mut table = IdleGaps::default();
         for i in self.longest_first() {
@@ -200,7 +200,7 @@ impl Gaps {
     }
 }
 
-/// Windows that are divided side by side, and then written.
+/// Number of windows that are computed in parallel before they are written.
 const AT_ONCE: usize = 16;
 
 fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
@@ -231,7 +231,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
             }
         }
     }
-    // what the host did in them is needed no more
+    // What the host did is not needed any more.
     drop(texts);
     let DeviceIdle { busy, default_thread, gaps, .. } = idle;
     out.gaps.next_of(work.device, None);
@@ -282,7 +282,7 @@ fn streams(
     for (stream, activities) in by_stream {
         let spans = || activities.iter().map(|&i| trace.activities[i as usize].span);
         let first = spans().map(|s| s.start).min().unwrap_or(0).max(work.capture.start);
-        // a stream may have worked in the lead of the device only
+        // A stream may have worked only in the lead of the device.
         let window = Span::new(first, spans().map(|s| s.end).max().unwrap_or(0).max(first));
         let busy = Union::new(spans());
         let classifier =
@@ -296,7 +296,7 @@ fn streams(
                 Rest::KernelWait => Span::new(0, 0),
                 Rest::Other | Rest::Unlinked => Span::new(gap.host_until, span.end),
             };
-            // this stream is idle in its gap: whatever is busy is another one
+            // The stream itself is idle in its gap, so what is busy belongs to others.
             let others = device_busy.len_in(held);
             sums.other_stream_busy += others;
             out.gaps.push(gap, others);

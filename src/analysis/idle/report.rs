@@ -1,4 +1,4 @@
-//! What the gaps of all ranks come to: the printed tables and the finding of `idle`.
+//! Reduces the gaps of all ranks to the printed tables and the finding.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::idle::{IdleHost, Idles};
@@ -12,7 +12,6 @@ use crate::wording::names::clip;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
-/// Tables, views and the finding of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let groups = groups(partials, Idles::SPEC);
     let several = several_devices(&groups);
@@ -82,12 +81,12 @@ struct Cause<'a> {
     time: Ns,
 }
 
-/// Host activities during host wait, over the windows that averages stand on.
+/// Host activities during host wait, over the windows on which averages are based.
 fn causes<'a>(partials: &'a [Partial], groups: &[Group]) -> Vec<Cause<'a>> {
     let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
     let mut left = groups;
     for p in partials {
-        // in the same order
+        // Groups are in the same order as the partials.
         let (own, others) = left.split_at(left.iter().take_while(|g| g.rank == p.rank).count());
         left = others;
         if let Some(times) = p.table(IdleHost::SPEC).and_then(|host| host_times(host, own)) {
@@ -110,7 +109,7 @@ fn host_times<'a>(host: &'a Batch, groups: &[Group]) -> Option<Vec<((&'a str, &'
     let (device, scope, step) = (column("device")?, column("scope")?, column("step")?);
     let (activity, name, time) = (column("activity")?, column("name")?, column("time_ns")?);
     let mut sums: HashMap<(Option<usize>, Option<usize>), Ns> = HashMap::new();
-    // rows of one window follow each other
+    // Rows of one window are consecutive.
     let mut last = (None, false);
     for row in 0..host.len() {
         let window = (device.int(row), scope.key(row), step.int(row));

@@ -1,4 +1,5 @@
-//! The tables that every run leaves, whatever analyses it ran: ranks, health, edges of the recordings, kernels. Steps are the analysis `steps`.
+//! The tables that every run writes, whatever its analyses: ranks, health, edges of the recordings, kernels. (Steps are
+//! an analysis.)
 
 pub(crate) mod record_edges;
 
@@ -157,7 +158,7 @@ fn rank(trace: &RankTrace) -> Batch {
     table.finish()
 }
 
-/// Enters what the ends of collectives said about a rank's clock, which is known when all ranks are.
+/// Sets the columns of a rank's clock, which is known only when all ranks are.
 pub fn set_clock(partial: &mut Partial, clock: &Clock) {
     let state = match (clock.is_applied, clock.is_aligned) {
         (true, _) => "applied",
@@ -195,7 +196,6 @@ pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, healt
     }
 }
 
-/// Adds one counter.
 pub fn push_counter(
     table: &mut HealthTable,
     rank: Option<u32>,

@@ -1,8 +1,8 @@
-//! Where each recording begins and ends in the middle of work: the table `record_edges`, and the one note that says so.
+//! Recordings that begin or end in the middle of work: the table `record_edges`, and the note about it. Times in ns.
 //!
-//! The cases and their conditions are in `model::record_edges`; here are also host calls that waited for work from before
-//! the recording, graph launches with fewer activities than others of the same graph, and calls of the profiler itself.
-//! All times are ns.
+//! The cases and their conditions are in `trace::record_edges`. This module adds host calls that waited for work from
+//! before the recording, graph launches with fewer activities than others of the same graph, and calls of the profiler
+//! itself.
 
 use crate::analysis::api::Partial;
 use crate::analysis::inventory::Ranks;
@@ -41,10 +41,10 @@ table! {
     }
 }
 
-/// Host waits shorter than this are not listed, as a share of the shortest hidden wait.
+/// Host waits shorter than the shortest hidden wait divided by this are not listed.
 const WAIT_SHARE: Ns = 2;
 
-/// Without stacks: how soon before the last host event the profiler's own synchronising call ends, ns.
+/// Without stacks: largest time from the end of the profiler's own synchronizing call to the last host event, ns.
 const BEFORE_END: Ns = 1_000_000;
 
 /// A row before it is written.
@@ -59,7 +59,7 @@ struct Edge {
     evidence: String,
 }
 
-/// The rows of one rank; `None` where there are none.
+/// The rows of one rank; `None` if there are none.
 pub fn map(trace: &RankTrace, hidden_min: Ns) -> Option<Batch> {
     let mut rows = Vec::new();
     leads(trace, &mut rows);
@@ -142,7 +142,7 @@ fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
     }
 }
 
-/// Calls that were open when a lead ended and had waited for most of what a hidden wait needs.
+/// Calls that were open when a lead ended, and had waited for at least `least`.
 fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
     if trace.edges.leads().is_empty() {
         return;
@@ -152,7 +152,7 @@ fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
     ends.sort_unstable();
     for row in (0..trace.columns.len()).filter(|&r| trace.classes[r] == Class::Runtime) {
         let span = trace.columns.span(row);
-        // of several devices the one it waited for longest
+        // With several devices, the one it waited for longest.
         let before = ends.partition_point(|l| l.0 < span.end);
         let lead = before.checked_sub(1).and_then(|i| ends.get(i));
         if let Some((_, Reverse(device))) = lead.filter(|l| l.0 - span.start >= least.max(1)) {
@@ -195,7 +195,7 @@ fn tails(trace: &RankTrace, out: &mut Vec<Edge>) {
     }
 }
 
-/// One row for each device on which graph launches lack activities that others of the same graph have.
+/// One row for each device on which graph launches have fewer activities than others of the same graph.
 fn partial_graphs(trace: &RankTrace, out: &mut Vec<Edge>) {
     let mut is_graph = NameTest::new(trace, |t| t.contains("GraphLaunch"));
     let graphs: Vec<(u32, &[u32])> = trace.launches().iter().filter(|(row, _)| is_graph.holds(*row)).collect();
@@ -225,12 +225,14 @@ fn partial_graphs(trace: &RankTrace, out: &mut Vec<Edge>) {
     }
 }
 
-/// Launches with fewer activities than another of the same graph: their call, how many they and the other have, and the
-/// device. Graphs are told apart by their ids; without ids, a launch is short where its names begin those of another.
+/// Launches with fewer activities than another launch of the same graph: their call, both numbers of activities, and
+/// the device. Graphs are identified by their ids; without ids, a launch is incomplete if its names are the beginning
+/// of another's.
 fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, Option<i64>)> {
     let activity = |i: u32| trace.activities.get(i as usize);
     let mut by_id: BTreeMap<(Option<i64>, u64), u64> = BTreeMap::new();
-    // length and hash of the names of launches without ids, with the length of a longer one that begins with them
+    // For launches without ids: length and hash of their names, with the length of a longer launch that begins with
+    // them.
     let mut wholes: HashMap<(u64, u64), u64> = HashMap::new();
     let mut read: Vec<(u32, Option<i64>, u64, Key)> = Vec::new();
     for (row, of) in graphs {
@@ -255,7 +257,7 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
         for (_, of) in graphs {
             let hashes: Vec<(u64, u64)> = prefixes(trace, of).collect();
             let Some(&(count, hash)) = hashes.last() else { continue };
-            // replays of one graph are alike: one of them says what it begins with
+            // Replays of one graph are identical, so the beginnings of one suffice.
             if wholes.contains_key(&(count, hash)) && known.insert((count, hash)) {
                 for prefix in hashes.iter().filter(|p| p.0 < count) {
                     if let Some(most) = wholes.get_mut(prefix) {
@@ -275,21 +277,21 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
     read.into_iter().filter_map(short).collect()
 }
 
-/// What tells the graph of a launch.
+/// Identifies the graph of a launch.
 enum Key {
     Id(u64),
     /// Hash of the names of its activities in the order of the file.
     Names(u64),
 }
 
-/// Length and hash of each beginning of the names of a graph's activities, in the order of the file.
+/// Length and hash of each beginning of a graph's list of names, in the order of the file.
 fn prefixes(trace: &RankTrace, of: &[u32]) -> impl Iterator<Item = (u64, u64)> {
     let mut rows: Vec<(u32, StrId)> =
         of.iter().filter_map(|&i| trace.activities.get(i as usize)).map(|a: &Activity| (a.row, a.name)).collect();
     rows.sort_unstable();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     (1..).zip(rows).map(move |(n, (_, name))| {
-        // FNV-1a over the ids, mixed so that neighbouring ids differ in all bits
+        // FNV-1a over the ids, mixed so that neighbouring ids differ in all bits.
         hash = (hash ^ u64::from(name.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0x0000_0100_0000_01b3);
         (n, hash)
     })
@@ -314,14 +316,14 @@ fn profiler(trace: &RankTrace, out: &mut Vec<Edge>) {
     }
 }
 
-/// Synchronising calls that the profiler makes itself: no part of what is profiled.
+/// Synchronizing calls that the profiler makes itself; they are not part of the profiled program.
 pub struct ProfilerCalls {
-    /// Row of each call, in order, with the frame of the profiler that holds it, where stacks were recorded.
+    /// Row of each call, in order, with the profiler's frame that contains it, if stacks were recorded.
     pub calls: Vec<(u32, Option<u32>)>,
 }
 
 impl ProfilerCalls {
-    /// Those of a rank, found once.
+    /// The shared instance of a rank.
     pub fn of(trace: &RankTrace) -> Arc<Self> {
         trace.shared(Self::new)
     }
@@ -354,7 +356,7 @@ impl ProfilerCalls {
             if open.len_in(span) < span.len() || open.is_empty() {
                 return None;
             }
-            // the frame that began last is the innermost one, unless it is over
+            // The frame that began last is the innermost one, unless it has ended.
             let before = rows.partition_point(|&r| c.ts[r as usize] <= span.start);
             rows[..before].iter().rev().copied().take(DEEPEST).find(|&r| trace.span(r).end >= span.end)
         };
@@ -362,10 +364,10 @@ impl ProfilerCalls {
     }
 }
 
-/// Frames of the profiler that are looked at to find the one that holds a call.
+/// Number of the profiler's frames that are checked to find the one that contains a call.
 const DEEPEST: usize = 256;
 
-/// Tells events by a test of their names; each name is looked at once.
+/// Tests events by name; each distinct name is tested once.
 struct NameTest<'a, F> {
     trace: &'a RankTrace,
     test: F,
@@ -390,12 +392,12 @@ fn rows_named(trace: &RankTrace, class: Class, test: impl Fn(&str) -> bool) -> V
     (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize] == class && named.holds(r)).collect()
 }
 
-/// Whether a Python frame is the profiler's own, or that of a function which starts or stops it.
+/// Whether a Python frame belongs to the profiler, or to a function that starts or stops it.
 fn is_profilers_frame(name: &str) -> bool {
     name.contains("torch/profiler/") || name.ends_with("start_profile") || name.ends_with("stop_profile")
 }
 
-/// Without stacks: calls that wait for a device, end just before the last host event, and come after all launches of their
+/// Without stacks: calls that wait for a device, end just before the last host event, and follow all launches of their
 /// process.
 fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)> {
     let c = &trace.columns;
@@ -416,7 +418,7 @@ fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)>
         let last = launched.entry(pid(row)).or_insert(Ns::MIN);
         *last = c.ts[row as usize].max(*last);
     }
-    // a process that launches nothing is not the one that is profiled
+    // A process that launches nothing is not the profiled one.
     syncs.retain(|&r| launched.get(&pid(r)).is_some_and(|last| *last < c.ts[r as usize]));
     syncs.into_iter().map(|r| (r, None)).collect()
 }
@@ -434,7 +436,7 @@ pub struct Noted {
     pub recorded: Ns,
 }
 
-/// The one note about leads and lost tails, of a run.
+/// The single note of a run about leads and lost tails.
 pub fn note(inventory: &[Partial]) -> Option<String> {
     let mut noted = Vec::new();
     for p in inventory {
@@ -458,7 +460,7 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
     sentences(&noted, inventory.len())
 }
 
-/// The same, of rows however they were read; `ranks`: how many ranks the set has.
+/// The text of the note, for rows from any source. `ranks`: number of ranks of the set.
 pub fn sentences(noted: &[Noted], ranks: usize) -> Option<String> {
     let of = |is_lead: bool| -> Vec<&Noted> { noted.iter().filter(|n| n.is_lead == is_lead).collect() };
     let said = [lead_sentence(&of(true), ranks), tail_sentence(&of(false), ranks)];
@@ -466,7 +468,7 @@ pub fn sentences(noted: &[Noted], ranks: usize) -> Option<String> {
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-/// Who a sentence is about: a device, or the devices of several ranks.
+/// The subject of a sentence: a device, or the devices of several ranks.
 fn who(of: &[&Noted], ranks: usize) -> String {
     let gpu = |n: &Noted| n.device.map_or_else(|| "the GPU".to_string(), |d| format!("GPU {d}"));
     match of {

@@ -1,4 +1,4 @@
-//! Kernel breakdown: which classes run together, and time by kernel name.
+//! Kernel breakdown: which classes run concurrently, and time by kernel name.
 
 use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
@@ -77,7 +77,7 @@ const BY: Setting = Setting {
     kind: Kind::Choices(&["op", "shape", "stream"]),
 };
 
-/// Columns that a key of `--by` adds: key, column of the table, head and side in the printed table.
+/// Columns that a key of `--by` adds: key, column of the table, heading and alignment in the printed table.
 const KEY_COLUMNS: [(&str, &str, &str, Align); 4] = [
     ("op", "op", "operator", Align::Left),
     ("shape", "grid", "grid", Align::Right),
@@ -118,7 +118,7 @@ impl Analysis for Kernels {
         let names = top_names_by(partials, KernelsByName::SPEC, scope, &[]);
         let names: Vec<NameTotal> = names.into_iter().map(|(total, _)| total).collect();
         let all: Ns = names.iter().map(|n| n.sum_ns).sum();
-        // the printed rows have the keys of the table
+        // The printed rows have the same keys as the table.
         let keys: Vec<(&str, &'static str, Align)> =
             KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).map(|k| (k.1, k.2, k.3)).collect();
         let columns: Vec<&str> = keys.iter().map(|k| k.0).collect();
@@ -126,7 +126,7 @@ impl Analysis for Kernels {
         let row = |(n, cells): &(NameTotal, Vec<String>)| {
             let mut row = vec![n.short_name.clone()];
             row.extend(cells.iter().map(|cell| dimensions(cell)));
-            // further keys take the room of the class and the share
+            // Further keys take the place of the class and the share.
             row.extend(keys.is_empty().then(|| n.class.clone()));
             row.extend([fmt_count(n.count as u64), fmt_ns(n.sum_ns), fmt_ns(n.sum_ns / n.count.max(1))]);
             row.extend(keys.is_empty().then(|| fmt_pct(percent(n.sum_ns, all))));
@@ -206,7 +206,7 @@ fn classes(trace: &RankTrace, options: &Options) -> Batch {
     table.finish()
 }
 
-/// Additional keys of `kernels_by_name`.
+/// Selected keys of `kernels_by_name`.
 #[derive(Debug, Clone, Copy)]
 struct Keys {
     op: bool,
@@ -214,7 +214,7 @@ struct Keys {
     stream: bool,
 }
 
-/// `32x256` for the grid `[32,256,1]`; other texts as they are.
+/// Formats a grid or block: `32x256` for `[32,256,1]`; other texts are unchanged.
 fn dimensions(text: &str) -> String {
     let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return text.to_string() };
     let all: Vec<&str> = inside.split(',').map(str::trim).collect();
@@ -225,28 +225,28 @@ fn dimensions(text: &str) -> String {
     all.get(..=last).map_or_else(|| text.to_string(), |shown| shown.join("x"))
 }
 
-/// What one row of `kernels_by_name` stands for.
+/// Identifies a row of `kernels_by_name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     work: Work,
     name: StrId,
     rule: u16,
     kind: Option<&'static str>,
-    /// The owning operator; `Unlinked` where the launch is unknown.
+    /// The owning operator; `Unlinked` if the launch is unknown.
     op: Option<Owner>,
     grid: Option<StrId>,
     block: Option<StrId>,
     stream: Option<i64>,
 }
 
-/// Who launched an activity.
+/// The operator that launched an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
     Op(StrId),
     Unlinked,
 }
 
-/// Operator of activities without a launch record.
+/// Display name for activities without a launch record.
 const UNLINKED: &str = "[unlinked]";
 
 fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
@@ -320,7 +320,7 @@ fn push_names(
             (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows)
         })
         .collect();
-    // names by text, so that ids (order of the file) decide nothing that is printed
+    // Sort by the text of names, so that ids (the order of the file) do not affect the output.
     rows.sort_by(|a, b| {
         (b.1.sum, trace.text(a.0.name), a.0.kind).cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind)).then(a.2.cmp(&b.2))
     });

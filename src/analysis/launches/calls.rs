@@ -1,4 +1,4 @@
-//! Launch calls, measured: how long the call took, what it started, and when that began.
+//! Measures launch calls: how long the call took, what it started, and when that began. Times in ns.
 //!
 //! ```text
 //!   thread    |---- call ----|
@@ -8,8 +8,8 @@
 //!   span                |-----------------------|
 //! ```
 //!
-//! All times are ns. A start before its own call began is clock noise: kept as it is, and 0 (delay: the
-//! length of the call, negated) where statistics are made.
+//! A start before its own call began is clock noise. It is kept here; in statistics its latency counts as 0 and its
+//! delay as the negated length of the call.
 
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
@@ -19,7 +19,7 @@ use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use std::collections::HashMap;
 
-/// A call that starts work on a device, or that looks as if it did.
+/// A call that starts work on a device, or looks like one.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchCall<'a> {
     /// Row of the call.
@@ -28,17 +28,18 @@ pub struct LaunchCall<'a> {
     pub span: Span,
     /// Indices of its activities, in order of start.
     pub activities: &'a [u32],
-    /// The activity that starts first; of several, by device, stream and name.
+    /// The activity that starts first; ties by device, stream and name.
     pub first: Option<u32>,
     /// First start to last end of its activities.
     pub gpu_span: Option<Span>,
-    /// Sum of their lengths.
+    /// Summed duration of its activities, ns.
     pub gpu_ns: Ns,
-    /// Time in which any of them ran.
+    /// Time in which any of them ran, ns.
     pub gpu_busy_ns: Ns,
-    /// Part of the call during which the device of its first activity did nothing, outside the device's lead.
+    /// Part of the call during which the device of its first activity was idle, outside the device's lead, ns.
     pub idle_ns: Ns,
-    /// Whether one of its activities stood behind work from before the recording: its latency and delay are not its own.
+    /// Whether one of its activities was queued behind work from before the recording: then its latency and delay do
+    /// not measure launching.
     pub behind_unrecorded: bool,
 }
 
@@ -47,12 +48,12 @@ impl LaunchCall<'_> {
         self.span.len()
     }
 
-    /// From the start of the call to the first start.
+    /// From the start of the call to the first start, ns.
     pub fn latency_ns(&self) -> Option<Ns> {
         self.gpu_span.map(|g| g.start - self.span.start)
     }
 
-    /// From the end of the call to the first start.
+    /// From the end of the call to the first start, ns.
     pub fn delay_ns(&self) -> Option<Ns> {
         self.gpu_span.map(|g| g.start - self.span.end)
     }
@@ -62,7 +63,7 @@ impl LaunchCall<'_> {
         self.latency_ns().is_some_and(|l| l < 0)
     }
 
-    /// Whether what it started runs shorter than the call itself. Of a graph: the time in which any node runs.
+    /// Whether its activities run shorter than the call itself; for a graph, the time in which any node runs.
     pub fn is_short(&self) -> bool {
         !self.activities.is_empty() && self.gpu_busy_ns < self.cpu_ns()
     }

@@ -1,7 +1,7 @@
-//! Launch statistics: what the calls cost that start work on a device, and how soon the work begins.
+//! Launch statistics: the cost of the calls that start work on a device, and how soon the work begins. Times in ns.
 //!
-//! A call belongs as a whole to the step whose host range holds its start, so nothing is cut. All times are
-//! ns. Surprising: a negative delay is normal, since a kernel may start before its call returns.
+//! A call belongs as a whole to the step whose host range contains its start; nothing is cut. A negative delay is
+//! normal, because a kernel may start before its call returns.
 
 mod calls;
 mod report;
@@ -172,7 +172,7 @@ impl Analysis for LaunchCalls {
     }
 }
 
-/// From where on something is an outlier, ns.
+/// Limits above which calls and starts are outliers, ns.
 #[derive(Clone, Copy)]
 struct Limits {
     runtime: Ns,
@@ -245,9 +245,9 @@ struct Group<'a> {
 
 fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option<bool>, group: &Group) {
     let Group { api, calls, cpu, limits } = group;
-    // what waited for work from before the recording says nothing about launching
+    // Calls queued behind unrecorded work do not measure launching.
     let clean = || calls.iter().filter(|c| !c.behind_unrecorded);
-    // no work can start before its call: what does is noise of the clocks
+    // Work cannot start before its call: earlier starts are clock noise.
     let latency = Summary::new(clean().filter_map(|c| c.latency_ns()).map(|l| l.max(0)).collect());
     let delay = Summary::new(clean().filter_map(|c| Some(c.delay_ns()?.max(-c.cpu_ns()))).collect());
     let has_started = latency.count > 0;
@@ -296,7 +296,7 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option
     });
 }
 
-/// Count and summed lengths, all and unlinked, of one class.
+/// Count and summed durations of one class, all and unlinked.
 #[derive(Clone, Copy, Default)]
 struct Share {
     unlinked_count: u64,

@@ -1,4 +1,4 @@
-//! What the launch calls of all ranks come to: the printed table and the findings of `launches`.
+//! Reduces the launch calls of all ranks to the printed table and the findings.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::launches::{LaunchStats, Unlinked};
@@ -11,10 +11,10 @@ use crate::wording::names::clip;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A loss below this share of the step is not worth a sentence, percent.
+/// Smallest loss that is reported, percent of the step.
 const WORTH_PCT: f64 = 1.0;
 
-/// Tables, view and findings of all ranks. Calls above `runtime_outlier` ns are outliers.
+/// Tables, view and findings of all ranks. Calls longer than `runtime_outlier` ns are outliers.
 pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
     let losses: Vec<Loss> =
         partials.iter().filter_map(|p| Some((p.rank, p.table(LaunchStats::SPEC)?))).map(Loss::new).collect();
@@ -111,10 +111,10 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
 }
 
-/// What one rank loses inside launch calls, over its full steps (all, where none is full), else the capture.
+/// The loss of one rank inside launch calls, over its full steps (all steps if none is full), or else the capture.
 struct Loss {
     rank: u32,
-    /// Windows that the sums stand on, and their length, ns.
+    /// Number of windows in the sums, and (next field) their length, ns.
     windows: i64,
     window: Ns,
     is_steps: bool,
@@ -137,7 +137,7 @@ impl Loss {
         let full = rows(&|r| scope(r, "step") && batch.int("is_partial", r) != Some(1));
         let capture = rows(&|r| scope(r, "capture"));
         let extent = |r: usize| (batch.int("ts_ns", r), batch.int("dur_ns", r));
-        // without step marks the capture is the one step
+        // Without marked steps the capture is the only step.
         let unmarked = steps.iter().all(|&r| capture.iter().any(|&c| extent(c) == extent(r)));
         let chosen = match (unmarked, full.is_empty()) {
             (true, _) => capture,
@@ -171,7 +171,7 @@ impl Loss {
         if self.is_steps { " per step" } else { "" }
     }
 
-    /// A loss as a share of the windows, when it is worth a sentence.
+    /// The loss as a share of the windows, if it is large enough to report.
     fn share(&self, lost: Ns) -> Option<f64> {
         percent(lost, self.window).filter(|s| *s >= WORTH_PCT)
     }

@@ -1,4 +1,4 @@
-//! Overlap: how much of communication is hidden under compute.
+//! Overlap: how much communication is hidden under compute.
 
 use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
 use crate::analysis::population::{groups, reasons, several_devices};
@@ -134,7 +134,7 @@ impl Analysis for Overlap {
         view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
-            // the finding on exposed communication is the breakdown's, which has its share of the step
+            // No finding here: the breakdown reports exposed communication, with its share of the step.
             findings: Vec::new(),
             views: vec![view],
             raw: None,

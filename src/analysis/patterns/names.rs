@@ -1,15 +1,15 @@
-//! Names of kernels and operators as one text, and the operators that are asked for.
+//! Sequences of names as one text, and the selection of operators by name.
 
 use crate::wording::names::clip;
 
-/// Names of a sequence that are written; one that is longer still shows its first and last.
+/// Largest number of names written; a longer sequence shows its first and last names.
 const SHOWN: usize = 4096;
 
-/// Names joined by `|`. Of more than [`SHOWN`], those in the middle are counted: `...(1430 more)`.
+/// Names joined by `|`. Beyond [`SHOWN`], the names in the middle are replaced by their count: `...(1430 more)`.
 pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
     let n = names.len();
     let hidden = if n > SHOWN { SHOWN / 2..n - SHOWN / 2 } else { 0..0 };
-    // half a megabyte is not rare, so what it takes is asked first; the count of what is hidden is shorter than this
+    // Allocate once, because half a megabyte is not rare; the count of hidden names fits into the reserve.
     let shown = names.clone().enumerate().filter(|(i, _)| !hidden.contains(i));
     let mut out = String::with_capacity(shown.map(|(_, name)| name.len() + 1).sum::<usize>() + 32);
     for (i, name) in names.enumerate() {
@@ -28,22 +28,22 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Stri
     out
 }
 
-/// The name of what a sequence begins with, short enough for a line of text.
+/// The first name of a sequence, shortened for a line of text.
 pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
     let short = crate::wording::names::short_name(names.next().unwrap_or_default());
     clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 
-/// Which operators are asked for.
+/// The selection of operators.
 pub enum Asked<'a> {
-    /// Those that no other operator contains.
+    /// Operators that no other operator contains.
     Outermost,
     Exact(&'a str),
     Glob(&'a str),
 }
 
 impl Asked<'_> {
-    /// Whether an operator is asked for by its name.
+    /// Whether an operator is selected by its name.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Asked::Outermost => true,
@@ -53,11 +53,11 @@ impl Asked<'_> {
     }
 }
 
-/// Whether `text` is as `pattern` says: `*` is any text, `?` any character, the rest itself.
+/// Whether `text` matches `pattern`: `*` is any text, `?` any character.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // where to go on when what follows the last star does not fit: it takes one character more
+    // Where to continue if the part after the last star does not match: the star takes one more character.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

@@ -1,10 +1,10 @@
-//! The table `operator_sequences`: what operators launched, by sequence.
+//! The table `operator_sequences`: kernel sequences that operators launched.
 //!
 //! ```text
-//!   aten::linear    |.....................|           the instance: no operator asked for around it
-//!     aten::addmm     |..............|                inside it, also when asked for
+//!   aten::linear    |.....................|           the instance: no selected operator around it
+//!     aten::addmm     |..............|                inside it, even if selected
 //!       launch           |=|  |=|
-//!   sequence             gemm, bias                   by start, on whatever stream
+//!   sequence             gemm, bias                   by start, on any stream
 //! ```
 
 use crate::analysis::api::{Give, Options};
@@ -34,7 +34,7 @@ table! {
     }
 }
 
-/// Instances of one operator with one sequence.
+/// Instances of one operator with the same sequence.
 #[derive(Default)]
 struct Group {
     count: u64,
@@ -124,15 +124,14 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made 
     Made { rows: total, top: top.finish() }
 }
 
-/// The outermost operators asked for that launched something, with the activities launched below them,
-/// by start.
+/// The outermost selected operators that launched something, with the activities launched inside them, by start.
 fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
         trace.classes[row as usize] == crate::trace::category::Class::HostOp
             && matches.get(trace.columns.name(row as usize).0 as usize) == Some(&true)
     };
-    // the outermost asked-for operator at or around an event, for all events met so far
+    // Cache: the outermost selected operator at or around each event visited so far.
     let mut known: HashMap<u32, Option<u32>> = HashMap::new();
     let mut path: Vec<u32> = Vec::new();
     let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -161,8 +160,8 @@ fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
     found
 }
 
-/// Activities that start together, on several streams or without a length, by what they are and not by
-/// where the file has them: the order in a file says nothing, and one sequence is not to be two.
+/// Orders activities that start together (on several streams, or of length 0) by content instead of by their order in
+/// the file, which is arbitrary and would split equal sequences.
 fn by_content(trace: &RankTrace, own: &mut [u32]) {
     let of = |i: &u32| &trace.activities[*i as usize];
     for together in own.chunk_by_mut(|a, b| of(a).span.start == of(b).span.start) {

@@ -1,4 +1,4 @@
-//! The activity for which a blocking call waited.
+//! Finds the activity for which a blocking call waited.
 
 use super::gpu::Gpu;
 use super::sync::{Blocks, Call, Moment, SyncRow, Syncs};
@@ -7,8 +7,9 @@ use crate::units::Ns;
 use std::cmp::Reverse;
 
 impl Syncs {
-    /// The blocking call on a thread that is over at `t` (what runs on is over at `until`), with the activity that it
-    /// waited for: of several calls the one whose activity ended last. Those of `but` are left out.
+    /// The blocking call on a thread that is over at the moment `at` (calls that continue are cut at the end of the
+    /// window), with the activity that it waited for. Among several calls, the one whose activity ended last. Calls in
+    /// `but` are ignored.
     pub fn awaited(&self, trace: &RankTrace, gpu: &Gpu, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
         let calls = self.calls.get(&at.lane)?;
         let from = calls.partition_point(|c| c.end < at.t);
@@ -21,7 +22,7 @@ impl Syncs {
             .map(|(j, c)| (c.row, j))
     }
 
-    /// The activity that a call waited for when it is over at `until`; `None` when it found everything done.
+    /// The activity that a call waited for if it is over at `until`; `None` if everything was already done.
     fn behind(&self, trace: &RankTrace, gpu: &Gpu, call: &Call, until: Ns) -> Option<u32> {
         let start = trace.columns.ts[call.row as usize];
         let inside = |j: &u32| gpu.end(*j) > start && gpu.end(*j) <= until;

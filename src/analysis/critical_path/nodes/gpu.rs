@@ -1,4 +1,4 @@
-//! Starts and ends of activities: which end, or which launch, a start follows.
+//! Starts and ends of activities: finds the end or the launch that a start had to wait for.
 //!
 //! ```text
 //!   launch call      |call|
@@ -6,8 +6,8 @@
 //!   other stream       [awaited)                      cross_stream_delay: behind a recorded event
 //! ```
 //!
-//! Ends and starts at one instant are ordered as the activities are (start, then row), so that activities
-//! of no length cannot follow each other in a circle.
+//! Ends and starts at the same instant are ordered like the activities (start, then row), so that activities of length
+//! 0 cannot form a cycle.
 
 use crate::analysis::critical_path::nodes::sync::{StreamKey, Syncs};
 use crate::analysis::critical_path::segment::Edge;
@@ -17,19 +17,19 @@ use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Farthest end on another stream that is taken for the cause of a start, ns.
+/// Largest distance of an end on another stream that is inferred to be the cause of a start, ns.
 const INFER_WITHIN: Ns = 20_000;
 
-/// A start this close behind a recorded cause needs no inferred one, ns.
+/// A start this close to a recorded cause needs no inferred one, ns.
 const EXPLAINED_WITHIN: Ns = 30_000;
 
-/// A thread silent for this long may have been polling memory that its communication writes, ns.
+/// Shortest silence of a thread in which it may be polling memory that its communication writes, ns.
 const POLL_FROM: Ns = 100_000;
 
-/// How long before the silence ends such communication may have ended, ns.
+/// Largest time before the end of the silence at which such communication may have ended, ns.
 const POLL_WITHIN: Ns = 100_000;
 
-/// What a start follows.
+/// What a start waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
     pub edge: Edge,
@@ -37,7 +37,7 @@ pub struct Before {
     pub at: Ns,
 }
 
-/// Where an edge to a start begins.
+/// Where the edge to a start begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     /// End of an activity, by index.
@@ -48,29 +48,29 @@ pub enum From {
 
 #[derive(Default)]
 struct Stream {
-    /// Activities by end; of one end the lowest row last.
+    /// Activities by end; at equal ends the lowest row last.
     by_end: Vec<u32>,
-    /// Start of the launch call with the activity; unlinked ones first.
+    /// Start of the launch call and activity, sorted; unlinked ones first.
     by_launch: Vec<(Ns, u32)>,
     /// In order of call.
     waits: Vec<Awaited>,
 }
 
-/// A wait of a stream for the activity behind an event of another.
+/// A wait of a stream for the activity before an event on another stream.
 struct Awaited {
     call: Ns,
     source: u32,
-    /// Latest end of this and all earlier waits' activities.
+    /// Latest end of the activities of this and all earlier waits, ns.
     most: Ns,
 }
 
-/// The activities of a rank, ready to be asked.
+/// The activities of a rank, indexed for the walk.
 pub struct Gpu<'a> {
     trace: &'a RankTrace,
     streams: BTreeMap<StreamKey, Stream>,
-    /// Activities of all devices by end; of one end the lowest row last.
+    /// Activities of all devices by end; at equal ends the lowest row last.
     by_end: Vec<u32>,
-    /// By launching thread: start of the launch call with the communication activity that it launched, in order.
+    /// By launching thread: start of the launch call and the communication activity, in order.
     communication: BTreeMap<u32, Vec<(Ns, u32)>>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Gpu<'a> {
             stream.by_end.push(i);
             stream.by_launch.push((launched(trace, i), i));
         }
-        // stable: of one launch the latest end, of those the lowest row comes last
+        // Stable sort: among activities of one launch the latest end comes last, and among those the lowest row.
         streams.values_mut().for_each(|s| s.by_launch.sort_by_key(|l| l.0));
         let mut communication: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
         for &i in &by_end {
@@ -115,8 +115,8 @@ impl<'a> Gpu<'a> {
         me
     }
 
-    /// The activity that ends last before `until` (what runs on ends there), if any ends after `from`;
-    /// of several the one of the lowest row.
+    /// The activity that ends last before `until` (longer ones are cut there), if it ends after `from`; among several
+    /// the one with the lowest row.
     pub fn last(&self, from: Ns, until: Ns) -> Option<(Ns, u32)> {
         let all = &self.trace.activities;
         let n = all.partition_point(|a| a.span.start < until);
@@ -124,7 +124,7 @@ impl<'a> Gpu<'a> {
         ends.max().filter(|m| m.0 > from).map(|m| (m.0, m.2))
     }
 
-    /// The edge that binds an activity's start.
+    /// The edge that determines an activity's start.
     pub fn before_start(&self, i: u32) -> Option<Before> {
         let a = &self.trace.activities[i as usize];
         let start = a.span.start;
@@ -161,13 +161,13 @@ impl<'a> Gpu<'a> {
         found.into_iter().min_by_key(|(b, row)| (Reverse(b.at), order(b.edge), *row)).map(|f| f.0)
     }
 
-    /// Latest activity behind an event that the stream was told to wait for before `i` was launched.
+    /// The latest activity before an event for which the stream was told to wait before `i` was launched.
     fn awaited(&self, i: u32, launch: Ns) -> Option<u32> {
         let a = &self.trace.activities[i as usize];
         let waits = &self.streams.get(&(a.device(), a.stream()))?.waits;
         let mut best: Option<u32> = None;
         let end = |j: u32| (self.end(j), Reverse(self.trace.activities[j as usize].row));
-        // of sane waits the last one awaits the latest end, and the search stops there
+        // Normally the last wait has the latest end, and the search stops there.
         for w in waits[..waits.partition_point(|w| w.call < launch)].iter().rev() {
             if best.is_some_and(|b| w.most < self.end(b)) {
                 break;
@@ -186,7 +186,8 @@ impl<'a> Gpu<'a> {
         n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map(|l| l.1)
     }
 
-    /// Of what a device (or all) was given before `launched_before`, the latest to end in (after, until].
+    /// Among the activities of a device (or of all) launched before `launched_before`, the latest to end in (after,
+    /// until].
     pub fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
         self.latest(&self.by_end, until, after, |j| {
             let on = self.trace.activities[j as usize].device();
@@ -194,8 +195,8 @@ impl<'a> Gpu<'a> {
         })
     }
 
-    /// The communication that a thread, silent in `silence`, seems to have waited for without a call, by reading memory
-    /// that a kernel writes: the last that the thread launched, if it runs when the silence ends or ended just before.
+    /// The communication that a thread, silent in `silence`, seems to have waited for by polling memory that a kernel
+    /// writes: the last communication that it launched, if that runs at the end of the silence or ended just before.
     pub fn polled(&self, lane: u32, silence: Span) -> Option<u32> {
         if silence.end.saturating_sub(silence.start) < POLL_FROM {
             return None;
@@ -210,14 +211,14 @@ impl<'a> Gpu<'a> {
         self.trace.activities[i as usize].span.end
     }
 
-    /// The last of `by_end` that ends in (after, until] and that `keep` wants.
+    /// The last of `by_end` that ends in (after, until] and satisfies `keep`.
     fn latest(&self, by_end: &[u32], until: Ns, after: Ns, keep: impl Fn(u32) -> bool) -> Option<u32> {
         let n = by_end.partition_point(|&j| self.end(j) <= until);
         by_end[..n].iter().rev().copied().take_while(|&j| self.end(j) > after).find(|&j| keep(j))
     }
 }
 
-/// When an activity was launched; unlinked ones before everything.
+/// Launch time of an activity; unlinked ones count as launched before everything.
 fn launched(trace: &RankTrace, i: u32) -> Ns {
     trace.activities[i as usize].launch().map_or(Ns::MIN, |call| trace.columns.ts[call as usize])
 }

@@ -1,4 +1,4 @@
-//! Moments of host threads: what a thread was doing just before one, and whose work it follows.
+//! Moments of host threads: finds what a thread was doing just before a moment, and whose work that moment follows.
 //!
 //! ```text
 //!   frame     [train.py(3): step .........................................)
@@ -7,8 +7,8 @@
 //!   silent    ....            ...............           ...    host_python
 //! ```
 //!
-//! A thread works while an operator, a runtime or driver call or a communication range is open on it, whatever
-//! is innermost; Python frames and annotations alone are silence.
+//! A thread works while an operator, a runtime or driver call or a communication range is open on it, whatever is
+//! innermost; Python frames and annotations alone count as silence.
 
 use crate::analysis::critical_path::segment::PathClass;
 use crate::facts::host_activity::HostNames;
@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A thread silent for this long may have been waiting for another, ns.
+/// Shortest silence of a thread in which it may be waiting for another thread, ns.
 const HANDOVER_FROM: Ns = 100_000;
 
 /// The end of a thread's work.
@@ -32,7 +32,7 @@ const HANDOVER_FROM: Ns = 100_000;
 pub struct WorkEnd {
     pub lane: u32,
     pub at: Ns,
-    /// The innermost event there.
+    /// The innermost event at that moment.
     pub row: u32,
 }
 
@@ -49,15 +49,15 @@ pub struct Host<'a> {
     trace: &'a RankTrace,
     names: Arc<HostNames>,
     working: BTreeMap<u32, Union>,
-    /// Ends of the work of all threads of a process, made when a silence is first asked for.
+    /// Ends of the work of all threads, by process; computed when first needed.
     ends: OnceCell<HashMap<StrId, Ends>>,
 }
 
-/// Ends of the work of a process' threads with the thread's lane, by time.
+/// Ends of work with the thread's lane, in order of time, for the threads of one process.
 #[derive(Default)]
 struct Ends {
     all: Vec<(Ns, u32)>,
-    /// The end of work that counts of the ends at one time, where several were compared.
+    /// Cache: the end that counts among several at the same time.
     latest: RefCell<HashMap<Ns, Option<WorkEnd>>>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Host<'a> {
         Self { trace, names: HostNames::of(trace), working, ends: OnceCell::new() }
     }
 
-    /// The latest end of work on any thread before `until` (what goes on ends there), if after `from`.
+    /// The latest end of work on any thread before `until` (longer work is cut there), if it is after `from`.
     pub fn last(&self, from: Ns, until: Ns) -> Option<WorkEnd> {
         let ends = self.working.iter().filter_map(|(lane, work)| {
             let i = work.spans().partition_point(|s| s.start < until).checked_sub(1)?;
@@ -83,7 +83,7 @@ impl<'a> Host<'a> {
         ends.filter(|e| e.at > from).max_by_key(|e| (e.at, Reverse(e.row)))
     }
 
-    /// The stretch of work that lasts to `t`.
+    /// The stretch of work that lasts until `t`.
     pub fn work_before(&self, lane: u32, t: Ns) -> Option<Stretch> {
         let work = self.working.get(&lane)?.spans();
         let i = work.partition_point(|s| s.start < t).checked_sub(1)?;
@@ -96,22 +96,22 @@ impl<'a> Host<'a> {
         Some(Stretch { span: Span::new(piece.span.start.max(within.start), t), class, row: Some(row) })
     }
 
-    /// The end of work that a silent thread's next work at `t` follows: its own, or after a long silence that
+    /// The end of work that a silent thread's next work at `t` follows: its own last end, or after a long silence that
     /// of the thread of its process that stopped last.
     pub fn before_silence(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let own = self.last_end(lane, t);
         if own.is_some_and(|o| t.saturating_sub(o.at) < HANDOVER_FROM) {
             return own;
         }
-        // no thread of the process stopped before its own last end: what is later is another thread's
+        // The result is never earlier than its own last end, so a later one belongs to another thread.
         match (own, self.last_end_of_process(lane, t)) {
             (Some(own), Some(last)) if last.at <= own.at => Some(own),
             (own, last) => last.or(own),
         }
     }
 
-    /// The latest end of work at or before `t` on any thread of a lane's process; of several at one time that of the
-    /// lowest row. A file may have as many threads as events, so the threads are not asked one by one.
+    /// The latest end of work at or before `t` on any thread of a lane's process; among several at the same time that
+    /// of the lowest row. Uses an index over all threads, because a file may have as many threads as events.
     fn last_end_of_process(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let ends = self.ends.get_or_init(|| self.ends_of_processes()).get(&self.process(lane)?)?;
         let until = ends.all.partition_point(|e| e.0 <= t);
@@ -138,12 +138,12 @@ impl<'a> Host<'a> {
                 of_process.entry(pid).or_default().all.extend(work.spans().iter().map(|s| (s.end, *lane)));
             }
         }
-        // each thread's are in order: a stable sort merges them
+        // Each thread's ends are in order: a stable sort merges them.
         of_process.values_mut().for_each(|ends| ends.all.sort_by_key(|e| e.0));
         of_process
     }
 
-    /// What a thread did in silence, latest first; nothing is left over.
+    /// What a thread did during silence, latest first. The stretches cover `span` completely.
     pub fn silence(&self, lane: u32, span: Span) -> Vec<Stretch> {
         let untracked =
             |start, end| Stretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
@@ -200,7 +200,7 @@ impl<'a> Host<'a> {
             "communication_operator" => PathClass::HostCommunication,
             "operator" => PathClass::HostOperator,
             "python" => PathClass::HostPython,
-            // a range inside an operator: the operator works
+            // A range inside an operator: the operator works.
             _ if works => PathClass::HostOperator,
             "annotation" => PathClass::HostAnnotation,
             _ => PathClass::HostUntracked,

@@ -1,4 +1,4 @@
-//! What blocking calls and streams wait for: recorded synchronisation rows, else the name of the call.
+//! What blocking calls and streams wait for: from recorded synchronisation rows, or else from the name of the call.
 //!
 //! ```text
 //!   record call     |r|                            on the awaited stream: the last launched before it
@@ -17,18 +17,18 @@ use std::collections::BTreeMap;
 /// Device and stream.
 pub type StreamKey = (Option<i64>, Option<i64>);
 
-/// How some profilers write "no stream".
+/// Value that some profilers write for "no stream".
 const NO_STREAM: i64 = u32::MAX as i64;
 
-/// Name of the row of a stream that waits for an event.
+/// Name of a row in which a stream waits for an event.
 const STREAM_WAIT: &str = "Stream Wait Event";
 
 /// A wait of a stream for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// When it was asked for, ns.
+    /// When the wait was submitted, ns.
     pub call: Ns,
-    /// The stream whose event is awaited.
+    /// The stream on which the event was recorded.
     pub on: StreamKey,
     /// When the event was recorded, ns.
     pub record: Ns,
@@ -49,7 +49,7 @@ pub(super) struct SyncRow {
     pub(super) device: Option<i64>,
     pub(super) stream: Option<i64>,
     pub(super) on: Option<i64>,
-    /// Start of the call that recorded the event.
+    /// Start of the call that recorded the event, ns.
     pub(super) record: Option<Ns>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Call {
 pub struct Syncs {
     /// By thread, in order of end.
     pub(super) calls: BTreeMap<u32, Vec<Call>>,
-    /// By correlation.
+    /// Sorted by correlation.
     rows: Vec<SyncRow>,
     /// By waiting stream, in order of call.
     waits: BTreeMap<StreamKey, Vec<Wait>>,

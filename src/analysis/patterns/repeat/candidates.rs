@@ -1,4 +1,4 @@
-//! Maximal repeats, and the roots of those that are loops.
+//! Maximal repeats, and the loop bodies of those that are loops.
 //!
 //! ```text
 //!   LCP        0  1  1  3  3  1  0        a group of suffixes that share more with each other than with
@@ -6,19 +6,19 @@
 //!                       [..3.]
 //! ```
 //!
-//! Where all places have the same symbol before them, the string can be extended to the left without
-//! losing one, and is no candidate. The intervals nest, so one walk over the suffixes with a stack of
-//! open ones meets every string that begins a suffix, by length.
+//! If all places have the same symbol before them, the string can be extended to the left without losing an occurrence,
+//! so it is not a candidate. The intervals nest, so one walk over the suffixes with a stack of open intervals visits
+//! every string that begins a suffix, by length.
 //!
-//! A candidate that is periodic (two rounds or more) has, since it ends differently to the left in two
-//! places, a place where it begins a run. So the runs are walked, not the candidates: each marks the
-//! open intervals between two rounds and its own length, and stops at one that is marked already.
+//! A periodic candidate (two rounds or more) differs to the left in two places, so at one of its places it begins a
+//! run. Therefore the runs are walked, not the candidates: each marks the open intervals between two rounds and its own
+//! length, and stops at one that is already marked.
 
 use crate::analysis::patterns::repeat::Least;
 use crate::analysis::patterns::repeat::lcp::Sorted;
 use crate::analysis::patterns::repeat::runs::Run;
 
-/// A string by its places: the suffixes `[from, until)` of the suffix array begin with it.
+/// A string, given by its places: the suffixes `[from, until)` of the suffix array begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     pub from: u32,
@@ -27,14 +27,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Positions in the text.
+    /// Number of positions in the text.
     pub fn places(&self) -> u32 {
         self.until - self.from
     }
 }
 
-/// Maximal repeats that are no loops, and roots of those that are; each string once, sorted.
-/// `runs` are in order of rank.
+/// Maximal repeats that are not loops, and the roots (loop bodies) of those that are; each string once, sorted. `runs`
+/// must be in order of rank.
 pub fn candidates(text: &[u32], sorted: &Sorted, runs: Vec<Run>, least: Least) -> Vec<Candidate> {
     let repeats = maximal_repeats(text, sorted, least.length);
     let mut is_loop = vec![false; repeats.len()];
@@ -46,12 +46,12 @@ pub fn candidates(text: &[u32], sorted: &Sorted, runs: Vec<Run>, least: Least) -
     found
 }
 
-/// LCP intervals of at least `least` symbols with more than one left symbol, inner ones before outer.
+/// LCP intervals of at least `least` symbols with more than one left symbol, inner ones before outer ones.
 fn maximal_repeats(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Candidate> {
     let n = sorted.len();
     let left = sorted.before(text);
     let mut found = Vec::new();
-    // open intervals by length, with the last place where the left symbol changed before their start
+    // Open intervals by length, with the last place before their start where the left symbol changed.
     let mut open: Vec<(u32, u32)> = Vec::new();
     let mut last_change = 0;
     for r in 1..=n {
@@ -74,10 +74,10 @@ fn maximal_repeats(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Candidate> 
     found
 }
 
-/// Roots of the periodic ones among `repeats`, which are marked.
+/// Roots of the periodic ones among `repeats`; marks these as loops.
 fn roots(repeats: &[Candidate], mut runs: Vec<Run>, is_loop: &mut [bool]) -> Vec<Candidate> {
     let mut roots = Vec::new();
-    // the list is in order of end, inner ones first; from its end on, outer ones open first
+    // The list is in order of end, inner ones first; read from its end, outer ones open first.
     let mut next = repeats.len();
     let mut open: Vec<u32> = Vec::new();
     let of = |k: u32| &repeats[k as usize];

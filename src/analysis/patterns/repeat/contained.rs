@@ -1,17 +1,17 @@
-//! Which pattern is part of which.
+//! Finds which pattern is part of which.
 
 use crate::analysis::patterns::repeat::occurrences::Repeats;
 use crate::analysis::patterns::repeat::prefixes::Prefixes;
 
-/// Positions that may be walked, per position of the text and at least.
+/// Limit for the number of positions visited, per position of the text.
 const STEPS_PER_POSITION: u64 = 64;
 const STEPS: u64 = 1 << 22;
 
-/// For each of the patterns the first in `ranking` that contains it, but itself.
+/// For each pattern the first other pattern in `ranking` that contains it.
 ///
-/// One occurrence of a pattern is walked: every pattern that begins inside and ends there is part of it.
-/// What is itself part of a pattern ranked before contains nothing that one does not, and is not walked.
-/// As with places, the walk is bounded for texts made to be slow; what is beyond names no parent.
+/// One occurrence of a pattern is walked: every pattern that begins and ends inside it is part of it. A pattern that is
+/// part of a higher-ranked one contains nothing that the other does not, and is not walked. The walk is bounded for
+/// texts that are constructed to be slow; patterns beyond the bound have no parent.
 pub fn parents(all: &Repeats, ranking: &[u32]) -> Vec<Option<u32>> {
     let strings: Vec<_> = all.patterns.iter().map(|p| p.at).collect();
     let prefixes = Prefixes::new(&all.sorted, &strings);
@@ -26,7 +26,7 @@ pub fn parents(all: &Repeats, ranking: &[u32]) -> Vec<Option<u32>> {
         for inside in 0..pattern.length() {
             let rank = all.sorted.rank[(pattern.first + inside) as usize];
             for k in prefixes.up_to(rank, pattern.length() - inside) {
-                // where one has a parent, so have those that it begins with
+                // If one has a parent, so have all patterns that are its beginnings.
                 if parent[k as usize].is_some() {
                     break;
                 }

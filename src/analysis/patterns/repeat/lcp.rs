@@ -1,20 +1,20 @@
-//! The sorted suffixes with what neighbours share, and how far two positions agree.
+//! The suffix array with the LCP of neighbours, and the common length of any two positions.
 
-/// Entries below one entry of the sparse table.
+/// Entries of `lcp` per entry of the sparse table.
 const BLOCK: usize = 16;
 
-/// Symbols that are compared one by one before the table is asked.
+/// Number of symbols that are compared directly before the table is used.
 const DIRECT: usize = 8;
 
 /// The suffix array of a text with its inverse and its LCP array.
 pub struct Sorted {
-    /// Starts of the suffixes, in order.
+    /// Starts of the suffixes, in sorted order.
     pub suffixes: Vec<u32>,
-    /// Place of each position's suffix in `suffixes`.
+    /// Index in `suffixes` of each position's suffix.
     pub rank: Vec<u32>,
-    /// Symbols that a suffix shares with the one before it; 0 for the first.
+    /// Number of symbols that a suffix shares with the previous one; 0 for the first.
     pub lcp: Vec<u32>,
-    /// Row `k` holds the least LCP of `2^k` blocks from each block on.
+    /// Row `k` has the minimum LCP of `2^k` blocks from each block on.
     least: Vec<Vec<u32>>,
 }
 
@@ -25,7 +25,7 @@ impl Sorted {
         for (r, &i) in suffixes.iter().enumerate() {
             rank[i as usize] = r as u32;
         }
-        // along the text the shared length falls by at most one a step (Karkkainen, Manzini, Puglisi)
+        // Along the text the common length decreases by at most one per step (Karkkainen, Manzini, Puglisi).
         let mut shared = vec![u32::MAX; n];
         for pair in suffixes.windows(2) {
             shared[pair[1] as usize] = pair[0];
@@ -52,12 +52,12 @@ impl Sorted {
         self.suffixes.len()
     }
 
-    /// The symbol before each suffix, in order of the suffixes; the whole text has one of its own.
+    /// The symbol before each suffix, in order of the suffixes; `None` for the whole text.
     pub fn before(&self, text: &[u32]) -> Vec<Option<u32>> {
         self.suffixes.iter().map(|&i| (i as usize).checked_sub(1).map(|b| text[b])).collect()
     }
 
-    /// Symbols from `i` and from `j` on that are equal; `i` and `j` differ.
+    /// Number of equal symbols from `i` and from `j` on; `i` and `j` must differ.
     pub fn agree(&self, text: &[u32], i: usize, j: usize) -> usize {
         let most = text.len() - i.max(j);
         let direct = (0..most.min(DIRECT)).take_while(|k| text[i + k] == text[j + k]).count();
@@ -68,7 +68,7 @@ impl Sorted {
         self.least_in(a.min(b) + 1, a.max(b) + 1) as usize
     }
 
-    /// The least LCP in `[from, until)`, which is not empty.
+    /// The minimum LCP in `[from, until)`, which must not be empty.
     fn least_in(&self, from: usize, until: usize) -> u32 {
         let plain = |a: usize, b: usize| self.lcp[a..b].iter().copied().min().unwrap_or(u32::MAX);
         let (first, last) = (from.div_ceil(BLOCK), until / BLOCK);

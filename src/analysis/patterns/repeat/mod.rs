@@ -1,7 +1,7 @@
-//! Repeats in a text of symbols: the pure algorithm below `repeats`.
+//! Repeats in a text of symbols: the pure algorithm behind the table `repeats`.
 //!
-//! The text is what one stream ran, a symbol per activity; nothing here knows of traces or times, except
-//! that every position has a weight by which rotations of one loop body are chosen between.
+//! The text is the sequence of activities of one stream, one symbol per activity. Nothing here depends on traces or
+//! times, except that every position has a weight, which decides between rotations of a loop body.
 //!
 //! ```text
 //!   text         a b c x a b c y a b c x
@@ -10,15 +10,14 @@
 //!   bc             no: always after an a, so it says nothing that abc does not
 //! ```
 //!
-//! 1. `suffix_array` sorts the suffixes (induced sorting, linear); `lcp` says how much neighbours share.
-//! 2. `candidates` are the LCP intervals with more than one left symbol: the maximal repeats, fewer than
-//!    positions. In a loop of n rounds they overlap themselves and are about n; `runs` finds all loops
-//!    of the text at once, so such a candidate goes to its root without being looked up in the text.
+//! 1. `suffix_array` sorts the suffixes (induced sorting, linear); `lcp` gives the common length of neighbours.
+//! 2. `candidates` are the LCP intervals with more than one left symbol: the maximal repeats, fewer than positions. In
+//!    a loop of n rounds they overlap themselves and there are about n of them; `runs` finds all loops of the text at
+//!    once, so such a candidate is replaced by its root without a search in the text.
 //! 3. `occurrences` takes each pattern's positions from left to right and keeps one of its rotations.
 //! 4. `contained` finds which pattern is part of which.
 //!
-//! All in all O(n log n), and a bound on the positions visited makes it so on any text (see
-//! `occurrences`).
+//! The total time is O(n log n); a limit on the positions visited guarantees that for any text (see `occurrences`).
 
 mod candidates;
 mod contained;
@@ -35,16 +34,16 @@ mod tests;
 pub use contained::parents;
 pub use occurrences::Repeats;
 
-/// What a pattern must have.
+/// Requirements for a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Least {
-    /// Symbols, at least 1.
+    /// Smallest number of symbols, at least 1.
     pub length: u32,
-    /// Occurrences that do not overlap, at least 1.
+    /// Smallest number of occurrences that do not overlap, at least 1.
     pub count: u32,
 }
 
-/// The patterns of a text, in no particular but always the same order. `weights` has an entry per position.
+/// The patterns of a text, in a deterministic order. `weights` has one entry per position.
 pub fn repeats(text: &[u32], weights: &[i64], least: Least) -> Repeats {
     let suffixes = suffix_array::suffix_array(text);
     let sorted = lcp::Sorted::new(text, suffixes);
