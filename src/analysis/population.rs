@@ -1,7 +1,7 @@
-//! Which rows of a per-window table a sentence or a printed average stands on.
+//! Selects the rows of a per-window table on which findings and printed averages are based.
 //!
-//! Full steps where there are steps (all of them when none is full), else the span. Partial steps are
-//! left out of averages, and the report says so.
+//! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says if partial
+//! steps are left out.
 
 use crate::analysis::api::Partial;
 use crate::table::schema::{Batch, TableSpec};
@@ -9,7 +9,7 @@ use crate::units::Ns;
 use crate::wording::ranks::rank_list;
 use std::collections::HashMap;
 
-/// The rows of one rank and device.
+/// The selected rows of one rank and device.
 pub struct Group<'a> {
     pub rank: u32,
     pub device: Option<i64>,
@@ -17,7 +17,7 @@ pub struct Group<'a> {
     pub rows: Vec<usize>,
     /// Whether the rows are steps.
     pub is_steps: bool,
-    /// Whether all steps were partial and count nevertheless.
+    /// Whether all steps are partial and therefore used.
     pub all_partial: bool,
 }
 
@@ -32,7 +32,7 @@ impl Group<'_> {
         self.sum(column) / (self.rows.len().max(1) as i64)
     }
 
-    /// Percent of the window.
+    /// Percentage of the window.
     pub fn percent(&self, column: &str) -> Option<f64> {
         crate::units::percent(self.sum(column), self.sum("dur_ns"))
     }
@@ -42,12 +42,12 @@ impl Group<'_> {
         if self.is_steps { "per step" } else { "of the recorded span" }
     }
 
-    /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` without
-    /// several steps, or when none of them stands out.
+    /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are not
+    /// several steps, or none stands out.
     pub fn worst_step(&self, column: &str) -> Option<(String, Ns)> {
         let value = |r: &usize| self.batch.int(column, *r).unwrap_or(0);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
-        // within a twentieth of the mean no step stands out, and one step has none to stand out of
+        // A step must exceed the mean by more than a twentieth to stand out.
         if !self.is_steps || self.rows.len() < 2 || value(&worst) * 20 <= self.mean(column) * 21 {
             return None;
         }
@@ -58,12 +58,12 @@ impl Group<'_> {
         Some((name, value(&worst)))
     }
 
-    /// `3`, with the device where the rank has several: for a column of ranks.
+    /// The rank, with the device if the rank has several: for a column of ranks.
     pub fn short_name(&self, several_devices: bool) -> String {
         self.who(several_devices).replacen("rank ", "", 1)
     }
 
-    /// `rank 3`, with the device where the rank has several.
+    /// As `rank 3`, with the device if the rank has several.
     pub fn who(&self, several_devices: bool) -> String {
         match self.device {
             Some(d) if several_devices => format!("rank {} device {d}", self.rank),
@@ -72,12 +72,12 @@ impl Group<'_> {
     }
 }
 
-/// Groups the rows of a per-window table by rank and device. Rows with a stream are left out.
+/// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
 pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
     let mut out: Vec<Group> = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(spec) else { continue };
-        // devices in order of their first row, each with its rows that have no stream
+        // Devices in order of their first row, with their rows that are not for a stream.
         let mut places: HashMap<Option<i64>, usize> = HashMap::new();
         let mut devices: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
         for row in 0..batch.len() {
@@ -97,7 +97,7 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
             let steps = scope("step");
             let full: Vec<usize> = steps.iter().copied().filter(|&r| batch.int("is_partial", r) != Some(1)).collect();
             let all_partial = full.is_empty() && !steps.is_empty();
-            // without step marks the capture is the one step: the device's own span says more
+            // Without marked steps the capture is the only step; the device's own span is more informative.
             let mark = |r: usize, column: &str| batch.int(column, r);
             let capture = scope("capture").first().map(|&r| (mark(r, "ts_ns"), mark(r, "dur_ns")));
             let is_whole = |r: usize| capture == Some((mark(r, "ts_ns"), mark(r, "dur_ns")));
@@ -113,7 +113,6 @@ pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
     out
 }
 
-/// Whether any rank has more than one device.
 pub fn several_devices(groups: &[Group]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }

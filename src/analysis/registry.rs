@@ -1,9 +1,8 @@
-//! The one ordered list of analyses. `list`, `explain`, the subcommands, the report, the Parquet tables
-//! and the tests all loop over it.
+//! The ordered list of analyses. `hta list`, `hta explain`, the subcommands, the report, the Parquet tables and the
+//! tests are generated from it.
 
 use crate::analysis::api::Analysis;
 
-/// Every analysis, in the order of the report.
 pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::breakdown::Breakdown,
     &crate::analysis::steps::StepTimes,
@@ -25,7 +24,6 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::what_if::WhatIf,
 ];
 
-/// The analysis with this stem.
 pub fn find(stem: &str) -> Option<&'static dyn Analysis> {
     ANALYSES.iter().copied().find(|a| a.stem() == stem)
 }

@@ -1,8 +1,8 @@
-//! Options of one analysis, declared beside it: the command line, `hta explain` and the defaults all read
-//! the declaration.
+//! Options of single analyses, declared beside them. The command line, `hta explain` and the defaults use the
+//! declaration.
 //!
-//! A [`Setting`] is a constant of its analysis; [`Settings`] holds what the user gave. Where nothing was
-//! given, the declared default answers, so a value is always there.
+//! A [`Setting`] is a constant of its analysis; [`Settings`] holds the user's values. If the user gave none, the
+//! declared default is returned.
 
 use crate::units::Ns;
 use regex::Regex;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 /// One option of one analysis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// The analysis.
+    /// Stem of the analysis.
     pub stem: &'static str,
-    /// The option as it is written, with its dashes.
+    /// The option as written, including the dashes.
     pub flag: &'static str,
     /// Placeholder of its value in the help.
     pub value: &'static str,
@@ -21,12 +21,12 @@ pub struct Setting {
     pub kind: Kind,
 }
 
-/// What an option takes.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Nothing: it is given or not.
+    /// No value: the option is given or not.
     Flag,
-    /// A whole number, not below `min`.
+    /// A whole number, at least `min`.
     Count { default: u64, min: u64 },
     /// A time in microseconds.
     Micros { default: u64 },
@@ -34,7 +34,7 @@ pub enum Kind {
     Percent { default: f64 },
     /// One of these; the first is the default.
     Choice(&'static [&'static str]),
-    /// Any of these, joined by commas; none by default.
+    /// Any of these, separated by commas; none by default.
     Choices(&'static [&'static str]),
     /// Any text; none by default.
     Text,
@@ -87,7 +87,7 @@ impl Setting {
     }
 }
 
-/// An hour: no threshold in microseconds is meant to be longer.
+/// One hour, which is longer than any useful threshold.
 const MOST_MICROS: u64 = 3_600_000_000;
 
 #[derive(Debug, Clone)]
@@ -99,17 +99,17 @@ enum Value {
     Regex(Regex),
 }
 
-/// What the user gave, by analysis and option.
+/// The user's values, by analysis and option.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     given: BTreeMap<(&'static str, &'static str), Value>,
 }
 
 impl Settings {
-    /// Enters what the user wrote; a flag takes any text.
+    /// Parses and stores the user's text; a flag accepts any text.
     ///
     /// # Errors
-    /// What was expected, when the text is no such value.
+    /// Says what was expected.
     pub fn set(&mut self, setting: &Setting, text: &str) -> Result<(), String> {
         let value = setting.read(text)?;
         self.given.insert((setting.stem, setting.flag), value);
@@ -120,7 +120,6 @@ impl Settings {
         self.given.get(&(setting.stem, setting.flag))
     }
 
-    /// Whether the user gave it.
     pub fn is_given(&self, setting: &Setting) -> bool {
         self.get(setting).is_some()
     }
@@ -137,7 +136,7 @@ impl Settings {
         }
     }
 
-    /// A time given in microseconds, ns.
+    /// A time that was given in microseconds, in ns.
     pub fn ns(&self, setting: &Setting) -> Ns {
         Ns::try_from(self.count(setting)).unwrap_or(Ns::MAX).saturating_mul(1000)
     }
@@ -150,7 +149,7 @@ impl Settings {
         }
     }
 
-    /// A text or a choice.
+    /// The value of a text or choice option.
     pub fn text(&self, setting: &Setting) -> Option<&str> {
         match (self.get(setting), setting.kind) {
             (Some(Value::Text(t)), _) => Some(t),
@@ -159,7 +158,7 @@ impl Settings {
         }
     }
 
-    /// Whether one of [`Kind::Choices`] was given.
+    /// Whether the user gave this one of [`Kind::Choices`].
     pub fn has(&self, setting: &Setting, choice: &str) -> bool {
         self.text(setting).is_some_and(|t| t.split(',').any(|c| c == choice))
     }

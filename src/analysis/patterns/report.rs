@@ -1,4 +1,4 @@
-//! The printed tables of `patterns`, and its finding: what to fuse or capture as a graph.
+//! The printed tables of `patterns`, and the finding on what to fuse or capture as a graph.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::patterns::operators::TopSequences;
@@ -11,10 +11,10 @@ use crate::wording::counts::{counted, plural};
 use crate::wording::names::clip;
 use std::cmp::Reverse;
 
-/// Gaps below this share of the step are not worth a sentence.
+/// Smallest share of the step that gaps must have for a finding.
 const WORTH_SHARE: f64 = 0.02;
 
-/// Views and the finding; the tables themselves were written rank by rank.
+/// Views and the finding. The tables were already written rank by rank.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let mut notes = reasons(partials);
     let most = partials.iter().max_by_key(|p| (gpu_ns(p), Reverse(p.rank)));
@@ -33,7 +33,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
 
 const REPEATS: &str = "Kernel sequences that repeat on a stream";
 
-/// How much the rank's printed patterns and sequences come to: the rank with most is printed.
+/// GPU time of the rank's largest printed pattern, ns; the rank with most is printed.
 fn gpu_ns(p: &Partial) -> Ns {
     let sum =
         |spec, column| p.table(spec).map_or(0, |t| (0..t.len()).filter_map(|r| t.int(column, r)).max().unwrap_or(0));
@@ -83,7 +83,7 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
     }
 }
 
-/// Host time in an occurrence's launches, or that a graph launches it already.
+/// Host time in the launches of an occurrence, or a note that a graph launches it.
 fn launch(t: &Batch, r: usize) -> String {
     match (t.float("launch_cpu_ns", r), t.float("graph_pct", r)) {
         (_, Some(graph)) if graph >= GRAPH_DONE_PCT => "graph".to_string(),
@@ -121,7 +121,7 @@ fn sequences(t: &Batch, rank: u32, options: &Options) -> View {
     }
 }
 
-/// The pattern in whose gaps a device idles most, of all ranks.
+/// The finding: the pattern, over all ranks, during whose occurrences a device idles most.
 fn findings(partials: &[Partial]) -> Vec<Finding> {
     let rows = partials.iter().filter_map(|p| Some((p.rank, p.table(TopRepeats::SPEC)?)));
     let rows = rows.flat_map(|(rank, t)| (0..t.len()).map(move |r| (rank, t, r)));

@@ -1,4 +1,4 @@
-//! One stream as a text, with sums by which any stretch of it is measured without walking it.
+//! One stream as a text of symbols, with prefix sums, so that any stretch can be measured without walking it.
 //!
 //! ```text
 //!   stream     |a====|  |b===||c==|     |a===|
@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What makes two activities the same symbol.
+/// Identifies a symbol: name, and if requested grid and block.
 type Key = (StrId, Option<StrId>, Option<StrId>);
 
 /// The activities of one stream, in order of (start, event).
@@ -28,30 +28,30 @@ pub struct Stream<'t> {
     pub symbols: Vec<u32>,
     pub durs: Vec<Ns>,
     busy: Union,
-    /// Latest end of the activities up to each.
+    /// Latest end of the activities up to each position.
     latest: Vec<Ns>,
     calls: Calls,
-    /// Positions whose step is not that of the one before.
+    /// Positions whose step differs from the previous position's.
     step_changes: Vec<u32>,
 }
 
-/// Launch calls along a stream, as sums of what lies before each position.
+/// Launch calls along a stream, as prefix sums before each position.
 #[derive(Default)]
 struct Calls {
-    /// Calls other than that of the position before.
+    /// Number of positions whose call differs from the previous position's.
     new: Vec<u32>,
     new_ns: Vec<Ns>,
-    /// Among them, calls seen before that.
+    /// Number of these whose call occurred even earlier.
     again: Vec<u32>,
     unlinked: Vec<u32>,
 }
 
-/// What launched a stretch.
+/// Launches of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Launched {
     pub calls: u64,
     pub cpu_ns: Ns,
-    /// Activities without a launch record.
+    /// Number of activities without a launch record.
     pub unlinked: u64,
 }
 
@@ -106,24 +106,24 @@ impl<'t> Stream<'t> {
         let before = at.start.checked_sub(1).map_or(Ns::MIN, |b| self.latest[b]);
         let mut end = self.latest[at.end - 1];
         if end == before {
-            // something from before the stretch outlasts it
+            // An activity from before the stretch outlasts it.
             end = self.activities[at.clone()].iter().map(|a| a.span.end).max().unwrap_or(before);
         }
         Span::new(self.activities[at.start].span.start, end)
     }
 
-    /// Time of a span in which the stream runs something.
+    /// Time of a span in which the stream runs something, ns.
     pub fn busy_in(&self, span: Span) -> Ns {
         self.busy.len_in(span)
     }
 
-    /// The calls that launched a stretch, each once.
+    /// The calls that launched a stretch, without duplicates.
     pub fn launched(&self, trace: &RankTrace, at: &Range<usize>) -> Launched {
         let c = &self.calls;
         let between = |v: &[u32]| u64::from(v[at.end] - v[at.start]);
         let unlinked = between(&c.unlinked);
         if c.again[at.end] > c.again[at.start + 1] {
-            // a call whose activities are not in a row: counted one by one
+            // Some call's activities are not consecutive: count the distinct calls directly.
             let mut calls: Vec<u32> = self.activities[at.clone()].iter().filter_map(|a| a.launch()).collect();
             calls.sort_unstable();
             calls.dedup();
@@ -131,7 +131,7 @@ impl<'t> Stream<'t> {
             return Launched { calls: calls.len() as u64, cpu_ns, unlinked };
         }
         let mut found = Launched { calls: between(&c.new), cpu_ns: c.new_ns[at.end] - c.new_ns[at.start], unlinked };
-        // the first activity's call may have begun before the stretch
+        // The call of the first activity may have begun before the stretch.
         if let Some(call) = self.activities[at.start].launch().filter(|_| c.new[at.start + 1] == c.new[at.start]) {
             found.calls += 1;
             found.cpu_ns += trace.span(call).len();
@@ -139,7 +139,7 @@ impl<'t> Stream<'t> {
         found
     }
 
-    /// Steps of the launches of a stretch, neighbours not twice.
+    /// Steps of the launches of a stretch, without consecutive duplicates.
     pub fn steps(&self, at: &Range<usize>) -> impl Iterator<Item = u32> {
         let from = self.step_changes.partition_point(|&x| x as usize <= at.start);
         let until = self.step_changes.partition_point(|&x| (x as usize) < at.end);

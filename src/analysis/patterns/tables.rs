@@ -1,4 +1,4 @@
-//! The table `repeats`: every repeated pattern of every stream, measured.
+//! The table `repeats`: every repeated pattern of every stream, with measurements.
 
 use crate::analysis::api::{Give, Options};
 use crate::analysis::patterns::names::{brief, joined};
@@ -84,10 +84,10 @@ table! {
     }
 }
 
-/// What is left of a table whose rows are given.
+/// Summary of a table whose rows have been emitted.
 pub struct Made {
     pub rows: usize,
-    /// What the report needs of them.
+    /// The rows that the report needs.
     pub top: Batch,
 }
 
@@ -117,7 +117,7 @@ impl Measured {
         self.extent - self.busy
     }
 
-    /// A sum as a mean over occurrences; `None` where no launch is recorded.
+    /// A sum as a mean over occurrences; `None` if no launch is recorded.
     fn per_occurrence(&self, sum: f64) -> Option<f64> {
         (self.launched.calls > 0).then(|| sum / self.count as f64)
     }
@@ -133,7 +133,7 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
     let mut all: Vec<Stream> = Vec::new();
     let mut found: Vec<repeat::Repeats> = Vec::new();
     let mut rows: Vec<Measured> = Vec::new();
-    // of each stream, when its device runs anything
+    // For each stream, when its device runs anything.
     let mut busy: Vec<Rc<Union>> = Vec::new();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let device_busy = Rc::new(work.timeline.busy());
@@ -166,8 +166,8 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
     write(trace, options, by_shape, &all, &rows, &parents, &step_idle, give)
 }
 
-/// Idle time of a device in the occurrences of a pattern, mean over full steps (all where none is full) of what lies in
-/// them: never more than the device idles in these steps.
+/// Idle time of a device during the occurrences of a pattern: the mean over full steps (all, if none is full) of the
+/// part inside each step, so never more than the device idles in these steps, ns.
 fn mean_step_idle(trace: &RankTrace, occurrences: &Union, busy: &Union) -> Option<Ns> {
     let steps = typical_steps(trace);
     let idle = occurrences.minus(busy);
@@ -201,11 +201,11 @@ fn measure(
     let mut steps: Vec<u32> = Vec::new();
     let mut until = Ns::MIN;
     for occurrence in repeats.taken(pattern).iter().map(|&i| at(i)) {
-        // what lies in the device's lead is neither a gap nor idle
+        // Time in the device's lead is neither gap nor idle.
         let span: Span = stream.extent(&occurrence).intersect(capture);
         m.extent += span.len();
         m.busy += stream.busy_in(span);
-        // occurrences may overlap in time where activities of the stream do: no time counts twice
+        // Occurrences may overlap in time if activities of the stream do: count each instant once.
         let new = Span::new(span.start.max(until), span.end);
         until = until.max(span.end);
         m.idle += new.len() - device_busy.len_in(new);
@@ -338,13 +338,13 @@ fn write(
     Made { rows: rows.len(), top: top.finish() }
 }
 
-/// A pattern of which this share of occurrences lies in a graph needs no other, percent.
+/// If at least this share of a pattern's occurrences is in a graph already, it gives no finding, percent.
 pub const GRAPH_DONE_PCT: f64 = 50.0;
 
-/// The rows that the report prints (marked), and the one whose gaps idle the device most, in order.
+/// The rows that the report prints (marked), and the row during whose gaps the device idles most, in order.
 ///
-/// A part of another pattern says something new where it occurs more than once in it, or elsewhere too: where
-/// it covers more of the stream, or is another kind of thing: half as long or shorter.
+/// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers more of the
+/// stream, or is at most half as long.
 fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
     let says_new = |r: &usize| {
         parents[*r].is_none_or(|p| {
@@ -363,14 +363,14 @@ fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bo
     out
 }
 
-/// Windows of full steps; of all where none is full.
+/// Windows of full steps; of all steps if none is full.
 fn typical_steps(trace: &RankTrace) -> Vec<Span> {
     let steps = &trace.steps.steps;
     let full: Vec<Span> = steps.iter().filter(|s| !s.is_partial).map(|s| s.window).collect();
     if full.is_empty() { steps.iter().map(|s| s.window).collect() } else { full }
 }
 
-/// Mean length of full steps; of all where none is full.
+/// Mean length of full steps; of all steps if none is full, ns.
 fn mean_step(trace: &RankTrace) -> Option<Ns> {
     let steps = typical_steps(trace);
     steps.iter().map(|s| s.len()).sum::<Ns>().checked_div(steps.len() as Ns)

@@ -1,4 +1,4 @@
-//! Queue length: how many launches wait on each stream, and whether the host or the device runs ahead.
+//! Queue length: the number of launches that wait on each stream, and whether the host or the device runs ahead.
 
 mod report;
 
@@ -85,7 +85,6 @@ const MAX_QUEUE: Setting = Setting {
     kind: Kind::Count { default: 1024, min: 1 },
 };
 
-/// The analysis.
 pub struct QueueLength;
 
 impl Analysis for QueueLength {
@@ -146,15 +145,15 @@ impl Analysis for QueueLength {
     }
 }
 
-/// A queue with when it is full and when that held launch calls.
+/// A queue, with the times when it is full and when it blocks launch calls.
 struct Measured<'a> {
     queue: &'a Queue,
     blocked: Union,
-    /// Of each entry, the length of its call.
+    /// Duration of the call of each entry, ns.
     calls: Vec<Ns>,
     /// The queue's own span without the lead of the device.
     span: Span,
-    /// Start of the first launched activity, where work from before the recording stood before it.
+    /// Start of the first launched activity, if it was queued behind unrecorded work.
     unrecorded_until: Option<Ns>,
 }
 
@@ -173,12 +172,12 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Parts of a window; the span is the queue's own.
+    /// Parts of a window; for the span, the queue's own span.
     fn parts(&self, w: &Window) -> Vec<Span> {
         if w.scope == Scope::Span { vec![self.span] } else { w.parts.clone() }
     }
 
-    /// Launches that enter in a window, with the lengths of their calls.
+    /// Launches that enter in a window, with the durations of their calls.
     fn entered(&self, w: &Window) -> impl Iterator<Item = (&Entry, Ns)> {
         let entries = &self.queue.entries;
         let at = |t: Ns| entries.partition_point(|e| e.enter < t);

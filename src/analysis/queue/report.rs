@@ -1,4 +1,4 @@
-//! The queues of all ranks: the printed table and the findings of `queue`.
+//! Reduces the queues of all ranks to the printed table and the findings.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
@@ -9,19 +9,18 @@ use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use std::cmp::Reverse;
 
-/// Share of the window that blocked launch calls must take to be told, percent.
+/// Smallest share of the window that blocked launch calls must take for a finding, percent.
 const BLOCKED_FROM_PCT: f64 = 1.0;
 
-/// A full queue holds the host when calls that find it full take so many times as long as others.
+/// A full queue blocks the host if calls that find it full take at least this many times as long as others.
 const BLOCKED_CALLS_LONGER: i128 = 2;
 
-/// Below this share of time with a kernel a device may be launch bound, percent.
+/// A device may be launch-bound if kernels run for less than this share of time, percent,
 const KERNELS_BELOW_PCT: f64 = 50.0;
 
-/// From this share of launches that find an empty queue it is, percent.
+/// and at least this share of launches finds an empty queue, percent.
 const EMPTY_FROM_PCT: f64 = 50.0;
 
-/// Tables, view and findings of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
     let devices = groups(partials, DeviceQueues::SPEC);
     let several = several_devices(&devices);
@@ -110,12 +109,12 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
     }
 }
 
-/// Mean length of calls, ns; `None` without any.
+/// Mean duration of calls, ns; `None` without calls.
 fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
     (count > 0).then(|| ns / count)
 }
 
-/// The host waited for room in a queue: calls that found it full took longer than others.
+/// The finding that the host waited for a full queue: calls that found it full took longer than others.
 fn blocked_host(g: &Group, several: bool, full: u64) -> Option<Finding> {
     let cost = g.mean("blocked_call_ns");
     let share = g.percent("blocked_call_ns").filter(|s| *s >= BLOCKED_FROM_PCT)?;
@@ -154,7 +153,7 @@ fn is_launch_bound(g: &Group) -> bool {
     g.percent("kernel_ns").is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
-/// The device waits for the next launch more than it runs.
+/// The finding that the device waits for launches more than it runs.
 fn launch_bound(g: &Group, several: bool, bound: usize, of: usize) -> Option<Finding> {
     let launches = g.sum("launch_count");
     let idle = g.percent("idle_ns")?;

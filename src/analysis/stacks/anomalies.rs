@@ -1,6 +1,6 @@
-//! Calls that make host and GPU wait for each other: what a person can often remove.
+//! Calls that make host and GPU wait for each other, which can often be avoided.
 //!
-//! An instance counts once: a synchronisation inside `aten::item` is the item's.
+//! Nested anomalies count once: a synchronisation inside `aten::item` belongs to the item.
 
 use crate::analysis::stacks::calls::Calls;
 use crate::table;
@@ -27,7 +27,7 @@ table! {
     }
 }
 
-/// What is wrong with a call.
+/// Kind of anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
     /// A value is read from the GPU.
@@ -38,7 +38,7 @@ pub enum Anomaly {
     PageableCopy,
     /// The host waits for a stream or the device.
     Synchronize,
-    /// Memory is taken or given back after the first step.
+    /// Memory is allocated or freed after the first step.
     Allocation,
 }
 
@@ -56,7 +56,7 @@ impl Anomaly {
         }
     }
 
-    /// What the calls do.
+    /// Description of the calls.
     pub fn what(self) -> &'static str {
         match self {
             Anomaly::Item => "Values are read from the GPU",
@@ -67,7 +67,7 @@ impl Anomaly {
         }
     }
 
-    /// What to do about it.
+    /// Advice for the user.
     pub fn advice(self) -> &'static str {
         match self {
             Anomaly::Item => "keep the value on the GPU, or read it every few steps",
@@ -97,7 +97,7 @@ impl Anomaly {
     }
 }
 
-/// Operators around the first instance that are named.
+/// Number of operators listed around the first instance.
 const STACK: usize = 32;
 
 struct Found {
@@ -108,7 +108,6 @@ struct Found {
     first: u32,
 }
 
-/// The table.
 pub fn table(calls: &Calls) -> Batch {
     let trace = calls.trace;
     let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
@@ -165,8 +164,8 @@ pub fn table(calls: &Calls) -> Batch {
     table.finish()
 }
 
-/// The step that an instance counts in. Memory taken in the first step is no anomaly, and without marks
-/// nobody knows what is a first step.
+/// The step in which an instance counts. Allocations in the first step are normal; without marked steps the first step
+/// is unknown.
 fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
     let marked = trace.steps.rule != StepRule::Capture;
     match (marked, kind) {
@@ -177,7 +176,7 @@ fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
     }
 }
 
-/// Whether a call inside an operator launches a copy to the device from memory that is not pinned.
+/// Whether a call inside an operator launches a copy to the device from pageable memory.
 fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
     let trace = calls.trace;
     if calls.is_op(p) || calls.op(p).is_none() || calls.below.at(p).count == 0 {
@@ -190,7 +189,7 @@ fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
     })
 }
 
-/// Names from the outermost in; of a deeper stack the innermost ones.
+/// Names from the outermost inwards; of a deeper stack only the innermost.
 fn stack(calls: &Calls, position: u32) -> String {
     let mut names = Vec::new();
     let mut at = Some(position);

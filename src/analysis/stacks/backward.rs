@@ -1,9 +1,9 @@
-//! Which backward operator belongs to which forward operator.
+//! Joins backward operators to their forward operators.
 //!
-//! By `fwdbwd` flows where the file has any: each end names an operator by thread and start. Else by
-//! sequence number: forward is the operator with thread number 0 that starts last, backward one with a
-//! thread number above 0. That number is the profiler's own, not a thread id, so the thread it means
-//! is learned: the one that has most of its numbers.
+//! If the file has `fwdbwd` flows, each end identifies an operator by thread and start. Otherwise operators are joined
+//! by sequence number: the forward operator is the one with thread number 0 that starts last, the backward operators
+//! have a thread number above 0. That number is the profiler's own, not a thread id, so the thread it means is
+//! inferred: the one that has most of its sequence numbers.
 
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
@@ -13,21 +13,21 @@ use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Name of the operator that autograd puts around one backward node.
+/// Name of the operator that autograd puts around a backward node.
 const WRAPPER: &str = "autograd::engine::evaluate_function";
 
 /// Backward operators with their forward operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backward {
-    /// (row of the forward operator, row of the backward operator), by the second; no second occurs twice.
+    /// Pairs (row of the forward operator, row of the backward operator), sorted by the second, which is unique.
     pub pairs: Vec<(u32, u32)>,
-    /// Backward operators that have no forward operator.
+    /// Number of backward operators without a forward operator.
     pub unmatched: u64,
-    /// `flow` or `sequence`; `None` where nothing is recorded.
+    /// `flow` or `sequence`; `None` if neither is recorded.
     pub rule: Option<&'static str>,
 }
 
-/// Who is at one end.
+/// The two ends of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Forward,
@@ -48,7 +48,7 @@ impl Backward {
     }
 }
 
-/// The wrapper around a backward node: it also adds up gradients.
+/// The wrapper around a backward node, which also accumulates gradients; else the node itself.
 fn with_wrapper(trace: &RankTrace, row: u32) -> u32 {
     let parent = trace.stacks.parent(row);
     parent.filter(|&p| trace.name(p).starts_with(WRAPPER)).unwrap_or(row)
@@ -63,7 +63,7 @@ fn by_flow(trace: &RankTrace) -> Found {
     let ops = OpsByPlace::new(trace);
     let (mut pairs, mut unmatched) = (Vec::new(), 0);
     for end in c.flows.iter().filter(|f| !f.is_start) {
-        // of several starts with one id, the last before the end
+        // Of several starts with one id, the last before the end counts.
         let until = starts.partition_point(|s| (s.0, s.1) <= (end.id, end.ts));
         let start = until.checked_sub(1).and_then(|i| starts.get(i)).filter(|s| s.0 == end.id);
         let forward = start.and_then(|s| ops.at(s.2, s.1, Side::Forward));
@@ -80,7 +80,7 @@ struct OpsByPlace {
     places: Vec<OpsAt>,
 }
 
-/// The operators of a thread that start at one time: of several, those with a sequence number count; of these the
+/// The operators of a thread that start at the same time. Those with a sequence number take precedence; of these the
 /// innermost is the forward operator of a flow, the outermost the backward one.
 struct OpsAt {
     lane: u32,
@@ -93,7 +93,7 @@ impl OpsByPlace {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let rows = (0..trace.classes.len()).filter(|&r| trace.classes[r] == Class::HostOp);
-        // outer before inner
+        // Outer before inner.
         let mut ops: Vec<(u32, Ns, Reverse<Ns>, u32)> =
             rows.map(|r| (c.lane[r], c.ts[r], Reverse(c.dur[r]), r as u32)).collect();
         ops.sort_unstable();
@@ -124,7 +124,7 @@ impl OpsByPlace {
 fn by_sequence(trace: &RankTrace) -> Found {
     let c = &trace.columns;
     let mut threads = c.args.cursor(Arg::FwdThread);
-    // (number, start, row) of forward operators by thread; backward ones by their forward thread's number
+    // Forward operators by (thread, number), with start and row; backward ones by the number of their forward thread.
     let mut forward: HashMap<(u32, u64), (Ns, u32)> = HashMap::new();
     let mut lanes: HashMap<u64, Vec<u32>> = HashMap::new();
     let mut backward: Vec<(u64, i64, u32)> = Vec::new();
@@ -147,7 +147,7 @@ fn by_sequence(trace: &RankTrace) -> Found {
             _ => {}
         }
     }
-    // a node and its wrapper carry the same number: the outer one stands for both
+    // A node and its wrapper have the same number: the outer one represents both.
     let is_inner = |&(number, thread, row): &(u64, i64, u32)| {
         let parent = trace.stacks.parent(row);
         parent.is_some_and(|p| {
@@ -178,7 +178,7 @@ fn by_sequence(trace: &RankTrace) -> Found {
     (pairs, unmatched, rule)
 }
 
-/// Process and thread of a lane, as text: lane numbers follow the order of the file.
+/// Process and thread of a lane, as text, because lane numbers depend on the order of the file.
 fn place(trace: &RankTrace, lane: u32) -> Option<(&str, &str)> {
     trace.columns.lanes.get(lane as usize).map(|l| (trace.text(l.pid), trace.text(l.tid)))
 }

@@ -1,4 +1,4 @@
-//! The call tree: every host event with its parent, its own time and the GPU work launched below it.
+//! The call tree: every host event with its parent, its self time and the GPU work launched below it.
 
 use crate::analysis::api::Give;
 use crate::analysis::stacks::calls::Calls;

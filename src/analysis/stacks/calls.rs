@@ -1,7 +1,7 @@
-//! The operators and API calls of one rank as one forest, with what each of them took on host and GPU.
+//! The operators and API calls of one rank as one forest, with the host and GPU time of each.
 //!
-//! A GPU activity hangs below the call that launched it. A launch belongs to the operator in which it
-//! *starts*, also where it outlasts that operator and the tree therefore makes it a sibling.
+//! A GPU activity belongs to the call that launched it. A launch belongs to the operator in which it *starts*, even if
+//! it outlasts that operator so that the tree makes it a sibling.
 
 use crate::analysis::stacks::backward::Backward;
 use crate::analysis::stacks::forest::{Below, Forest, NOWHERE, alone};
@@ -12,23 +12,23 @@ use crate::units::Ns;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
-/// Operators and API calls with their times. Vectors are by position in the forest.
+/// Operators and API calls with their times. Vectors are indexed by position in the forest.
 pub struct Calls<'a> {
     pub trace: &'a RankTrace,
     pub forest: Forest,
     pub below: Below,
-    /// Which activities overlap no other.
+    /// Per activity: whether it overlaps no other.
     pub alone: Vec<bool>,
-    /// The innermost operator at or above, `NOWHERE`: none.
+    /// The innermost operator at or above each position, or `NOWHERE`.
     ops: Vec<u32>,
-    /// Length within the tree, ns.
+    /// Duration within the tree, ns.
     pub host_ns: Vec<Ns>,
-    /// Of operators: in their own API calls; of calls outside any operator: their own time.
+    /// For operators: time in their own API calls; for calls outside any operator: their self time, ns.
     pub host_api_ns: Vec<Ns>,
-    /// (position of the operator, else of the top-level call; activity) in order.
+    /// Pairs (position of the operator, or else of the top-level call; activity), in order.
     pub own: Vec<(u32, u32)>,
     pub backward: Backward,
-    /// GPU time of the backward operators joined to operators at or below; empty where none are.
+    /// GPU time of the backward operators joined to operators at or below each position, ns; empty if there are none.
     bwd_gpu_ns: Vec<Ns>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Calls<'a> {
         }
         let mut host_ns: Vec<Ns> = forest.rows.iter().map(|&r| stacks.self_ns(r).unwrap_or(0)).collect();
         let mut host_api_ns = vec![0; n];
-        // who a call counts to: the operator around it, or itself
+        // The owner of a call's time: the operator around it, or the call itself.
         let owner = |p: u32| if ops[p as usize] == NOWHERE { p } else { ops[p as usize] };
         for p in (0..n as u32).filter(|&p| ops[p as usize] != p) {
             host_api_ns[owner(p) as usize] += host_ns[p as usize];
@@ -76,22 +76,22 @@ impl<'a> Calls<'a> {
         Self { trace, forest, below, alone, ops, host_ns, host_api_ns, own, backward, bwd_gpu_ns }
     }
 
-    /// Whether an operator is at a position, not a call.
+    /// Whether the event at a position is an operator.
     pub fn is_op(&self, position: u32) -> bool {
         self.ops[position as usize] == position
     }
 
-    /// The innermost operator at or above.
+    /// The innermost operator at or above a position.
     pub fn op(&self, position: u32) -> Option<u32> {
         Some(self.ops[position as usize]).filter(|&op| op != NOWHERE)
     }
 
-    /// Of operators: length without operators and calls inside, ns; of calls 0.
+    /// For operators: duration without operators and calls inside, ns; for calls 0.
     pub fn host_self_ns(&self, position: u32) -> Ns {
         if self.is_op(position) { self.trace.stacks.self_ns(self.row(position)).unwrap_or(0) } else { 0 }
     }
 
-    /// GPU time of the backward operators joined to operators at or below, ns.
+    /// GPU time of the backward operators joined to operators at or below a position, ns.
     pub fn bwd_gpu_ns(&self, position: u32) -> Ns {
         self.bwd_gpu_ns.get(position as usize).copied().unwrap_or(0)
     }
@@ -106,13 +106,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Launches whose operator by definition (open when they start) is not the one the tree has them in, with
-/// what they belong below.
+/// Launches whose operator by definition (open when they start) differs from their parent in the tree, with the
+/// operator to which they belong.
 fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Option<u32>> {
     let c = &trace.columns;
     let mut moved: HashMap<u32, Option<u32>> = HashMap::new();
     let mut rows: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
-    // outer before inner: what is inside a call goes where the call goes
+    // Outer before inner, because what is inside a call moves with the call.
     sort_outer_first(&mut rows, c);
     for row in rows {
         let op = trace.launches().of(row).first().and_then(|&i| trace.activities[i as usize].op());

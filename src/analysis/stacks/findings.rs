@@ -1,4 +1,4 @@
-//! Sentences a person can act on: where the time is, and calls that could be avoided.
+//! Findings: the operators and modules with most time, and calls that could be avoided.
 
 use crate::analysis::api::{Certainty, Finding, Partial};
 use crate::analysis::stacks::anomalies::{Anomalies, Anomaly};
@@ -12,12 +12,12 @@ use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
 use crate::wording::names::clip;
 
-/// Share of all GPU (or host) time from which an operator or module is named, percent.
+/// Smallest share of all GPU (or host) time of an operator or module for a finding, percent.
 const PART_MIN_PCT: f64 = 10.0;
-/// Share of the step that the host spends in calls of one kind from which they are named, percent.
+/// Smallest share of the step that the host spends in calls of one kind for a finding, percent.
 const ANOMALY_MIN_PCT: f64 = 1.0;
 
-/// All findings. None has a share of the step: own time and waiting are no losses by themselves.
+/// All findings. None has a share of the step, because self time and waiting are not losses by themselves.
 pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
     let finding = |cost: Ns, sentence: String, table: &TableSpec| Finding {
         analysis: stem,
@@ -36,14 +36,14 @@ pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
     all
 }
 
-/// The operator with most time of its own: on the GPU, where there is one.
+/// The operator with most self time: on the GPU if there is one.
 fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
     let columns = ["gpu_self_ns", "host_self_ns", "count"];
     let rows = sums(partials, Operators::SPEC, &["name"], columns, |b, r| b.text("scope", r) == Some("capture"));
     let on_gpu = rows.iter().any(|s| s.values[0] > 0);
     let value = |v: &[i64; 3]| if on_gpu { v[0] } else { v[1] };
     let all: Ns = rows.iter().map(|s| value(&s.values)).sum();
-    // communication has analyses of its own, which know what of it is waiting
+    // Communication is left to other analyses, which know its waiting time.
     let is_work = |name: &str| !name.starts_with('[') && !is_host_communication(Class::HostOp, name);
     let named = rows.iter().filter(|s| is_work(&s.key[0]));
     let most = named.max_by_key(|s| (value(&s.values), std::cmp::Reverse(&s.key[0])))?;
@@ -61,7 +61,7 @@ fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
     Some((own, sentence))
 }
 
-/// The module with most GPU time of its own, backward included.
+/// The module with most GPU self time, including backward.
 fn module(partials: &[Partial]) -> Option<(Ns, String)> {
     let columns = ["gpu_self_ns", "bwd_gpu_self_ns"];
     let rows = sums(partials, ModulesTable::SPEC, &["path"], columns, |_, _| true);
@@ -79,7 +79,7 @@ fn module(partials: &[Partial]) -> Option<(Ns, String)> {
     Some((forward + backward, sentence))
 }
 
-/// One sentence for each kind of call that takes enough of the host's step.
+/// One sentence for each kind of call that takes enough of the step.
 fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
     let rows = sums(partials, Anomalies::SPEC, &["kind", "name"], ["host_ns", "count"], |_, _| true);
     let (steps, steps_ns) = (total(partials, "step_count").max(1), total(partials, "steps_ns"));

@@ -1,8 +1,8 @@
 //! Folded stacks for flame-graph tools: `root;...;leaf value`, one line per distinct stack, values in ns.
 //!
-//! Python frames are the outer part, by their recorded parents; operators and calls are nested below the frame that
-//! is open on their thread when the outermost of them starts. `self` gives every instant of a thread to the
-//! innermost open event, so values add up to the time in which anything is open, whatever overlaps:
+//! Python frames are the outer part, by their recorded parents; operators and calls are nested below the frame that is
+//! open on their thread when the outermost of them starts. `self` gives every instant of a thread to the innermost open
+//! event, so values add up to the time in which anything is open, even if events overlap:
 //!
 //! ```text
 //!   frame      f...................             f          12
@@ -11,7 +11,8 @@
 //!                                               f;B         3
 //! ```
 //!
-//! A partial is a tree of names, bounded by the distinct stacks of a rank; it becomes text once, at the end.
+//! A partial is a tree of names, bounded by the number of distinct stacks of a rank; it is converted to text at the
+//! end.
 
 use crate::analysis::api::Partial;
 use crate::analysis::stacks::calls::Calls;
@@ -35,15 +36,15 @@ table! {
     }
 }
 
-/// Frames of a stack; what is called deeper counts to the last of these.
+/// Largest number of frames of a stack; deeper calls count for the last of them.
 const MOST_FRAMES: u32 = 1_000;
 
-/// What folded stacks are weighted with.
+/// The values of folded stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// Host time.
     Host,
-    /// Durations of the GPU work that was launched.
+    /// Durations of the launched GPU work.
     Gpu,
 }
 
@@ -51,7 +52,7 @@ pub enum Weight {
 #[derive(Debug)]
 struct Tree<N> {
     known: HashMap<(Option<u32>, N), u32>,
-    /// Parent, name, depth and value.
+    /// Parent, name, depth and value of each node.
     nodes: Vec<(Option<u32>, N, u32, Ns)>,
 }
 
@@ -60,7 +61,7 @@ impl<N: Copy + Eq + Hash> Tree<N> {
         Self { known: HashMap::new(), nodes: Vec::new() }
     }
 
-    /// The node of a name below another; at the greatest depth that other one.
+    /// The child of a node with a name; at the largest depth the node itself.
     fn below(&mut self, parent: Option<u32>, name: N) -> u32 {
         let depth = parent.map_or(0, |p| self.nodes[p as usize].2 + 1);
         if let Some(parent) = parent.filter(|_| depth >= MOST_FRAMES) {
@@ -113,9 +114,9 @@ pub fn fold(calls: &Calls, weight: Weight) -> Batch {
 struct Fold<'a> {
     calls: &'a Calls<'a>,
     tree: Tree<Name>,
-    /// Node of each Python frame, by row, once asked for.
+    /// Node of each Python frame by row, created when needed.
     frames: Vec<Option<u32>>,
-    /// Node of each operator and call, by position, once asked for.
+    /// Node of each operator and call by position, created when needed.
     events: Vec<Option<u32>>,
     /// Python frame around each position.
     around: Vec<Option<u32>>,
@@ -127,7 +128,7 @@ impl Fold<'_> {
         let trace = self.calls.trace;
         let mut path = Vec::new();
         let mut at = Some(row);
-        // a cycle of bad ids ends where it began
+        // Stops in cycles, which wrong ids can form.
         while let Some(r) = at.filter(|&r| self.frames[r as usize].is_none() && path.len() < self.frames.len()) {
             path.push(r);
             at = trace.stacks.parent(r);
@@ -141,7 +142,7 @@ impl Fold<'_> {
         self.frames[row as usize].unwrap_or_default()
     }
 
-    /// Node of an operator or call. `ops` leaves calls out: then there may be none.
+    /// Node of an operator or call. If `ops` is set, calls are skipped, so there may be none.
     fn event(&mut self, position: u32, ops: bool) -> Option<u32> {
         let calls = self.calls;
         let mut path = Vec::new();
@@ -213,7 +214,7 @@ impl Fold<'_> {
     }
 }
 
-/// Gives the time of one thread to its innermost open event, piece by piece. `rows` are sorted outer first.
+/// Calls `give` with pieces of time and the innermost open event of one thread. `rows` must be sorted outer first.
 fn innermost(rows: &[u32], span: impl Fn(u32) -> (Ns, Ns), mut give: impl FnMut(u32, Ns)) {
     let mut open: Vec<(u32, Ns)> = Vec::new();
     let mut at = Ns::MIN;
@@ -237,7 +238,7 @@ fn innermost(rows: &[u32], span: impl Fn(u32) -> (Ns, Ns), mut give: impl FnMut(
     }
 }
 
-/// The stacks of all ranks as text: sorted, equal ones added up.
+/// The stacks of all ranks as text: sorted, with equal stacks summed.
 pub fn text(partials: &[Partial]) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut ids: HashMap<String, u32> = HashMap::new();
@@ -262,7 +263,7 @@ pub fn text(partials: &[Partial]) -> String {
         }
     }
     let shown: Vec<String> = names.iter().map(|n| frame_name(n)).collect();
-    // names that are shown alike are one frame
+    // Names that look the same are merged into one frame.
     let mut lines: BTreeMap<String, Ns> = BTreeMap::new();
     let mut stack = Vec::new();
     for (node, (_, _, _, value)) in tree.nodes.iter().enumerate().filter(|n| n.1.3 > 0) {
@@ -278,7 +279,7 @@ pub fn text(partials: &[Partial]) -> String {
     lines.iter().map(|(stack, ns)| format!("{stack} {ns}\n")).collect()
 }
 
-/// A name without what separates frames and lines.
+/// A name without the characters that separate frames and lines.
 fn frame_name(name: &str) -> String {
     let clean: String = name
         .chars()

@@ -1,7 +1,7 @@
-//! A forest of events in preorder, and sums and unions over everything below each node.
+//! A forest of events in preorder, with sums and unions over everything below each node.
 //!
-//! In preorder a node's subtree is one range of positions, so "the union of all GPU work launched below"
-//! is a union over a range, asked once for every node:
+//! In preorder a node's subtree is one range of positions, so "the union of all GPU work launched below" is a union
+//! over a range, for every node:
 //!
 //! ```text
 //!   position   0    1    2    3         node 0 = [0, 4)   node 1 = [1, 3)
@@ -10,41 +10,41 @@
 //!   c2's work     [=======)             A busy 10
 //! ```
 //!
-//! Uniting sets node by node would be quadratic for deep stacks. Instead positions are taken in order, and every
-//! instant remembers the last position whose work covers it. When the range of a node ends, its union is the
-//! time whose last cover is not before the node: a prefix sum. That is `O(log n)` for each activity and node,
-//! whatever the depth. Activities that overlap no other at all (most of them) are plain sums.
+//! Computing each union separately would be quadratic for deep stacks. Instead positions are processed in order, and
+//! for every instant the last position whose work covers it is stored. When the range of a node ends, its union is the
+//! time whose last cover is not before the node: a prefix sum. That takes `O(log n)` per activity and node at any
+//! depth. Activities that do not overlap any other (most of them) are simply summed.
 
 use crate::trace::activity::Activity;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// No position, and no index of anything else.
+/// No position, and no other index.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// Events in preorder: a parent stands before all that is below it, and a subtree has no gaps.
+/// Events in preorder: a parent precedes everything below it, and a subtree is contiguous.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forest {
     /// Row of each position.
     pub rows: Vec<u32>,
     /// Position of the parent, `NOWHERE` for roots.
     parents: Vec<u32>,
-    /// Position behind the last one below.
+    /// End of the subtree of each position (exclusive).
     pub end: Vec<u32>,
-    /// Position of each row, `NOWHERE` for those outside.
+    /// Position of each row, `NOWHERE` for those outside the forest.
     at: Vec<u32>,
 }
 
 impl Forest {
-    /// The forest of `rows` (all below `all`). A parent outside the forest makes a root, and so does the first
-    /// row of a cycle of parents.
+    /// The forest of `rows` (all below `all`). A row whose parent is outside the forest becomes a root, and so does the
+    /// first row of a cycle of parents.
     pub fn new(all: usize, rows: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Self {
         let mut index = vec![NOWHERE; all];
         for (i, &row) in rows.iter().enumerate() {
             index[row as usize] = i as u32;
         }
-        // children as linked lists, last first
+        // Children as linked lists, last first.
         let mut child = vec![NOWHERE; rows.len()];
         let mut sibling = vec![NOWHERE; rows.len()];
         let mut roots = Vec::new();
@@ -62,7 +62,7 @@ impl Forest {
             at: vec![NOWHERE; all],
         };
         let mut open: Vec<(u32, u32)> = Vec::new();
-        // behind the roots, every row once more: what a cycle has kept from being reached
+        // After the roots, try every row, to include those in cycles.
         for start in roots.into_iter().chain(0..rows.len() as u32) {
             if me.at[rows[start as usize] as usize] != NOWHERE {
                 continue;
@@ -96,17 +96,15 @@ impl Forest {
         self.rows.len()
     }
 
-    /// Position of the parent; `None` for a root.
     pub fn parent(&self, position: u32) -> Option<u32> {
         self.parents.get(position as usize).copied().filter(|&p| p != NOWHERE)
     }
 
-    /// Position of a row.
     pub fn position(&self, row: u32) -> Option<u32> {
         self.at.get(row as usize).copied().filter(|&p| p != NOWHERE)
     }
 
-    /// Adds every node's value to all nodes above it.
+    /// Adds every node's value to all of its ancestors.
     pub fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
         for p in (0..self.len()).rev() {
             if let Some(up) = self.parent(p as u32) {
@@ -117,7 +115,7 @@ impl Forest {
     }
 }
 
-/// Which activities overlap no other in time, on any stream or device.
+/// Per activity: whether it overlaps no other in time, on any stream or device.
 pub fn alone(all: &[Activity]) -> Vec<bool> {
     let mut alone = vec![true; all.len()];
     let mut last: Option<(usize, Ns)> = None;
@@ -142,10 +140,10 @@ pub struct Gpu {
     pub sum_ns: Ns,
     /// Length of the union.
     pub busy_ns: Ns,
-    /// First start and last end; empty where nothing was launched.
+    /// First start and last end; empty if nothing was launched.
     pub extent: Span,
     pub count: u32,
-    /// Of them, those that overlap another.
+    /// Number of activities that overlap another one.
     crowded: u32,
 }
 
@@ -165,19 +163,19 @@ impl AddAssign for Gpu {
     }
 }
 
-/// GPU work launched at or below each node of a forest. Most nodes have none: only the others take memory for it.
+/// GPU work launched at or below each node of a forest. Stored only for nodes that have any, which are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Below {
-    /// (position, index of an activity) in order: who launched what.
+    /// Pairs (position, index of an activity), in order.
     pub launched: Vec<(u32, u32)>,
-    /// Which of `work` is a position's, `NOWHERE`: none.
+    /// Index into `work` for each position, or `NOWHERE`.
     slots: Vec<u32>,
     /// In order of position.
     work: Vec<Gpu>,
 }
 
 impl Below {
-    /// `launched` gives activities to positions, `alone` is that of all activities.
+    /// `launched` assigns activities to positions; `alone` says for each activity whether it overlaps no other.
     pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
         launched.sort();
         let mut slots = vec![NOWHERE; forest.len()];
@@ -217,13 +215,13 @@ impl Below {
         me
     }
 
-    /// What is at or below a position.
+    /// The work at or below a position.
     pub fn at(&self, position: u32) -> &Gpu {
         let slot = self.slots.get(position as usize).copied().unwrap_or(NOWHERE);
         self.work.get(slot as usize).unwrap_or(&Gpu::NONE)
     }
 
-    /// Adds the unions of what overlaps to `busy_ns`. `nodes` are the positions with work.
+    /// Adds the unions of overlapping activities to `busy_ns`. `nodes` are the positions with work.
     fn unite(&mut self, forest: &Forest, nodes: &[u32], all: &[Activity], alone: &[bool]) {
         let mut cover = LastCover::new(nodes.len());
         let mut next = 0;
@@ -234,7 +232,8 @@ impl Below {
                 }
                 next += 1;
             }
-            // all in whose range no more work follows: a chain of ancestors, which have work as this one has
+            // All nodes whose range ends before further work: a chain of ancestors, which have work because this one
+            // has.
             let following = nodes.get(k + 1).copied().unwrap_or(NOWHERE);
             let mut node = Some(p);
             while let Some(at) = node.filter(|&at| forest.end[at as usize] <= following) {
@@ -257,7 +256,7 @@ impl Below {
 
 /// For every instant the last position whose work covers it, with sums by position.
 struct LastCover {
-    /// Start of a piece: its end and position. Pieces are disjoint.
+    /// Disjoint pieces: start, with end and position.
     pieces: BTreeMap<Ns, (Ns, u32)>,
     /// Covered time by position, as a Fenwick tree.
     sums: Vec<Ns>,
@@ -273,7 +272,7 @@ impl LastCover {
         if span.is_empty() {
             return;
         }
-        // the piece that hangs into the span is cut at its start
+        // Cut the piece that reaches into the span at the span's start.
         if let Some((&start, &(end, at))) = self.pieces.range(..span.start).next_back()
             && end > span.start
         {
@@ -341,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_subtree_is_one_range_and_what_overlaps_counts_once() {
-        //            A(0) { B(1) { c1(2) } c2(3) }   and a root of its own (4)
+        //            A(0) { B(1) { c1(2) } c2(3) }   and a separate root (4)
         let f = forest(&[None, Some(0), Some(1), Some(0), None]);
         assert_eq!((f.rows.as_slice(), f.end.as_slice()), (&[0, 1, 2, 3, 4][..], &[4, 3, 3, 4, 5][..]));
         let all = activities(&[(0, 6), (3, 7), (20, 5)]);
@@ -364,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_levels_take_no_quadratic_time() {
-        // a chain in which every level launches, and all that is launched overlaps
+        // A chain in which every level launches, and all launched work overlaps.
         let n = 100_000;
         let parents: Vec<Option<u32>> = (0..n).map(|i: u32| i.checked_sub(1)).collect();
         let f = forest(&parents);
@@ -383,7 +382,7 @@ mod tests {
             parents in prop::collection::vec(any::<prop::sample::Index>(), 1..14),
             work in prop::collection::vec((any::<prop::sample::Index>(), 0i64..40, 0i64..9), 0..20),
         ) {
-            // a parent before its child, now and then none
+            // Parents precede their children; sometimes there is none.
             let up = |(i, p): (usize, &prop::sample::Index)| p.index(i + 2).checked_sub(2).map(|p| p as u32);
             let parents: Vec<Option<u32>> = parents.iter().enumerate().map(up).collect();
             let n = parents.len();

@@ -1,9 +1,8 @@
-//! Call stacks: what operators and modules cost on host and GPU, themselves and with all they call.
+//! Call stacks: the host and GPU time of operators and modules, self and total. Times in ns.
 //!
-//! A rank's operators and API calls become one forest (`calls`) with the GPU work that each launches, directly
-//! or below it (`forest`); the tables, findings and folded stacks are read from that. Times are ns. The
-//! surprising one: sums of GPU durations count concurrent streams twice, so every GPU time comes as a sum and
-//! as a union.
+//! A rank's operators and API calls become one forest (`calls`), with the GPU work that each launches directly or below
+//! it (`forest`); tables, findings and folded stacks are computed from that. Sums of GPU durations count concurrent
+//! streams twice, so every GPU time is given as a sum and as a union.
 
 mod anomalies;
 mod backward;

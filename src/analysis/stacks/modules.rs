@@ -1,4 +1,4 @@
-//! Modules: what each `nn.Module` of the model costs, forward and backward.
+//! Modules: the time of each `nn.Module` of the model, forward and backward.
 
 use crate::analysis::stacks::calls::Calls;
 use crate::analysis::stacks::forest::{Below, Forest, NOWHERE};
@@ -32,10 +32,10 @@ table! {
     }
 }
 
-/// Modules with the places in the call forest that they own.
+/// Modules, and their events in the call forest.
 pub struct InModules {
     pub modules: Modules,
-    /// By position: the module of the frame in which an operator or call starts, `NOWHERE`: none. Empty without modules.
+    /// By position: the module of the frame in which an operator or call starts, or `NOWHERE`. Empty without modules.
     started_in: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ impl InModules {
         self.started_in.get(position as usize).copied().filter(|&m| m != NOWHERE)
     }
 
-    /// The same, and backward operators with the module of their forward operator.
+    /// Like [`InModules::of`], but backward operators have the module of their forward operator.
     pub fn with_backward(&self, calls: &Calls) -> Vec<Option<u32>> {
         let forest = &calls.forest;
         let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
@@ -86,11 +86,10 @@ fn positions(calls: &Calls) -> impl Iterator<Item = (u32, u32)> {
     calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
 }
 
-/// The table.
 pub fn table(calls: &Calls, found: &InModules) -> Batch {
     let (trace, modules) = (calls.trace, &found.modules);
     let n = modules.modules.len();
-    // module indices are rows here: a parent is made before its child
+    // Here module indices are used as rows; a parent has a lower index than its child.
     let rows: Vec<u32> = (0..n as u32).collect();
     let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
     let at = |m: u32| forest.position(m).map(|p| p as usize);
@@ -154,8 +153,8 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
     table.finish()
 }
 
-/// GPU and host time of backward operators by the module of their forward operator. A backward inside
-/// another one (recomputation) counts to the outer one's module only, so that nothing counts twice.
+/// GPU and host time of backward operators by the module of their forward operator. A backward inside another one
+/// (recomputation) counts only for the outer one's module, so that nothing counts twice.
 fn backward(calls: &Calls, found: &InModules, at: impl Fn(u32) -> Option<usize>, n: usize) -> (Vec<Ns>, Vec<Ns>) {
     let (mut gpu, mut host) = (vec![0; n], vec![0; n]);
     let mut pairs: Vec<(u32, u32)> = positions(calls).map(|(f, b)| (b, f)).collect();

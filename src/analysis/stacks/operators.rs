@@ -1,7 +1,7 @@
-//! The operator table: what the operators of one name (shape, module, step) cost on host and GPU.
+//! The table of operators: host and GPU time of the operators of one name (shape, module, step).
 //!
-//! Own times add up over all rows. Total times would count recursion twice, so an operator that runs
-//! inside another of its own group adds nothing to the group's totals.
+//! Self times add up over all rows. Total times would count recursion twice, so an operator that runs inside another
+//! one of its own group adds nothing to the group's totals.
 
 use crate::analysis::api::Options;
 use crate::analysis::stacks::calls::Calls;
@@ -44,19 +44,19 @@ table! {
     }
 }
 
-/// Name of API calls outside any operator.
+/// Name for API calls outside any operator.
 pub const NO_OPERATOR: &str = "[no operator]";
-/// Name of GPU work without a launch record.
+/// Name for GPU work without a launch record.
 pub const UNLINKED: &str = "[unlinked]";
 
-/// What divides operators of one name.
+/// Additional keys that divide operators of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     pub shape: bool,
     pub step: bool,
 }
 
-/// Whose row something belongs to.
+/// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Who {
     Op { name: StrId, dims: Option<StrId>, module: Option<u32> },
@@ -67,7 +67,7 @@ enum Who {
 /// Scope and index of the step.
 type When = (Scope, Option<u32>);
 
-/// One row in the making.
+/// One row while it is collected.
 #[derive(Debug, Clone, Default)]
 struct Group {
     count: u64,
@@ -78,15 +78,15 @@ struct Group {
     gpu_self: Ns,
     activities: u64,
     backward: Ns,
-    /// Instances that are in no other of the group and launched something.
+    /// Instances that are not inside another one of the group and launched something.
     outer: Vec<u32>,
     /// Own activities.
     own: Vec<u32>,
-    /// Where the subtree of the last outer instance ends.
+    /// End of the subtree of the last outer instance.
     until: u32,
 }
 
-/// The table. `module_of` is the module by position, `paths` their names.
+/// The table. `module_of`: module by position; `paths`: paths of the modules.
 pub fn table(
     calls: &Calls,
     keys: Keys,
@@ -102,7 +102,7 @@ pub fn table(
             Some(s) => (Scope::Step, Some(s)),
             None => (Scope::Outside, None),
         };
-        // without marks the capture is the one step
+        // Without marked steps the capture is the only step.
         let at = |ts| if trace.steps.rule == StepRule::Capture { Some(0) } else { trace.steps.at(ts) };
         groups.fill(|p| when(at(calls.start(p))), |i| when(trace.activities[i as usize].step()));
     }
@@ -245,7 +245,7 @@ fn spans(trace: &RankTrace) -> BTreeMap<When, (Ns, Ns)> {
     all.iter().map(|w| ((w.scope, w.step), (w.start(), w.len()))).collect()
 }
 
-/// Length of the union of activities.
+/// Length of the union of activities, ns.
 fn busy(calls: &Calls, activities: impl Iterator<Item = u32>) -> Ns {
     let all = &calls.trace.activities;
     let mut alone = 0;
@@ -260,8 +260,8 @@ fn busy(calls: &Calls, activities: impl Iterator<Item = u32>) -> Ns {
     alone + Union::new(crowded).len()
 }
 
-/// Length of the union of everything launched below instances of which none contains another. The union of
-/// each is known; only those whose work overlaps in time are united anew.
+/// Length of the union of everything launched below instances, none of which contains another. The union of each
+/// instance is known; only those whose work overlaps in time are united again.
 fn busy_of(calls: &Calls, instances: &[u32]) -> Ns {
     let extent = |p: u32| calls.below.at(p).extent;
     let mut sorted: Vec<u32> = instances.to_vec();

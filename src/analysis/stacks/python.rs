@@ -1,7 +1,7 @@
-//! Python frames around operators and calls, and the `nn.Module` path they stand in.
+//! Python frames around operators and calls, and the `nn.Module` path that contains them.
 //!
-//! Which frame an operator is in, its start on the thread says (the innermost frame open there); which
-//! frame a frame is in, its recorded parent says, also across threads.
+//! The frame of an operator is the innermost frame open on its thread when it starts. The parent of a frame is
+//! recorded, even across threads.
 
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
@@ -10,10 +10,10 @@ use crate::trace::thread::{innermost_at, sort_outer_first};
 use crate::units::Ns;
 use std::collections::{BTreeMap, HashMap};
 
-/// What names of frames of modules begin with.
+/// Prefix of the names of module frames.
 const MODULE: &str = "nn.Module: ";
 
-/// Modules inside modules that have a path of their own; deeper ones count to the last of these.
+/// Largest nesting depth of modules; deeper ones count for the last of them.
 const MOST_LEVELS: u32 = 64;
 
 /// The innermost frame (of `class`) open on the thread of each row when it starts.
@@ -40,7 +40,7 @@ pub fn around(trace: &RankTrace, rows: &[u32], class: Class) -> Vec<Option<u32>>
     around
 }
 
-/// Rows of Python frames, a caller before what it calls.
+/// Rows of Python frames, a caller before its callees.
 pub fn callers_first(trace: &RankTrace) -> Vec<u32> {
     let depth = |r: &u32| trace.stacks.depth(*r).unwrap_or(0);
     let mut frames: Vec<u32> =
@@ -49,7 +49,7 @@ pub fn callers_first(trace: &RankTrace) -> Vec<u32> {
     frames
 }
 
-/// One `nn.Module` at one place in the model.
+/// One `nn.Module` at one position in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Module {
     pub name: StrId,
@@ -59,11 +59,10 @@ pub struct Module {
     pub depth: u32,
 }
 
-/// The modules of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Modules {
     pub modules: Vec<Module>,
-    /// By row: the innermost module a Python frame is in, itself included; empty without modules.
+    /// By row: the innermost module at or around a Python frame; empty without modules.
     of_frame: Vec<Option<u32>>,
     /// Rows of the frames that are calls of a module, with the module.
     pub calls: Vec<(u32, u32)>,
@@ -95,23 +94,23 @@ impl Modules {
         me
     }
 
-    /// The innermost module around a frame.
+    /// The innermost module at or around a frame.
     pub fn of(&self, frame: Option<u32>) -> Option<u32> {
         self.of_frame.get(frame? as usize).copied().flatten()
     }
 
-    /// Whether the module around a module's call was called on the same thread.
+    /// Whether the enclosing module of a module's call was called on the same thread.
     pub fn is_called_on_its_callers_thread(&self, trace: &RankTrace, row: u32) -> bool {
         let lane = |r: u32| trace.columns.lane[r as usize];
         trace.stacks.parent(row).is_some_and(|p| lane(p) == lane(row))
     }
 
-    /// Class and number, as in `Linear_7`.
+    /// Class and number, e.g. `Linear_7`.
     pub fn name<'a>(&self, trace: &'a RankTrace, module: u32) -> &'a str {
         trace.text(self.modules[module as usize].name).strip_prefix(MODULE).unwrap_or_default()
     }
 
-    /// `Model_0/Block_3/Linear_7`.
+    /// The path, e.g. `Model_0/Block_3/Linear_7`.
     pub fn path(&self, trace: &RankTrace, module: u32) -> String {
         let mut names = Vec::new();
         let mut at = Some(module);

@@ -1,4 +1,4 @@
-//! The text report: operators, modules and calls that wait, added up over ranks.
+//! The text report: operators, modules and calls that wait, summed over ranks.
 
 use crate::analysis::api::{Align, Options, Partial, View};
 use crate::analysis::population::reasons;
@@ -12,13 +12,13 @@ use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Rows of one table added up over ranks (and steps) by texts.
+/// Rows of one table, summed over ranks (and steps) by text keys.
 pub struct Sums<const N: usize> {
     pub key: Vec<String>,
     pub values: [i64; N],
 }
 
-/// Adds up `values` by `keys` over the rows that `keep` wants; in order of the keys.
+/// Sums `values` by `keys` over the rows that satisfy `keep`, in order of the keys.
 pub fn sums<const N: usize>(
     partials: &[Partial],
     spec: &TableSpec,
@@ -39,13 +39,13 @@ pub fn sums<const N: usize>(
     all.into_iter().map(|(key, values)| Sums { key, values }).collect()
 }
 
-/// A column of `call_stacks`, added up over ranks.
+/// A column of `call_stacks`, summed over ranks.
 pub fn total(partials: &[Partial], column: &str) -> i64 {
     let tables = partials.iter().filter_map(|p| p.table(CallStacks::SPEC));
     tables.flat_map(|b| (0..b.len()).filter_map(move |r| b.int(column, r))).sum()
 }
 
-/// Everything that is printed.
+/// All printed tables.
 pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     let mut views = vec![operators(partials, options)];
     views.extend(modules(partials, options));
@@ -53,10 +53,10 @@ pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     views
 }
 
-/// Characters of a module's path that are printed.
+/// Largest width of a module's path in print, characters.
 const PATH_WIDTH: usize = 36;
 
-/// The inner modules of a path, which say which layer it is: as many as fit, at least one.
+/// The end of a path, which identifies the layer: as many inner modules as fit, at least one.
 pub fn end_of_path(path: &str, width: usize) -> String {
     if path.chars().count() <= width {
         return path.to_string();
@@ -75,7 +75,7 @@ fn operators(partials: &[Partial], options: &Options) -> View {
     let columns = ["gpu_self_ns", "host_self_ns", "count", "gpu_ns", "host_ns"];
     let keys = ["name", "input_dims", "module"];
     let mut rows = sums(partials, Operators::SPEC, &keys, columns, |b, r| b.text("scope", r) == Some(scope));
-    // stable: equal ones stay in order of their names
+    // Stable sort: equal rows stay in order of their names.
     rows.sort_by_key(|s| (Reverse(s.values[0]), Reverse(s.values[1])));
     let has_gpu = rows.iter().any(|s| s.values[3] > 0);
     let mut view = View {
@@ -127,7 +127,7 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
     }
     let gpu = |s: &Sums<7>| -> Ns { s.values[4] + s.values[5] };
     let has_gpu = rows.iter().any(|s| gpu(s) > 0);
-    // what holds most first; a model comes before its parts
+    // Modules with most time first; a module precedes its parts.
     rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[6])));
     let mut view = View {
         title: "Modules".to_string(),

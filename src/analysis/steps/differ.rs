@@ -1,4 +1,4 @@
-//! What a slow step has more of than the median step.
+//! Compares a slow step with the median step.
 //!
 //! ```text
 //!   median step   |CCCCCC..KKK|          6 + 2 + 3 = 11
@@ -6,8 +6,8 @@
 //!   difference    compute -1, idle +5, communication +2: sums to +6
 //! ```
 //!
-//! Both are windows of one device that the same sweep divides, so differences of parts sum to the
-//! difference of the lengths.
+//! Both are windows of one device, divided by the same sweep, so differences of parts sum to the difference of the
+//! lengths.
 
 use crate::analysis::api::Options;
 use crate::analysis::steps::tables::{
@@ -26,19 +26,19 @@ use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names of a step that have a row of their own.
+/// Number of names of a step that have their own row.
 const NAMES: usize = 20;
 
-/// Name of the annotation of a step: each has a name of its own, which would set them apart.
+/// Replaces the names of step annotations, which differ in every step.
 const STEP: &str = "[step]";
 
-/// Name of the row of all others.
+/// Name of the row for all other names.
 const OTHER_NAMES: &str = "[other names]";
 
-/// Number and summed duration of work, by class and name.
+/// Count and summed duration of work, by class and name.
 type ByName = BTreeMap<(Work, StrId), (u64, Ns)>;
 
-/// The tables that speak of slow steps.
+/// The tables about slow steps.
 #[derive(Default)]
 pub struct Differences {
     pub steps: SlowSteps,
@@ -46,7 +46,7 @@ pub struct Differences {
     pub work: SlowStepWork,
 }
 
-/// One window of one device.
+/// One step's window of one device.
 struct Side<'a> {
     step: &'a Step,
     shares: Shares,
@@ -57,7 +57,7 @@ struct Side<'a> {
 /// Idle time of a step.
 struct Waits<'a> {
     sums: Sums,
-    /// What the host did meanwhile, ns.
+    /// Host wait by what the host did, ns.
     host: BTreeMap<UseKey<'a>, Ns>,
 }
 
@@ -88,7 +88,7 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
     out
 }
 
-/// Idle time of a step; what the host did under the annotations of steps, which have numbers, is put together.
+/// Idle time of a step. Host time under step annotations, which contain numbers, is merged.
 fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Waits<'a> {
     let Split { sums, host: used } = idle.split(&[step]);
     let mut host = BTreeMap::new();
@@ -100,7 +100,7 @@ fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Wa
     Waits { sums, host }
 }
 
-/// Work of the wanted steps by name.
+/// Work of the selected steps by name.
 fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTreeMap<u32, ByName> {
     let mut out: BTreeMap<u32, ByName> = wanted.iter().map(|s| (*s, ByName::new())).collect();
     let mut add = |step: Option<u32>, class, name, ns| {
@@ -190,12 +190,12 @@ impl<'a> Pair<'a, '_> {
                 NameDiff { work: key.0, name: self.trace.text(key.1), count, usual_count, sum, usual_sum }
             })
             .collect();
-        // names by text: ids follow the order of the file
+        // Sort by the text of names, because ids depend on the order of the file.
         all.sort_by_key(|n| (Reverse(n.diff().abs()), n.work, n.name));
         all
     }
 
-    /// What the device waited for in either step, what grew most first.
+    /// What the device waited for in either step, the largest growth first.
     fn waits(&self) -> Vec<WaitDiff<'a>> {
         let (slow, usual) = (&self.slow.idle, &self.usual.idle);
         let keys: BTreeSet<_> = slow.host.keys().chain(usual.host.keys()).copied().collect();
@@ -226,13 +226,13 @@ impl<'a> Pair<'a, '_> {
             ("exposed_memory", Some(Work::Memory), diff(Shares::exposed_memory)),
             ("idle", None, longer - diff(Shares::busy)),
         ];
-        // of equal ones the first; the list is not empty
+        // Ties: the first. The list is never empty.
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
         let host = waits.iter().find(|w| w.used.is_some() && w.diff() > 0);
         let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1).into_owned()).filter(|n| !n.is_empty());
         let kernel = largest.1.and_then(|work| {
             let grown = names.iter().filter(|n| n.work == work && n.diff() > 0);
-            // in order of their differences
+            // Sorted by difference.
             grown.into_iter().next()
         });
         let count = |s: &Side| s.names.values().map(|(n, _)| *n as i64).sum::<i64>();

@@ -1,7 +1,7 @@
-//! Slow steps of several ranks side by side: the same step by its label, or else by its place in time.
+//! Compares slow steps of several ranks: the same step by its label, or else by its index.
 //!
-//! A step that one rank delays is slow on all of them, and all but that one wait in communication. So of
-//! the ranks that are slow in a step, the one to look at is that with most that is not communication.
+//! A step that one rank delays is slow on all ranks, and all others wait in communication. So among the ranks that are
+//! slow in a step, the cause is most likely the one with most time that is not communication.
 
 use crate::analysis::api::Partial;
 use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, UInt32Array};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rules by which the ranks' steps were found; without marks there is nothing to compare.
+/// Rules by which the ranks' steps were found; without marked steps there is nothing to compare.
 pub fn rules(partials: &[Partial]) -> BTreeSet<&str> {
     let rows = partials.iter().filter_map(|p| p.table(StepSummary::SPEC)?.text("step_rule", 0));
     let all: BTreeSet<&str> = rows.collect();
@@ -26,7 +26,7 @@ pub fn labels_are_unique(partials: &[Partial]) -> bool {
     })
 }
 
-/// What ranks agree on calling one step: its label, or its index.
+/// Identifies a step across ranks: its label, or its index.
 fn key(batch: &Batch, row: usize, by_label: bool) -> Option<i64> {
     batch.int(if by_label { "step_label" } else { "step" }, row)
 }
@@ -48,7 +48,7 @@ impl At<'_> {
         self.batch.text(column, self.row)
     }
 
-    /// What it took longer without waiting for others in communication.
+    /// Its additional time without waiting for others in communication, ns.
     pub fn own(&self) -> Ns {
         self.int("diff_ns") - self.int("exposed_communication_diff_ns").max(0)
     }
@@ -58,7 +58,7 @@ impl At<'_> {
     }
 }
 
-/// Label of a row's step, or its index with an `@`.
+/// Label of a row's step, or its index after an `@`.
 pub fn step_name(batch: &Batch, row: usize) -> String {
     match batch.int("step_label", row) {
         Some(label) => label.to_string(),
@@ -70,17 +70,17 @@ pub fn step_name(batch: &Batch, row: usize) -> String {
 pub struct SlowStep<'a> {
     pub key: i64,
     pub joined_by: &'static str,
-    /// Ranks that have the step, and those on which it is slow.
+    /// Number of ranks that have the step, and (next field) the rows of those on which it is slow.
     pub ranks: u32,
     pub slow: Vec<u32>,
-    /// The rank and device that is slow most by itself: what others have more of is waiting for it.
+    /// The rank and device with most additional time of its own; the others wait for it.
     pub worst: At<'a>,
     pub several_devices: bool,
 }
 
 pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparable: bool) -> Vec<SlowStep<'a>> {
     let by_label = joined_by == "label";
-    // ranks whose steps cannot be put side by side stay apart
+    // Ranks whose steps cannot be compared stay separate.
     let apart = |rank: u32| (!comparable).then_some(rank);
     let mut having: BTreeMap<(Option<u32>, i64), u32> = BTreeMap::new();
     let mut slow: BTreeMap<(Option<u32>, i64), Vec<At>> = BTreeMap::new();
@@ -101,7 +101,7 @@ pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparab
     let step = |(place, rows): ((Option<u32>, i64), Vec<At<'a>>)| {
         let mut ranks: Vec<u32> = rows.iter().map(|a| a.rank).collect();
         ranks.dedup();
-        // of equal ones the first
+        // Ties: the first.
         let worst = rows.iter().rev().max_by_key(|a| a.own()).copied()?;
         let ranks_with = having.get(&place).copied().unwrap_or(0);
         let several_devices = rows.len() > ranks.len();
@@ -110,7 +110,7 @@ pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparab
     slow.into_iter().filter_map(step).collect()
 }
 
-/// Enters on how many ranks each slow step is slow. `found` is in order of its key.
+/// Fills in the number of ranks on which each slow step is slow. `found` must be in order of its key.
 pub fn join(batch: &mut Batch, found: &[SlowStep], by_label: bool) {
     let mut text = <Option<Text> as Cell>::Builder::default();
     let (mut ranks, mut slow) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Which steps of a rank are slow: one rule, from the rank's own durations.
+//! Decides which steps of a rank are slow, from the rank's own durations.
 //!
 //! ```text
 //!   durations     | |||||                  |            |
@@ -7,40 +7,39 @@
 //!           estimated as 3 x 1.4826 x median distance from the median: an outlier does not move it
 //! ```
 //!
-//! Medians are durations that occur: of an even number of values, the lower of the two in the middle.
+//! Medians are durations that occur: for an even number of values the lower of the two in the middle.
 
 use crate::analysis::summary::{Summary, nearest_rank};
 use crate::units::Ns;
 
-/// Full steps that it takes to call one slow.
+/// Fewest full steps for which a step can be slow.
 const FEWEST: usize = 3;
 
 /// Smallest margin over the median, in ten-thousandths of it.
 const LEAST_MARGIN: i128 = 500;
 
-/// Three standard deviations of a normal distribution, in ten-thousandths of the median distance from
-/// its median.
+/// Three standard deviations of a normal distribution, in ten-thousandths of the median distance from its median.
 const THREE_DEVIATIONS: i128 = 44_478;
 
-/// What a rule over the rank's own steps says.
+/// Statistics of a rank's steps, and the limit for slow ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Statistics of the full steps; of all when none is full.
+    /// Statistics of the full steps; of all steps if none is full.
     pub summary: Summary,
-    /// Steps that the statistics stand on.
+    /// Number of steps in the statistics.
     pub counted: usize,
     /// Whether no step is full.
     pub all_partial: bool,
     /// Median distance from the median, ns.
     pub mad: Ns,
-    /// A step that takes longer is slow, ns; `None` with too few steps.
+    /// Steps that take longer are slow, ns; `None` with too few steps.
     pub limit: Option<Ns>,
-    /// Position of the first of the counted steps whose duration is the median.
+    /// Index of the first of the counted steps whose duration is the median.
     pub median: Option<usize>,
 }
 
 impl Judged {
-    /// Judges steps by duration and whether they are partial.
+    /// `steps`: duration and whether the step is partial.
     pub fn new(steps: &[(Ns, bool)]) -> Self {
         let all_partial = steps.iter().all(|(_, partial)| *partial);
         let counted = || steps.iter().enumerate().filter(|(_, (_, partial))| all_partial || !partial);
@@ -61,7 +60,7 @@ impl Judged {
         }
     }
 
-    /// Whether a duration is slow; `None` with too few steps to say.
+    /// Whether a duration is slow; `None` with too few steps.
     pub fn is_slow(&self, dur: Ns) -> Option<bool> {
         self.limit.map(|l| dur > l)
     }
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn steps_that_vary_must_be_slower_to_be_called_slow() {
-        // distances from 100: 0 10 10 10 20, the middle one 10; 3 x 1.4826 x 10 = 44.478
+        // Distances from 100: 0 10 10 10 20, the middle one is 10; 3 x 1.4826 x 10 = 44.478.
         let j = full(&[90, 100, 110, 110, 120]);
         assert_eq!((j.summary.p50, j.mad), (110, 10));
         assert_eq!((j.limit, j.is_slow(154), j.is_slow(155)), (Some(154), Some(false), Some(true)));

@@ -1,9 +1,9 @@
-//! Steps: how long each is, how much they vary, which are slow, and what the slow ones have more of.
+//! Steps: how long each is, how much they vary, which are slow, and what takes longer in slow ones.
 //!
-//! `tables` declares, `judge` says what slow is, `differ` takes a slow step apart, `join` puts
-//! ranks side by side, `words` and `report` say it. Where steps come from, and what their windows are, is `model::step`.
+//! `tables` declares the tables, `judge` decides what is slow, `differ` compares a slow step with the median step,
+//! `join` compares ranks, `words` and `report` make the report. `trace::step` finds the steps and their windows.
 //!
-//! With `--steps` the answer is as if the other steps were not there: medians too.
+//! With `--steps` the other steps are ignored completely, also in medians.
 
 mod differ;
 mod join;
@@ -76,7 +76,7 @@ impl Analysis for StepTimes {
     }
 }
 
-/// What activities make of a step.
+/// Statistics of a step's activities.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
     activities: u64,
@@ -87,7 +87,7 @@ struct Work {
 /// By index of the step.
 fn work(trace: &RankTrace) -> Vec<Work> {
     let mut out = vec![Work::default(); trace.steps.steps.len()];
-    // a trace without any launch record is counted by starts
+    // In a trace without any launch record, activities count by their starts.
     let has_launches = trace.activities.iter().any(|a| a.launch().is_some());
     for a in &trace.activities {
         let Some(of) = a.step().and_then(|s| out.get_mut(s as usize)) else { continue };
@@ -102,7 +102,7 @@ fn work(trace: &RankTrace) -> Vec<Work> {
 
 fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
     let work = work(trace);
-    // devices are never pooled: with several, the classes stand in `temporal_breakdown` only
+    // Devices are never pooled: with several devices, the classes are only in `temporal_breakdown`.
     let device = match trace.devices.as_slice() {
         [one] => Some(one),
         _ => None,
@@ -111,7 +111,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
     for s in chosen {
         let own = work.get(s.index as usize).copied().unwrap_or_default();
         let dur = s.window.len();
-        // of a step that lies in the lead of the device nothing is known
+        // A step in the lead of the device has no recorded device time.
         let shares = device.filter(|d| !trace.is_cut_away(d, dur)).map(|d| d.timeline.shares_in(s.window));
         table.push(StepRow {
             rank: trace.rank,
@@ -139,11 +139,11 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
 
 fn summary(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
     let mut table = StepSummary::default();
-    // of equally long steps the first
+    // Ties: the first of equally long steps.
     if let Some(slowest) = chosen.iter().rev().max_by_key(|s| s.window.len()) {
         let s = &judged.summary;
         let slow = || chosen.iter().filter(|s| judged.is_slow(s.window.len()) == Some(true));
-        // slow partial steps are no part of the statistics, but of what slow steps cost
+        // Slow partial steps are not in the statistics, but in the cost of slow steps.
         let beside: Ns = slow().filter(|s| s.is_partial && !judged.all_partial).map(|s| s.window.len()).sum();
         table.push(StepSummaryRow {
             rank: trace.rank,

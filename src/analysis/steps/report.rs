@@ -1,4 +1,4 @@
-//! Steps of all ranks in print: how long they are and vary, and what the slow ones have more of.
+//! The report on the steps of all ranks: their durations, variation, and what takes longer in slow ones.
 
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
@@ -14,13 +14,12 @@ use crate::wording::counts::plural;
 use crate::wording::ranks::rank_list;
 use std::cmp::Reverse;
 
-/// Steps in a picture.
+/// Number of marks in a row of steps.
 const STEPS_SHOWN: usize = 24;
 
-/// Slow steps that are put into words below their table.
+/// Number of slow steps described by a sentence below their table.
 const SENTENCES: usize = 3;
 
-/// Tables, views and the finding of all ranks.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let by_label = labels_are_unique(partials);
     let comparable = rules(partials).len() == 1 && partials.len() > 1;
@@ -118,7 +117,7 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     view
 }
 
-/// A mark per step, or per run of steps where there are many: how far the longest is over the median.
+/// A row of marks, one per step or per group of steps: how far the longest is above the median.
 fn picture(steps: &Batch) -> String {
     let n = steps.len();
     let cells = n.min(STEPS_SHOWN);

@@ -1,4 +1,4 @@
-//! Slow steps in words: what each has most more of, and what they cost together.
+//! Describes slow steps in words: the cause of each, and their total cost.
 
 use crate::analysis::api::{Certainty, Finding, Partial};
 use crate::analysis::steps::join::{At, SlowStep, step_name};
@@ -10,24 +10,24 @@ use crate::wording::counts::plural;
 use crate::wording::names::{clip, short_name};
 use std::cmp::Reverse;
 
-/// Below this share of the steps' time, slow steps are no finding.
+/// Smallest share of the steps' time for a finding about slow steps, percent.
 const LEAST_PCT: f64 = 0.5;
 
-/// Steps that a sentence lists.
+/// Number of steps listed in a sentence.
 const LISTED: usize = 6;
 
-/// `+1.20 ms`, `-300 us`, `0 ns`.
+/// A duration with its sign: `+1.20 ms`, `-300 us`, `0 ns`.
 pub fn signed(ns: Ns) -> String {
     if ns > 0 { format!("+{}", fmt_ns(ns)) } else { fmt_ns(ns) }
 }
 
-/// What a slow step has most more of, in words, and how sure that is.
+/// The largest cause of a slow step in words, and its certainty.
 pub fn cause(a: &At) -> (String, Certainty) {
     let class = a.text("largest").unwrap_or("idle");
     let time = a.int(&format!("{class}_diff_ns"));
     let kernel = || {
         let (name, ns) = (a.text("work_name")?, a.int("work_diff_ns"));
-        // a small part explains nothing
+        // A small part explains nothing.
         if ns * 4 < time {
             return None;
         }
@@ -69,7 +69,7 @@ fn idle_cause(a: &At, time: Ns) -> (String, Certainty) {
     (text + why, Certainty::Measured)
 }
 
-/// What slow steps cost the rank that loses most in them.
+/// The finding: the cost of slow steps on the rank that loses most in them.
 pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
     let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
     let summaries = partials.iter().filter_map(|p| Some((p.rank, p.table(StepSummary::SPEC)?)));
@@ -110,7 +110,7 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
         fmt_ns(median)
     ));
     let mut certainty = Certainty::Measured;
-    // the slowest step of the rank, and who is slow by itself in it
+    // The slowest step of the rank, and the rank that is slow by itself in it.
     if let Some(s) = own.iter().find(|s| is_slowest(s, summary)) {
         let extent = match (s.ranks, s.slow.len()) {
             (0 | 1, _) => String::new(),
@@ -136,7 +136,7 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
     })
 }
 
-/// Whether it is the longest step of the summary's rank.
+/// Whether the step is the longest one of the summary's rank.
 fn is_slowest(s: &SlowStep, summary: &Batch) -> bool {
     let column = if s.joined_by == "label" { "slowest_label" } else { "slowest_step" };
     summary.int(column, 0) == Some(s.key)

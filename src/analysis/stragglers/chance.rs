@@ -1,33 +1,34 @@
-//! Whether chance alone would make a rank as late as it was: the evidence that a straggler must have.
+//! Tests whether chance alone could make a rank as late as it was: the evidence that a straggler must have.
 //!
-//! The measure is a rank's *balance*: its local time minus the lower median of all members', by step. If no rank were
-//! slower than the others, the balances of a step could as well have been those of any other ranks. So they are permuted
-//! over the ranks, within each step, and the largest sum over the steps is noted: the p-value of a rank is the share of
-//! permutations whose largest sum is at least its own. All permutations are made while there are few, else a fixed number
+//! The measure is a rank's *balance* in a step: its local time minus the lower median of all members'. If no rank were
+//! slower than the others, the balances of a step could equally have occurred on any other ranks. So they are permuted
+//! over the ranks, within each step, and the largest sum over the steps is noted. The p-value of a rank is the share of
+//! permutations whose largest sum is at least its own. If there are few permutations, all are made, else a fixed number
 //! of random ones with a fixed seed.
 //!
-//! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`: so many steps are needed that this is 2 % at most.
+//! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`, so enough steps are required that this is at most 2
+//! %.
 
 use crate::units::Ns;
 
-/// A p-value up to this is evidence.
+/// Largest p-value that counts as evidence.
 pub const P_MOST: f64 = 0.02;
 
-/// So many permutations are all made.
+/// Up to this number of permutations all are made.
 const ALL: f64 = 50_000.0;
 
-/// Random permutations, and fewer in large jobs: so many balances are drawn at most.
+/// Number of random permutations; fewer in large jobs, where the number of drawn balances is limited.
 const DRAWS: usize = 20_000;
 const LEAST_DRAWS: usize = 2_000;
 const DRAWN_BALANCES: usize = 10_000_000;
 
-/// Steps that a permutation test needs with `ranks` ranks.
+/// Number of steps that the permutation test needs with `ranks` ranks.
 pub fn steps_needed(ranks: usize) -> usize {
     let n = ranks.max(2) as f64;
     (1..).find(|s| n.powi(1 - *s as i32) <= P_MOST).unwrap_or(usize::MAX)
 }
 
-/// Balances by step, each in order of rank, and as many in each step.
+/// Balances by step; each step has one per rank, in order of rank.
 pub struct Balances<'a>(pub &'a [Vec<Ns>]);
 
 impl Balances<'_> {
@@ -35,9 +36,10 @@ impl Balances<'_> {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// p-values of sets of ranks, all of the same size: the sum of a set against the largest sum of any set of that size.
+    /// p-values of sets of ranks, all of the same size: the sum of a set is compared with the largest sum of any set of
+    /// that size.
     ///
-    /// `None` where the steps are too few for any p-value to be evidence.
+    /// `None` if there are too few steps for any p-value to be evidence.
     pub fn p_values(&self, sets: &[Vec<usize>]) -> Option<Vec<f64>> {
         let (n, steps) = (self.ranks(), self.0.len());
         let size = sets.first()?.len();
@@ -55,7 +57,7 @@ impl Balances<'_> {
         } else {
             let draws = (DRAWN_BALANCES / (n * steps)).clamp(LEAST_DRAWS, DRAWS);
             self.random(draws, &mut found);
-            // the observed order is one of the possible ones
+            // The observed order counts as one of the permutations.
             (1, draws + 1)
         };
         found.largest.sort_unstable();
@@ -63,7 +65,7 @@ impl Balances<'_> {
         Some(observed.iter().map(|sum| at_least(sum) as f64 / of as f64).collect())
     }
 
-    /// All orders of the steps from `step` on; the first step stays as it is, since names do not matter.
+    /// Makes all orders of the steps from `step` on. The first step stays fixed, because names of ranks do not matter.
     fn every(&self, step: usize, sums: &mut [Ns], orders: &[Vec<usize>], found: &mut Tally) {
         let Some(of_step) = self.0.get(step) else { return found.note(sums) };
         for order in orders {
@@ -90,7 +92,7 @@ impl Balances<'_> {
     }
 }
 
-/// A number below `n` (splitmix64).
+/// A random number below `n` (splitmix64).
 fn below(state: &mut u64, n: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -100,7 +102,7 @@ fn below(state: &mut u64, n: usize) -> usize {
     ((u128::from(z) * n as u128) >> 64) as usize
 }
 
-/// The largest sums of sets of one size, one for each permutation.
+/// Counts how often the largest sum of sets of one size reaches each observed sum.
 struct Tally {
     largest: Vec<Ns>,
     size: usize,
@@ -133,7 +135,7 @@ fn all_orders(n: usize) -> Vec<Vec<usize>> {
 }
 
 /// Whether a rank was the largest in every step, each time by at least the distance between the others: evidence for
-/// jobs whose steps are too few to permute. By step, the rank's balance and those of the others that it was compared with.
+/// jobs with too few steps to permute. `steps`: the rank's balance, and those of the others with which it was compared.
 pub fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
     let ranks = steps.iter().map(|(_, others)| others.len() + 1).min().unwrap_or(0);
     let enough = (4..8).contains(&ranks) && steps.len() >= 3 || ranks >= 8 && steps.len() >= 2;
@@ -148,14 +150,14 @@ pub fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
 mod tests {
     use super::*;
 
-    /// n^(1-S) <= 2 %: the steps that the definition lists.
+    /// n^(1-S) <= 2 %: the numbers of steps in the definition.
     #[test]
     fn small_jobs_need_more_steps() {
         let needed: Vec<usize> = [2, 3, 4, 7, 8, 49, 50, 1000].into_iter().map(steps_needed).collect();
         assert_eq!(needed, [7, 5, 4, 4, 3, 3, 2, 2]);
     }
 
-    /// Rank 0 is always the one with 9: the other orders that put all of them on one rank are n of n^S.
+    /// Rank 0 always has the 9; n of the n^S possible orders put all of them on one rank.
     #[test]
     fn a_rank_that_is_always_late_has_the_least_p_value() {
         let two = vec![vec![9, 0]; 7];
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(Balances(&few).p_values(&[vec![0]]), None);
     }
 
-    /// 4 ranks, 5 steps: 24^5 orders are too many to make. 4 of 4^5 have a sum as large.
+    /// 4 ranks, 5 steps: 24^5 orders are too many to make all. 4 of 4^5 have an equally large sum.
     #[test]
     fn random_orders_give_nearly_the_exact_p_value() {
         let b = vec![vec![9, 0, 0, 0]; 5];

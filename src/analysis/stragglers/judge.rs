@@ -1,21 +1,21 @@
-//! Who is a straggler, in which steps, and who is not: the rules that decide what is said.
+//! Decides which ranks are stragglers, and in which steps.
 //!
 //! The measure of one rank in one step is its *own gain*: over the chains of the step, the smaller of gain (what
-//! repairing it alone would give its group) and excess (how much longer it worked than the others). A rank that came
-//! last without working longer was held up; a rank that worked longer and was not last cost nothing.
+//! repairing it alone would save its group) and excess (how much longer it worked than the others). A rank that came
+//! last without working longer was delayed elsewhere; a rank that worked longer and was not last cost nothing.
 //!
 //! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock residual and
 //!    the median end skew.
-//! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that it was
-//!    no chance: a permutation test, or it was ahead in every step ([`crate::analysis::stragglers::chance`]). An effect without evidence is kept
-//!    as *unproven*: nobody is named for it.
-//! 3. *Together*: ranks that are equally late hide each other. A set of at most half of the members, all with an excess
-//!    above the threshold, is judged by what repairing all of them gives, with the same test for sets.
-//! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any other rank in
-//!    any step, and [`DEVIATIONS`] robust standard deviations of what ranks usually differ.
+//! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that this
+//!    is not chance: a permutation test, or it was ahead in every step ([`crate::analysis::stragglers::chance`]). An
+//!    effect without evidence is kept as *unproven*, and no rank is named for it.
+//! 3. *Together*: equally late ranks hide each other. A set of at most half of the members, all with an excess above
+//!    the threshold, is judged by what repairing all of them saves, with the same test for sets.
+//! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any other rank
+//!    in any step, and [`DEVIATIONS`] robust standard deviations of the usual differences between ranks.
 //! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`] deviations.
-//! 6. With several steps, those found are left out and the rest is judged again, where [`REMAIN`] ranks remain: who
-//!    would be late *behind* them.
+//! 6. With several steps, the stragglers found are removed and the others are judged again, as long as [`REMAIN`] ranks
+//!    remain: this finds ranks that would be late *behind* the first ones.
 
 use crate::analysis::api::Options;
 use crate::analysis::collectives::Shown;
@@ -27,24 +27,24 @@ use crate::job::{Job, median};
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A single step stands out when its gain is so many times the largest of any other rank,
+/// A single step stands out if its gain is at least this many times the largest of any other rank,
 const STANDS_OUT: i64 = 3;
-/// and so many standard deviations, taken from the median absolute deviation.
+/// and at least this many standard deviations, estimated from the median absolute deviation.
 const DEVIATIONS: f64 = 5.0;
-/// Standard deviation of normal values over their median absolute deviation.
+/// Standard deviation of a normal distribution divided by its median absolute deviation.
 const SIGMA_OF_MAD: f64 = 1.4826;
 
-/// Comparisons (other ranks times steps) without which nothing can be said to stand out.
+/// Fewest comparisons (other ranks times steps) for which a step can stand out.
 const COMPARISONS: usize = 7;
 
-/// Ranks that must be left to judge who is hidden: fewer cannot tell what is usual.
+/// Fewest ranks that must remain to judge hidden stragglers; with fewer the usual time is unknown.
 const REMAIN: usize = 4;
 
-/// Ranks and steps with fewer than these cannot be late in turn.
+/// Fewest ranks (and, next, steps) for rotating stragglers.
 const ROTATING_RANKS: usize = 4;
 const ROTATING_STEPS: usize = 3;
 
-/// What kind of straggling a finding is.
+/// Kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
     Persistent,
@@ -64,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// Why a finding is no chance.
+/// Why a finding is not chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Evidence {
     /// A permutation test, with its p-value.
@@ -89,15 +89,14 @@ impl Evidence {
     }
 }
 
-/// One finding.
 #[derive(Debug, Clone)]
 pub struct Straggler {
     pub pattern: Pattern,
     /// Parts, by rank.
     pub parts: Vec<u32>,
-    /// Steps in which it is late, with the parts that are.
+    /// Steps in which it is late, with the late parts.
     pub steps: Vec<(StepKey, Vec<u32>)>,
-    /// Sum over its steps of what repairing gives, ns.
+    /// Sum over its steps of the gain of a repair, ns.
     pub gain: Ns,
     /// Sum over its steps and parts of the largest excess, ns.
     pub excess: Ns,
@@ -110,17 +109,17 @@ pub struct Straggler {
 #[derive(Debug, Clone)]
 pub struct Unproven {
     pub parts: Vec<u32>,
-    /// Steps in which they are late.
+    /// Number of steps in which they are late.
     pub late: usize,
     /// Median own gain of a step, ns.
     pub gain: Ns,
-    /// `None`: the steps are too few for the test.
+    /// `None` if there are too few steps for the test.
     pub p_value: Option<f64>,
-    /// Ranks that were compared.
+    /// Number of ranks that were compared.
     pub ranks: usize,
 }
 
-/// All that was judged.
+/// The result for all ranks.
 pub struct Judged {
     pub stragglers: Vec<Straggler>,
     pub unproven: Vec<Unproven>,
@@ -130,18 +129,17 @@ pub struct Judged {
     /// Steps with chains, in order.
     pub steps: Vec<StepKey>,
     pub median_step: Ns,
-    /// By part.
+    /// By part, ns.
     pub thresholds: Vec<Ns>,
-    /// By part, where the test was made: the share of permutations in which some rank is as late.
+    /// By part, if the test was made: the share of permutations in which some rank is as late.
     pub p_values: BTreeMap<u32, f64>,
-    /// Largest own gain a step among those that are not named: part, and ns per step.
+    /// Largest own gain per step among those that are not named: part, and ns per step.
     pub largest: Option<(u32, Ns)>,
 }
 
-/// Rounds of leaving out what was found.
+/// Largest number of rounds of removing stragglers and judging again.
 const ROUNDS: usize = 4;
 
-/// Judges all ranks.
 pub fn judge(job: &Job, options: &Options) -> Judged {
     let windows = all_windows(job);
     let all = |without: &BTreeSet<u32>| {
@@ -156,7 +154,7 @@ pub fn judge(job: &Job, options: &Options) -> Judged {
     let (mut stragglers, mut unproven, mut p_values): (Vec<Straggler>, _, _) = Default::default();
     let mut named: BTreeSet<u32> = BTreeSet::new();
     let mut largest = None;
-    // one step cannot tell who is late behind others from chance
+    // With one step, ranks that are late behind others cannot be distinguished from chance.
     for round in 0..if steps.len() > 1 { ROUNDS } else { 1 } {
         let later;
         let of_round = if round == 0 {
@@ -188,7 +186,7 @@ pub fn judge(job: &Job, options: &Options) -> Judged {
     Judged { stragglers, unproven, windows, chains: first, steps, median_step, thresholds, p_values, largest }
 }
 
-/// Chains of the groups and steps that are asked for.
+/// Chains of the selected groups and steps.
 fn asked(job: &Job, options: &Options, chains: Vec<Chain>) -> Vec<Chain> {
     let shown = Shown::new(job, options);
     let in_step = |c: &Chain| match (&options.model.steps, c.step) {
@@ -208,7 +206,7 @@ fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {
     job.clocks.iter().map(|c| share.max(3 * skew.max(c.residual)).max(1)).collect()
 }
 
-/// Chains by step, and what they say of each part.
+/// Chains by step, with the measures of each part.
 struct Round<'a> {
     steps: &'a [StepKey],
     thresholds: &'a [Ns],
@@ -220,7 +218,7 @@ struct Round<'a> {
     measures: BTreeMap<u32, Vec<Measure>>,
 }
 
-/// What one round found.
+/// The findings of one round.
 #[derive(Default)]
 struct Found {
     stragglers: Vec<Straggler>,
@@ -254,8 +252,8 @@ impl<'a> Round<'a> {
         self.thresholds.get(part as usize).copied().unwrap_or(Ns::MAX)
     }
 
-    /// Steps in which a part is late: its own gain reaches the threshold, and is no passing part of a step in which it was
-    /// faster as a whole.
+    /// Steps in which a part is late: its own gain reaches the threshold, and the part was not faster over the step as
+    /// a whole.
     fn late_steps(&self, part: u32) -> Vec<usize> {
         self.steps_from(part, self.limit(part))
     }
@@ -279,7 +277,7 @@ impl<'a> Round<'a> {
             self.together(&balances, &mut found);
         }
         self.persistent(&balances, &mut found);
-        // what is found to be late always hides what is usual: the rest is judged without it, in the next round
+        // A persistent straggler distorts what is usual, so the other ranks are judged in the next round, without it.
         if found.stragglers.is_empty() {
             found.stragglers = self.single_steps();
         }
@@ -289,14 +287,14 @@ impl<'a> Round<'a> {
         found
     }
 
-    /// Ranks that are late in the median step.
+    /// Finds ranks that are late in the median step.
     fn persistent(&self, balances: &Balances, found: &mut Found) {
         let n = self.steps.len();
         let is_taken = |p: &u32| found.stragglers.iter().any(|s| s.parts.contains(p));
         let usual = |p: u32| {
             let mut gains: Vec<Ns> = self.of(p).iter().map(|m| m.gain).collect();
             gains.sort_unstable();
-            // the upper median: late in half of the steps is enough
+            // The upper median: being late in half of the steps suffices.
             gains.get(n / 2).copied().unwrap_or(0)
         };
         let is_usually_late = |p: &u32| usual(*p) >= self.limit(*p);
@@ -318,7 +316,7 @@ impl<'a> Round<'a> {
                 _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(Evidence::Ahead),
                 _ => None,
             };
-            // of a rank that is always late, steps that stay a little below the threshold count as well
+            // For a persistent straggler, steps slightly below the threshold count as well.
             let steps = self.steps_from(part, self.limit(part).min(usual(part) / 2).max(1));
             match evidence.filter(|_| !steps.is_empty()) {
                 Some(evidence) => {
@@ -330,8 +328,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// By step, the balance of a part in the chain in which it delays the others most, and theirs. Empty where there is a
-    /// step in which it delays nobody.
+    /// By step, the balance of a part in the chain in which it delays the others most, and the balances of the others.
+    /// Empty if there is a step in which it delays nobody.
     fn where_it_delays_most(&self, part: u32) -> Vec<(Ns, Vec<Ns>)> {
         let of_step = |step: usize| {
             let of = self.chains.iter().filter(|(c, s)| *s == step && c.own_gain(part) > 0);
@@ -348,7 +346,7 @@ impl<'a> Round<'a> {
         Unproven { parts: vec![part], late, gain, p_value, ranks: self.parts.len() }
     }
 
-    /// A finding of these parts in these steps.
+    /// A finding for these parts in these steps.
     fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: Evidence) -> Straggler {
         let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
         for (p, s) in cells {
@@ -366,8 +364,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// What standing out takes: robust standard deviations of what ranks differ from the others, ns. `None` where too
-    /// little is compared.
+    /// The threshold for standing out: robust standard deviations of the differences between ranks, ns. `None` with too
+    /// few comparisons.
     fn deviation(&self) -> Option<Ns> {
         if self.parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
             return None;
@@ -379,7 +377,7 @@ impl<'a> Round<'a> {
         Some((DEVIATIONS * SIGMA_OF_MAD * median(&mut apart)? as f64).ceil() as Ns)
     }
 
-    /// Ranks whose steps stand out from all other ranks and steps.
+    /// Finds ranks whose steps stand out from all other ranks and steps.
     fn single_steps(&self) -> Vec<Straggler> {
         let Some(deviation) = self.deviation() else { return Vec::new() };
         let most = |p: &u32| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p);
@@ -401,8 +399,8 @@ impl<'a> Round<'a> {
         out
     }
 
-    /// Several ranks in turn: in most steps the last one stands out from what ranks usually differ, and by more than the
-    /// others are apart in that step.
+    /// Finds several ranks in turn: in most steps the last one exceeds the usual differences between ranks, and by more
+    /// than the others differ in that step.
     fn rotating(&self) -> Option<Straggler> {
         let n = self.steps.len();
         if self.parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
@@ -426,7 +424,7 @@ impl<'a> Round<'a> {
             .then(|| self.straggler(Pattern::Rotating, &cells, Evidence::StandsOut))
     }
 
-    /// Sets of equally late ranks that are late in at least half of the steps.
+    /// Finds sets of equally late ranks that are late in at least half of the steps.
     fn together(&self, balances: &Balances, found: &mut Found) {
         let n = self.steps.len();
         let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
@@ -448,7 +446,7 @@ impl<'a> Round<'a> {
             let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0);
             let late: Vec<usize> = (0..n).filter(|s| by_step[*s].0 >= limit).collect();
             let gain: Ns = late.iter().map(|s| by_step[*s].0).sum();
-            // a set is one finding when repairing one of it would not do
+            // A set is reported if repairing a single one of its ranks would not suffice.
             let alone = |p: &u32| late.iter().map(|s| self.of(*p)[*s].gain).sum::<Ns>();
             let best: Ns = set.iter().map(alone).max().unwrap_or(0);
             let known = found.stragglers.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
@@ -477,7 +475,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The part with the largest own gain, ns per step.
+    /// The part with the largest own gain, with ns per step.
     fn largest(&self) -> Option<(u32, Ns)> {
         let n = self.steps.len().max(1) as i64;
         let sums = self.measures.iter().map(|(p, m)| (*p, m.iter().map(|m| m.gain).sum::<Ns>()));
@@ -487,22 +485,22 @@ impl<'a> Round<'a> {
 }
 
 impl Unproven {
-    /// Steps that would be enough to tell; `None` where the steps are not what is missing.
+    /// Number of steps that would be enough to decide; `None` if more steps would not help.
     pub fn steps_to_record(&self, steps: usize) -> Option<usize> {
         Some(steps_needed(self.ranks)).filter(|needed| *needed > steps)
     }
 }
 
-/// One part in one step, ns.
+/// Measures of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measure {
     gain: Ns,
     excess: Ns,
-    /// How much longer it worked than the median of the others in all chains of the step, those where it was faster
-    /// taken off.
+    /// How much longer it worked than the median of the others in all chains of the step, minus the time by which it
+    /// was faster in others.
     difference: Ns,
-    /// The same against the median of all members.
+    /// The same relative to the median of all members.
     balance: Ns,
-    /// It has a local time in this step.
+    /// Whether it has a local time in this step.
     is_present: bool,
 }

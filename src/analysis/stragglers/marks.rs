@@ -1,7 +1,7 @@
-//! Where in a rank's time it was late: a span for each step of each finding, to be drawn beside the events.
+//! Marks for `hta overlay`: a span for each step of each finding, to be drawn beside the late rank's events.
 //!
-//! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the chain
-//! in which repairing the rank gives most. Not in the registry: its table is drawn, not printed.
+//! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
+//! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
 
 use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
 use crate::analysis::stragglers::{explain, judge, report};

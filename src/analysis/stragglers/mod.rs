@@ -1,4 +1,4 @@
-//! Stragglers: which rank makes the others wait, how much, since when, and because of what.
+//! Stragglers: which rank makes the others wait, for how long, since when, and why.
 
 mod chance;
 mod judge;

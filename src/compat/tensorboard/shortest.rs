@@ -1,7 +1,7 @@
 //! Synchronizing and transfer time as the PyTorch TensorBoard plugin's distributed view has them.
 //!
-//! What. The plugin splits the time of collectives without reading a clock across workers: the shortest of the
-//! same-numbered ranges over all workers is the transfer, what a longer one has before it is waiting.
+//! What: the plugin divides the time of collectives without comparing clocks of workers. The shortest of the ranges
+//! with the same number over all workers is the transfer; what a longer one has before it is waiting.
 //!
 //! ```text
 //!   worker 0   [------- wait ------|== transfer ==]      the k-th operator's j-th range, on each worker
@@ -9,78 +9,81 @@
 //!   worker 2       [------ wait ----|== transfer ==]
 //! ```
 //!
-//! Why. Durations only: it answers where time origins are unknown, and it is the number that users of the plugin
-//! have seen. It is not the default; an arrival on a common clock says more.
+//! Why: it needs only durations, so it works where time origins are unknown, and it gives the numbers that users of the
+//! plugin know. It is not the default, because arrivals on a common clock are more informative.
 //!
-//! How, exactly:
-//! - The operators of a worker are sorted by start, then the longer first. The k-th of each worker belong together,
-//!   whatever their names say.
+//! Exact rules:
+//! - The operators of a worker are sorted by start, then the longer first. The k-th operators of all workers belong
+//!   together, whatever their names.
 //! - The ranges of an operator are **its host range and each of its kernels**, sorted by start, then the longer first.
-//!   The j-th of each worker belong together. m(k, j) is their shortest length.
+//!   The j-th ranges of all workers belong together. m(k, j) is their shortest length.
 //! - Latency = length of the union of the ranges. Transfer = length of the union of the *last* m(k, j) of each range.
 //!   Synchronizing = latency - transfer, never negative. Both unions are formed once per step (all operators that lie
 //!   in it) and once per operator name (over the whole capture), so rows by name may add up to more than the steps.
 //! - Overlap: compute and communication are two sets of ranges, cut to the step. other = step + overlap - compute -
 //!   communication.
-//! - "all" is the sum over steps divided by their number, cut off (not rounded) to a whole number; for waits only the
-//!   steps that have an operator count, and the operators outside every step count as one more step.
+//! - "all" is the sum over steps divided by their number, truncated (not rounded) to a whole number. For waits only
+//!   steps with an operator count, and the operators outside every step count as one more step.
 //!
 //! Units. i64 ns; any origin, and workers need not share one. Bytes for `bytes`. The plugin prints what the trace
 //! holds, microseconds, and cuts "all" to whole microseconds; here it is cut to whole nanoseconds. Its means by
 //! operator are rounded half to even; everything here is an exact sum.
 //!
-//! What the caller selects, to match the plugin (events of `ph` X only; categories in any case):
-//! - A collective operator: category `cpu_op`, `Operator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
-//!   name that is *equal to* `nccl:` or `gloo:` and one of broadcast, reduce, all_reduce, all_gather, reduce_scatter.
-//!   Others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`, `ucc:`) do not exist for the plugin.
-//!   One operator per `External id`: a later one (by ts) with the same id replaces an earlier one; all without an id
-//!   share one. If a worker has both `nccl:` and `gloo:` operators, the plugin shows no distributed view at all.
-//! - Its kernels: nccl only, events of category `kernel` whose `external id` (else `External id`) is the operator's.
-//!   gloo operators have none, even where a kernel carries their id.
-//! - Communication ranges for the overlap: every collective operator's range (also the replaced ones), and every
-//!   kernel whose external id is a collective operator's. nccl and gloo alike.
+//! To match the plugin, the caller selects (only events of `ph` X; categories in any case):
+//! - Collective operators: category `cpu_op`, `Operator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
+//!   name that is *equal to* `nccl:` or `gloo:` followed by one of broadcast, reduce, all_reduce, all_gather,
+//!   reduce_scatter. Others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`, `ucc:`) do not exist for
+//!   the plugin. One operator per `External id`: a later one (by ts) with the same id replaces an earlier one; all
+//!   without an id share one. If a worker has both `nccl:` and `gloo:` operators, the plugin shows no distributed view
+//!   at all.
+//! - Their kernels: nccl only, events of category `kernel` whose `external id` (else `External id`) is the operator's.
+//!   gloo operators have none, even if a kernel has their id.
+//! - Communication ranges for the overlap: every collective operator's range (also the replaced ones), and every kernel
+//!   whose external id is a collective operator's. nccl and gloo alike.
 //! - Compute ranges: every other kernel (copies and sets are not kernels; a collective's kernel that was not linked
-//!   is). Only if the *whole worker* has no other kernel (gloo on CPU; NCCL kernels alone on a GPU): every other event
+//!   is). Only if the *whole worker* has no other kernel (gloo on CPU; only NCCL kernels on a GPU): every other event
 //!   of the categories above (not `python_function`, not runtime calls) except `ProfilerStep#*`,
-//!   `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in one under an
-//!   operator in another is overlap. (The published package, 0.4.3, leaves out annotations here.)
-//! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is one step more).
-//!   Only with calls of category `Runtime` (traces of 2021; `cuda_runtime` is unknown to the plugin), and if one inside
+//!   `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in one thread during
+//!   an operator in another counts as overlap. (The published package, 0.4.3, leaves out annotations here.)
+//! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is an additional step).
+//!   Only with calls of category `Runtime` (traces of 2021; the plugin does not know `cuda_runtime`), and if one inside
 //!   a step launched device work (kernel, copy or set, by correlation): each end moves to the end of the last device
-//!   work launched inside, each start to the end of the step before (the first: of device work launched outside every
+//!   work launched inside, each start to the end of the previous step (the first: of device work launched outside every
 //!   step and done before its own), both only if later; then trailing steps without device work are cut off, and after
-//!   that the last one if it launched less than 80 % of what the one before did.
-//!   **Without any `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`,
-//!   `Operator` and `python` events; without these none (the plugin shows -1.8e19). "all" is not a step: see above.
+//!   that the last one if it launched less than 80 % of what the previous one did. **Without any `ProfilerStep`** there
+//!   is one step named "0": from the first start to the last end over `cpu_op`, `Operator` and `python` events; without
+//!   these none (the plugin shows -1.8e19). "all" is not a step: see above.
 //! - Bytes ([`operator_bytes`]): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
-//!   summed over all inputs (so not the message: of an all-gather input and output count).
+//!   summed over all inputs (so not the message size: both input and output of an all-gather count).
 //!
-//! Surprising. The host range is a range like a kernel: a broadcast kernel of 16 ns below an operator of 75 has
-//! "latency" 75, and the time in which the host submits is transfer when it is the shortest. With asynchronous
-//! launches, a step's latency also holds kernels that end far behind it.
+//! Surprising: the host range counts like a kernel. A broadcast kernel of 16 ns below an operator of 75 ns has a
+//! "latency" of 75, and the host's submission time is transfer if it is the shortest range. With asynchronous launches,
+//! a step's latency also contains kernels that end long after the step.
 //!
-//! On traces since about 2022 the plugin finds **no kernel** of any collective, silently: a kernel's External id is
-//! that of `record_param_comms`, not of `nccl:all_reduce` (or, Megatron, a correlation). Its waits are then about host
-//! ranges, its NCCL kernels compute; GPU-side `nccl:` annotations come without an id and all but the last vanish. A
-//! caller with better links may bring the right kernels: this is then the same split of better ranges.
+//! On traces since about 2022 the plugin finds **no kernel** of any collective, without saying so: a kernel's External
+//! id is that of `record_param_comms`, not of `nccl:all_reduce` (or, with Megatron, a correlation). Its waits are then
+//! those of host ranges, and its NCCL kernels are compute; GPU-side `nccl:` annotations come without an id, and all but
+//! the last vanish. A caller with better links may pass the right kernels: this is then the same division of better
+//! ranges.
 //!
-//! When workers disagree. If a worker has no operator, if numbers of operators differ, or if the numbers of ranges of
-//! the k-th operators differ, the plugin drops the whole distributed view (a line in its log). Here it is an `Err`
-//! that says who has how many. Names that differ at one position are not an error there and not here, but counted.
+//! Errors: if a worker has no operator, if numbers of operators differ, or if the numbers of ranges of the k-th
+//! operators differ, the plugin drops the whole distributed view (with a line in its log). Here that is an `Err` with
+//! the numbers of all workers. Different names at one position are no error in either, but are counted here.
 //!
 //! Source: behaviour of pytorch/kineto `tb_plugin` (BSD-3), last state before its removal: `communication.py`,
-//! `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Written anew; checked against its goldens.
+//! `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Independent implementation, checked against
+//! the plugin's goldens.
 
 /// Start and end, ns.
 pub type Range = (i64, i64);
 
-/// Times from here on are refused, so that no length below can overflow: 146 years around the origin, either way.
+/// Limit for times, so that no length overflows: 146 years before and after the origin.
 const FAR: i64 = 1 << 62;
 
 /// One collective host range with its kernels.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
-    /// As recorded, e.g. `nccl:all_reduce`.
+    /// Name as recorded, e.g. `nccl:all_reduce`.
     pub name: String,
     pub span: Range,
     /// Kernels with the same external id; empty for gloo.
@@ -91,7 +94,7 @@ pub struct Operator {
     pub step: Option<usize>,
 }
 
-/// What one worker (rank) brings.
+/// The ranges of one worker (rank).
 #[derive(Debug, Clone, Default)]
 pub struct Worker {
     pub operators: Vec<Operator>,
@@ -129,36 +132,37 @@ pub struct Totals {
     pub transfer: i64,
 }
 
-/// What the view shows of one worker.
+/// The view of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerView {
     /// One row per step, in the order of [`Worker::steps`].
     pub overlap: Vec<Overlap>,
-    /// The mean over these: the plugin's "all".
+    /// The mean over the steps: the plugin's "all".
     pub overlap_all: Overlap,
-    /// Only steps with operators, by their first operator; steps of one name together, under the first of them.
-    /// `None`: operators inside no step.
+    /// Only steps with operators, in the order of their first operator; steps of one name are merged under the first of
+    /// them. `None`: operators inside no step.
     pub wait: Vec<(Option<usize>, Wait)>,
     /// The mean over these: the plugin's "all".
     pub wait_all: Wait,
-    /// By first appearance.
+    /// In the order of first appearance.
     pub operators: Vec<Totals>,
 }
 
 /// The distributed view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
-    /// One per worker, in the order given.
+    /// One per worker, in the given order.
     pub workers: Vec<WorkerView>,
-    /// Positions at which the workers' operators have different names: a sign that the matching by position is wrong.
+    /// Number of positions at which the workers' operators have different names, which suggests that matching by
+    /// position is wrong.
     pub names_differ: usize,
 }
 
-/// The distributed view of `workers`, or why there is none.
+/// The distributed view of `workers`, or the reason why there is none.
 ///
 /// # Errors
-/// No worker; a worker without operators; numbers of operators or of ranges that differ; a range that ends before it
-/// starts; a time too far from its origin; a step that does not exist; a sum of bytes beyond i64.
+/// No worker; a worker without operators; different numbers of operators or ranges; a range that ends before it starts;
+/// a time too far from its origin; a step that does not exist; a sum of bytes beyond i64.
 pub fn shortest(workers: &[Worker]) -> Result<View, String> {
     if workers.is_empty() {
         return Err("no worker".to_string());
@@ -196,11 +200,11 @@ pub fn shortest(workers: &[Worker]) -> Result<View, String> {
     Ok(View { workers: views.collect::<Result<_, _>>()?, names_differ })
 }
 
-/// Assigns steps as the plugin does: the result is parallel to `spans`.
+/// Assigns steps as the plugin does; the result is parallel to `spans`.
 ///
-/// By start (then the longer first) each span is compared with one step, which only moves on once a span starts at or
-/// behind its end; a span belongs to it when it lies in it whole. So a span that reaches out of its step has none, and
-/// steps that overlap or are out of order lose operators.
+/// By start (then the longer first) each span is compared with one step, which advances only when a span starts at or
+/// after its end; a span belongs to the step if it lies completely inside. So a span that crosses the end of its step
+/// has none, and steps that overlap or are out of order lose operators.
 pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
@@ -225,9 +229,9 @@ pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usi
 /// Bytes of a collective operator: over its inputs, product of the dimensions x size of the type.
 ///
 /// Types are the recorded texts: `long int` 8; `float` and `int` 4; `c10::Half` and `c10::BFloat16` 2; `unsigned char`
-/// 1; **any other, `double` included, 0**. No dimension (a scalar) is one element. No `Input Dims` is 0 bytes.
-/// `None` where the plugin fails, and with it the view: fewer types than shapes; and where the product does not fit.
-/// A list of tensors (nested dimensions) fails there too; the caller has none to give.
+/// 1; **any other, including `double`, 0**. No dimension (a scalar) is one element. No `Input Dims` is 0 bytes. `None`
+/// where the plugin, and with it the view, fails: with fewer types than shapes; also if the product overflows. The
+/// plugin fails on lists of tensors (nested dimensions), too; the caller does not pass such.
 pub fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
     let mut total = 0_i64;
     for (i, shape) in shapes.iter().enumerate() {
@@ -363,14 +367,14 @@ fn lengths(operators: &[&Ranked<'_>]) -> (i64, i64) {
     (length(latency), length(transfer))
 }
 
-/// Sum over count, cut off towards zero; 0 of nothing.
+/// Sum divided by count, truncated towards zero; 0 for no values.
 fn whole_mean(values: impl Iterator<Item = i64>) -> i64 {
     let (sum, count) = values.fold((0_i128, 0_i128), |(s, n), v| (s + i128::from(v), n + 1));
-    // a mean of i64 fits again
+    // A mean of i64 values fits into i64.
     i64::try_from(sum / count.max(1)).unwrap_or(i64::MAX)
 }
 
-/// Disjoint ranges by start.
+/// The union as disjoint ranges by start.
 fn union(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::new();
@@ -383,7 +387,7 @@ fn union(mut ranges: Vec<Range>) -> Vec<Range> {
     merged
 }
 
-/// What two unions have in common.
+/// The intersection of two unions.
 fn common(left: &[Range], right: &[Range]) -> Vec<Range> {
     let (mut i, mut j, mut result) = (0, 0, Vec::new());
     while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
@@ -406,7 +410,7 @@ fn covered(ranges: &[Range], (start, end): Range) -> i64 {
     ranges[first..].iter().take_while(|r| r.0 < end).map(|r| r.1.min(end) - r.0.max(start)).sum()
 }
 
-/// "3 (worker 0), 2 (worker 1)".
+/// A list such as "3 (worker 0), 2 (worker 1)".
 fn listed(counts: &[usize]) -> String {
     let each: Vec<String> = counts.iter().enumerate().map(|(w, n)| format!("{n} (worker {w})")).collect();
     each.join(", ")

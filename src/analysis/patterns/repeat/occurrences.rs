@@ -1,17 +1,17 @@
-//! Where patterns occur: positions from left to right, each taken that starts after the end of the last.
+//! Occurrences of patterns: positions from left to right, where each taken one starts after the end of the previous.
 //!
 //! ```text
 //!   text    a b a b a x a b a        positions of aba: 0, 2, 6
 //!   taken   [...]     . [...]        0 and 6
 //! ```
 //!
-//! The text is walked once for all candidates: at each position those that begin there, a chain of
-//! prefixes, each with the end of its last taken occurrence. So nothing is sorted.
+//! The text is walked once for all candidates: at each position, those that begin there are a chain of prefixes, each
+//! with the end of its last taken occurrence. So nothing needs to be sorted.
 //!
-//! A string that is no loop overlaps itself by less than half, so its places are at most 2 n / length, and
-//! texts of every kind met so far have places of the order of n log n in all. A text can be built with
-//! more (many copies of a block, each changed elsewhere); so the places visited are bounded by a
-//! multiple of the text's length, and strings that cover little are left out first, and counted.
+//! A string that is not a loop overlaps itself by less than half, so it has at most 2 n / length places; texts of all
+//! kinds met so far have of the order of n log n places in total. A text can be constructed with more (many copies of a
+//! block, each changed in another place). Therefore the number of visited places is limited to a multiple of the text's
+//! length; strings that cover little are left out first, and counted.
 
 use crate::analysis::patterns::repeat::Least;
 use crate::analysis::patterns::repeat::candidates::Candidate;
@@ -21,11 +21,10 @@ use crate::analysis::patterns::repeat::prefixes::Prefixes;
 use crate::analysis::patterns::repeat::rotation::one_of_rotations;
 use std::cmp::Reverse;
 
-/// Places that may be visited, per position of the text and at least.
+/// Limit for the number of visited places, per position of the text.
 const PLACES_PER_POSITION: u64 = 64;
 const PLACES: u64 = 1 << 22;
 
-/// The patterns of a text.
 pub struct Repeats {
     pub patterns: Vec<Pattern>,
     /// Starts of taken occurrences, pattern by pattern.
@@ -99,7 +98,7 @@ pub fn occurrences(
     }
 }
 
-/// What the first walk finds of a candidate.
+/// What the first walk learns about a candidate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
     first: u32,
@@ -111,15 +110,15 @@ fn walk<T: Default>(sorted: &Sorted, candidates: &[Candidate], take: impl FnMut(
     walk_from(sorted, candidates, T::default, take)
 }
 
-/// Calls `take(state, length, i)` for each occurrence of a candidate that is taken, in order of position;
-/// the candidates' states, which `state` makes, come back in their order.
+/// Calls `take(state, length, i)` for each taken occurrence of a candidate, in order of position. Returns the
+/// candidates' states, which `state` creates, in the order of the candidates.
 fn walk_from<T>(
     sorted: &Sorted,
     candidates: &[Candidate],
     mut state: impl FnMut() -> T,
     mut take: impl FnMut(&mut T, u32, u32),
 ) -> Vec<T> {
-    /// All that one step needs, side by side.
+    /// The data of one candidate for a step, stored together for locality.
     struct Open<T> {
         shorter: u32,
         length: u32,
@@ -144,7 +143,7 @@ fn walk_from<T>(
     open.into_iter().map(|o| o.state).collect()
 }
 
-/// Drops the candidates beyond the bound on places, those that can cover least first; says how many.
+/// Drops candidates beyond the limit on places, beginning with those that can cover least. Returns the number dropped.
 fn keep_within_bound(n: usize, candidates: &mut Vec<Candidate>) -> usize {
     let bound = (n as u64 * PLACES_PER_POSITION).max(PLACES);
     if candidates.iter().map(|c| u64::from(c.places())).sum::<u64>() <= bound {

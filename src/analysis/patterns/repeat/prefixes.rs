@@ -1,20 +1,19 @@
-//! Which strings each position of the text begins with: the candidates, or patterns, as a forest.
+//! Lookup of the strings (candidates or patterns) with which each position of the text begins, stored as a forest.
 //!
-//! A string's places are an interval of the suffix array, and such intervals nest: the strings that a
-//! suffix begins with are a chain from the longest to the shortest. One chain pointer per string and one
-//! start per position hold them all.
+//! A string's places are an interval of the suffix array, and such intervals nest. So the strings with which a suffix
+//! begins form a chain from the longest to the shortest, and one chain pointer per string and one start per position
+//! suffice.
 
 use crate::analysis::patterns::repeat::candidates::Candidate;
 use crate::analysis::patterns::repeat::lcp::Sorted;
 use std::cmp::Reverse;
 
-/// No string.
 const NONE: u32 = u32::MAX;
 
-/// A forest of strings, each below the longest of them that it begins with.
+/// A forest of strings; the parent of each is the longest other string with which it begins.
 pub struct Prefixes {
     nodes: Vec<Node>,
-    /// By place in the suffix array, the longest string that the suffix begins with.
+    /// By index in the suffix array, the longest string with which the suffix begins.
     longest: Vec<u32>,
 }
 
@@ -22,7 +21,7 @@ pub struct Prefixes {
 struct Node {
     length: u32,
     shorter: u32,
-    /// A string further up the chain, chosen such that any length on it is a logarithm of steps away.
+    /// A string further up the chain, chosen so that any length can be found in a logarithmic number of steps.
     jump: u32,
     depth: u32,
 }
@@ -49,18 +48,18 @@ impl Prefixes {
         Self { nodes, longest }
     }
 
-    /// The longest string that the suffix at a place of the suffix array begins with; no index where there is none.
+    /// The longest string with which the suffix at an index of the suffix array begins; an invalid index if there is
+    /// none.
     pub fn longest(&self, rank: u32) -> u32 {
         self.longest[rank as usize]
     }
 
-    /// The string next shorter than each that it begins with; no index where there is none.
+    /// The parent of each string: the next shorter string with which it begins; an invalid index if there is none.
     pub fn shorter(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().map(|n| n.shorter)
     }
 
-    /// The strings of up to `most` symbols that the suffix at a place of the suffix array begins with, the
-    /// longest first.
+    /// The strings of up to `most` symbols with which the suffix at an index of the suffix array begins, longest first.
     pub fn up_to(&self, rank: u32, most: u32) -> impl Iterator<Item = u32> {
         let is_longer = |k: u32| k != NONE && self.nodes[k as usize].length > most;
         let mut k = self.longest[rank as usize];
@@ -77,7 +76,7 @@ impl Prefixes {
     }
 }
 
-/// A node below another: its jump goes twice as far where the two before it are of one length (Myers).
+/// A child node. Its jump pointer goes twice as far if the two jumps before it have equal length (Myers).
 fn below(nodes: &[Node], length: u32, shorter: Option<u32>) -> Node {
     let Some(up) = shorter else { return Node { length, shorter: NONE, jump: NONE, depth: 1 } };
     let depth = |k: u32| if k == NONE { 0 } else { nodes[k as usize].depth };

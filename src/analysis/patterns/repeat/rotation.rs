@@ -1,13 +1,13 @@
-//! Rotations of each other are one pattern: a loop body, wherever one begins to count.
+//! Merges patterns that are rotations of each other: the same loop body, with a different starting point.
 //!
-//! Most patterns have no rotation among the others, and their number of symbols and sum over pairs of
-//! neighbours (the last and the first are neighbours, too) says so. Only patterns alike in both are
-//! turned to their least rotation and compared.
+//! Most patterns have no rotation among the others. A cheap invariant shows that: the number of symbols, and a sum over
+//! pairs of neighbouring symbols (the last and the first count as neighbours). Only patterns that agree in both are
+//! rotated to their smallest rotation and compared.
 
 use crate::analysis::patterns::repeat::pattern::Pattern;
 use std::cmp::Reverse;
 
-/// Keeps of each set of rotations the one with most weight; of several, the one that comes first.
+/// Keeps from each set of rotations the one with most weight; ties: the first.
 pub fn one_of_rotations(text: &[u32], patterns: &mut Vec<Pattern>) {
     let pair = |a: u32, b: u32| mix(u64::from(a) << 32 | u64::from(b));
     let mut before = Vec::with_capacity(text.len());
@@ -62,7 +62,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Where the rotation that sorts first begins; linear: of two starts, one that loses takes all it passed along.
+/// Start of the lexicographically smallest rotation, in linear time: of two candidate starts, the loser also rules out
+/// the starts it has passed.
 fn least_rotation(text: &[u32]) -> usize {
     let n = text.len();
     let at = |i: usize| text[if i < n { i } else { i - n }];

@@ -1,17 +1,17 @@
-//! All runs of a text: maximal stretches that repeat with a period, two rounds or more.
+//! Finds all runs of a text: maximal stretches that repeat with a period, for two rounds or more.
 //!
 //! ```text
 //!   text   x a b a b a b y          run [1, 7) with period 2
 //! ```
 //!
-//! By the runs theorem (Bannai et al.) there are fewer runs than positions, and each holds a position
-//! whose longest Lyndon word, under the order of symbols or its reverse, is one period long. The longest
-//! Lyndon word at a position ends where the next smaller suffix begins, which the ranks say. So one pair
-//! of suffixes per position and order is compared, to the right and to the left.
+//! By the runs theorem (Bannai et al.) there are fewer runs than positions, and each contains a position whose longest
+//! Lyndon word, under the order of symbols or its reverse, has the length of the period. The longest Lyndon word at a
+//! position ends where the next smaller suffix begins, which follows from the ranks. So one pair of suffixes per
+//! position and order is compared, to the right and to the left.
 
 use crate::analysis::patterns::repeat::lcp::Sorted;
 
-/// A run, by the rank of the suffix at its start.
+/// A run, identified by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     pub rank: u32,
@@ -20,7 +20,7 @@ pub struct Run {
     pub period: u32,
 }
 
-/// Runs of at least `least` symbols, in order of rank; some twice.
+/// Runs of at least `least` symbols, in order of rank; some occur twice.
 pub fn runs(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Run> {
     let mut all = Vec::new();
     next_where(&sorted.rank, |next, own| next < own, |i, j| all.extend(run(text, sorted, i, j)));
@@ -30,7 +30,7 @@ pub fn runs(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Run> {
     all
 }
 
-/// Calls `found(i, j)` with the first `j` after each `i` whose rank is so to that of `i`, where there is one.
+/// Calls `found(i, j)` for each `i` with the first later `j` for which `so(rank[j], rank[i])` holds, if any.
 fn next_where(rank: &[u32], so: impl Fn(u32, u32) -> bool, mut found: impl FnMut(usize, usize)) {
     let mut open: Vec<u32> = Vec::new();
     for (j, &own) in rank.iter().enumerate() {
@@ -42,7 +42,7 @@ fn next_where(rank: &[u32], so: impl Fn(u32, u32) -> bool, mut found: impl FnMut
     }
 }
 
-/// The run with the Lyndon word `[i, j)` as its first root, if there is one.
+/// The run whose first root is the Lyndon word `[i, j)`, if there is one.
 fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
     if text[i] != text[j] {
         return None;
@@ -50,7 +50,7 @@ fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
     let period = j - i;
     let right = sorted.agree(text, i, j);
     let left = agree_before(text, sorted, i, j);
-    // with a whole round before it, this is not the first root of the run
+    // With a whole round before it, this is not the first root of the run.
     (left < period && left + right >= period).then(|| Run {
         rank: sorted.rank[i - left],
         length: (left + period + right) as u32,
@@ -58,7 +58,7 @@ fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
     })
 }
 
-/// Symbols before `i` and before `j` that are equal, from the right; exact below `j - i`, else at least that.
+/// Number of equal symbols before `i` and before `j`, from the right. Exact below `j - i`, otherwise a lower bound.
 fn agree_before(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> usize {
     const DIRECT: usize = 16;
     let most = i.min(j - i);
@@ -66,7 +66,7 @@ fn agree_before(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> usize {
     if direct < most.min(DIRECT) {
         return direct;
     }
-    // a stretch of k before both is equal when k positions earlier at least k symbols agree
+    // The k symbols before both are equal if, k positions earlier, at least k symbols agree.
     let equal = |k: usize| sorted.agree(text, i - k, j - k) >= k;
     let (mut known, mut step) = (direct, DIRECT);
     while known < most {

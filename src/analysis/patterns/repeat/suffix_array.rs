@@ -1,17 +1,17 @@
-//! The suffix array by induced sorting (SA-IS), linear in the text and the alphabet.
+//! Suffix array by induced sorting (SA-IS), linear in the text and the alphabet.
 //!
-//! A suffix is of type S when it is smaller than the one after it, else of type L; a leftmost S starts a
-//! piece. Pieces are sorted by inducing, named, the shorter text of names is sorted in the same way, and
-//! its order induces that of all suffixes. The depth of recursion is at most log2 of the length.
+//! A suffix is of type S if it is smaller than the next one, else of type L; a leftmost S starts a piece. The pieces
+//! are sorted by inducing and named, the shorter text of names is sorted recursively, and its order induces that of all
+//! suffixes. The depth of recursion is at most log2 of the length.
 
-/// Starts of the suffixes of `text` in lexical order; a suffix sorts before those it begins.
+/// Starts of the suffixes of `text` in lexicographical order; a suffix precedes the longer ones that begin with it.
 pub fn suffix_array(text: &[u32]) -> Vec<u32> {
     let dense = dense(text);
     let largest = dense.iter().copied().max().unwrap_or(0);
     induced(&dense, largest as usize)
 }
 
-/// The text with its symbols numbered from 0 without holes, in the same order.
+/// Renumbers the symbols from 0 without gaps, in the same order.
 fn dense(text: &[u32]) -> Vec<u32> {
     let mut symbols: Vec<u32> = text.to_vec();
     symbols.sort_unstable();
@@ -24,7 +24,7 @@ fn dense(text: &[u32]) -> Vec<u32> {
     }
 }
 
-/// A symbol with the type of its suffix in the lowest bit: both are wanted at the same time.
+/// A symbol with the type of its suffix in the lowest bit, because both are needed together.
 type Typed = u32;
 
 fn is_small(typed: Typed) -> bool {
@@ -58,7 +58,7 @@ impl Buckets {
     }
 }
 
-/// `largest` is the largest symbol.
+/// `largest`: the largest symbol.
 fn induced(text: &[u32], largest: usize) -> Vec<u32> {
     let n = text.len();
     match n {
@@ -87,7 +87,7 @@ fn starts_piece(text: &[Typed], i: usize) -> bool {
     i > 0 && is_small(text[i]) && !is_small(text[i - 1])
 }
 
-/// Sorts all suffixes from the order of the leftmost S ones. Entries of `order` are 1 too large: 0 is empty.
+/// Sorts all suffixes, given the order of the leftmost S ones. Entries of `order` are index + 1; 0 means empty.
 fn induce(text: &[Typed], buckets: &Buckets, starts: &[u32], order: &mut [u32]) {
     let n = text.len();
     order.fill(0);
@@ -120,11 +120,11 @@ fn induce(text: &[Typed], buckets: &Buckets, starts: &[u32], order: &mut [u32]) 
     }
 }
 
-/// The leftmost S suffixes in order, from an array in which their pieces are.
+/// The leftmost S suffixes in order, given an array that contains their pieces in order.
 fn sort_pieces(text: &[u32], typed: &[Typed], starts: &[u32], order: &[u32]) -> Vec<u32> {
     let n = text.len();
     let mut sorted: Vec<u32> = order.iter().map(|v| v - 1).filter(|&i| starts_piece(typed, i as usize)).collect();
-    // two starts are never neighbours, so half the positions number them
+    // Starts are never adjacent, so half as many numbers as positions suffice.
     let mut number = vec![0u32; n / 2 + 1];
     for (k, &i) in starts.iter().enumerate() {
         number[i as usize / 2] = k as u32;
@@ -135,7 +135,7 @@ fn sort_pieces(text: &[u32], typed: &[Typed], starts: &[u32], order: &[u32]) -> 
     for pair in 1..sorted.len() {
         let (a, b) = (sorted[pair - 1] as usize, sorted[pair] as usize);
         let (end_a, end_b) = (end(a), end(b));
-        // a piece ends with the symbol that starts the next one; the last piece is like no other
+        // A piece ends with the symbol that starts the next one; the last piece differs from all others.
         let same = end_a < n && end_b < n && text[a..=end_a] == text[b..=end_b];
         name += u32::from(!same);
         names[number[b / 2] as usize] = name;

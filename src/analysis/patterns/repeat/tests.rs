@@ -1,11 +1,11 @@
-//! Against a search that follows the definitions word by word.
+//! Comparison with a slow search that follows the definitions literally.
 
 use super::pattern::Pattern;
 use crate::analysis::patterns::repeat::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// String, taken positions and parent string of every pattern, the slow way.
+/// String, taken positions and parent string of every pattern.
 type Found = BTreeMap<Vec<u32>, (Vec<u32>, Option<Vec<u32>>)>;
 
 fn places(text: &[u32], w: &[u32]) -> Vec<u32> {
@@ -109,7 +109,7 @@ fn what_occurs_three_times_is_found_where_it_occurs() {
 #[test]
 fn a_loop_is_reported_as_its_body() {
     assert_eq!(names("abcabcabcabc", 3, 3), [("abc".to_string(), vec![0, 3, 6, 9])]);
-    // three rounds and a part of the fourth: the body is still the longest loop's period
+    // Three rounds and a part of the fourth: the body is still the period of the longest loop.
     assert_eq!(names("xabcabcabcaby", 3, 3), [("abc".to_string(), vec![1, 4, 7])]);
     assert_eq!(names("aaaaaaaa", 1, 3), [("a".to_string(), (0..8).collect())]);
 }
@@ -121,7 +121,7 @@ fn a_body_that_is_too_short_is_not_reported_in_multiples() {
 
 #[test]
 fn rotations_are_one_pattern() {
-    // two loops of one body, begun at different places
+    // Two loops with the same body, starting at different positions.
     assert_eq!(names("abcabcabcabcxbcabcabcay", 3, 4), [("abc".to_string(), vec![0, 3, 6, 9, 15, 18])]);
 }
 
@@ -140,7 +140,7 @@ fn a_part_names_the_first_ranked_pattern_that_contains_it() {
     assert_eq!(parents, [(words("abcd"), None), (words("bc"), Some(words("abcd")))]);
 }
 
-/// A fixed sequence that looks random.
+/// A fixed pseudo-random sequence.
 fn noise(n: usize, symbols: u64) -> Vec<u32> {
     let mut state = 88_172_645_463_325_252u64;
     let mut next = || {
@@ -161,7 +161,7 @@ fn fibonacci(n: usize) -> Vec<u32> {
     b
 }
 
-/// Copies of one block, each changed in one place: maximal repeats whose places are more than n log n.
+/// Copies of one block, each changed in one place: the number of places of maximal repeats exceeds n log n.
 fn changed_copies(n: usize) -> Vec<u32> {
     let side = n.isqrt();
     let block = noise(side, 50);
@@ -180,8 +180,8 @@ fn run_all(text: &[u32]) -> Repeats {
     all
 }
 
-/// Four times would be quadratic. Linear work takes up to 2.3 times on a quiet machine, and was seen to take 2.75 where
-/// other tests push it out of the caches; so the bound is between, and times are compared as the best of many.
+/// Quadratic work would take four times as long. Linear work takes somewhat more than twice as long, because of caches
+/// and other tests; so the bound is in between, and the best of many runs is compared.
 #[test]
 fn twice_the_text_costs_at_most_three_times() {
     type Make = fn(usize) -> Vec<u32>;
@@ -212,7 +212,7 @@ fn twice_the_text_costs_at_most_three_times() {
 fn work_is_bounded_on_a_text_made_to_be_slow() {
     let all = run_all(&changed_copies(90_000));
     assert!(all.left_out > 0 && !all.patterns.is_empty());
-    // what covers most is kept: nearly all of the text is some changed copy of the block
+    // What covers most is kept: nearly all of the text consists of changed copies of the block.
     let most = all.patterns.iter().map(|p| p.weight).max().unwrap_or(0);
     assert!(most > 30_000, "{most}");
 }
@@ -220,7 +220,7 @@ fn work_is_bounded_on_a_text_made_to_be_slow() {
 fn text() -> impl Strategy<Value = Vec<u32>> {
     let plain = prop::collection::vec(0u32..4, 0..28);
     let two = prop::collection::vec(0u32..2, 0..28);
-    // words in a row, so that loops and nested repeats are frequent
+    // Sequences of words, so that loops and nested repeats are frequent.
     let made = (prop::collection::vec(0u32..3, 1..6), prop::collection::vec((0usize..3, 0u32..3), 0..12)).prop_map(
         |(word, parts)| {
             let mut out = Vec::new();

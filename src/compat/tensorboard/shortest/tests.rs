@@ -1,4 +1,4 @@
-//! The plugin's three goldens by hand, and the rules that they do not show.
+//! The plugin's three goldens, computed by hand, and rules that they do not cover.
 
 use crate::compat::tensorboard::shortest::*;
 
@@ -127,7 +127,7 @@ fn assert_gloo(view: &View) {
 
 #[test]
 fn gloo_with_gpu_golden() {
-    // one kernel of compute; aten::add_ on the host does not count beside it
+    // One compute kernel; aten::add_ on the host does not count beside it.
     let view = shortest(&gloo([&[(30, 131)], &[(70, 140)]])).unwrap();
     assert_eq!(overlap(&view.workers[0]), [[31, 70, 39, 16]; 2]);
     assert_eq!(overlap(&view.workers[1]), [[16, 54, 44, 32]; 2]);
@@ -136,7 +136,7 @@ fn gloo_with_gpu_golden() {
 
 #[test]
 fn gloo_on_cpu_golden() {
-    // aten::add_ and aten::mul
+    // Compute: aten::add_ and aten::mul.
     let view = shortest(&gloo([&[(0, 20), (30, 131)], &[(0, 30), (70, 140)]])).unwrap();
     assert_eq!(overlap(&view.workers[0]), [[47, 74, 35, 0]; 2]);
     assert_eq!(overlap(&view.workers[1]), [[36, 64, 34, 12]; 2]);
@@ -157,7 +157,7 @@ fn transfer_is_the_union_of_the_last_parts() {
     let view = shortest(&[of((0, 100), (50, 120)), of((90, 100), (110, 180))]).unwrap();
     assert_eq!(wait(&view.workers[0]), [[70, 50]; 2]);
     assert_eq!(wait(&view.workers[1]), [[80, 0]; 2]);
-    // by name the ranges of the other name do not count
+    // In rows by name, ranges of other names do not count.
     assert_eq!(view.workers[0].operators.iter().map(|t| t.latency).collect::<Vec<_>>(), [100, 70]);
 }
 
@@ -209,14 +209,14 @@ fn steps_and_their_mean() {
     }
     let view = shortest(&[w.clone(), w]).unwrap();
     let v = &view.workers[0];
-    // the two operators outside every step are a group of their own, the two steps named 7 are one
+    // The two operators outside every step form a group; the two steps named 7 are merged.
     let transfers: Vec<_> = v.wait.iter().map(|(s, w)| (*s, w.transfer)).collect();
     assert_eq!(transfers, [(Some(0), 5), (None, 3), (Some(1), 1)]);
     assert_eq!(v.wait_all, Wait { transfer: 3, synchronizing: 0 });
     assert_eq!(v.overlap[0], Overlap { compute_only: 3, overlap: 2, communication_only: 1, other: 4 });
     assert_eq!(v.overlap[1], Overlap { compute_only: 1, overlap: 0, communication_only: 2, other: 12 });
     assert_eq!(v.overlap[2], Overlap { compute_only: 0, overlap: 0, communication_only: 3, other: 2 });
-    // 4 / 3, 2 / 3, 6 / 3, 18 / 3, cut off
+    // 4 / 3, 2 / 3, 6 / 3, 18 / 3, truncated.
     assert_eq!(v.overlap_all, Overlap { compute_only: 1, overlap: 0, communication_only: 2, other: 6 });
 }
 
