@@ -5,7 +5,6 @@ use crate::table::schema::TableSpec;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Statistics of one set of durations, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     pub count: u64,
@@ -13,7 +12,7 @@ pub struct Summary {
     pub mean: f64,
     pub min: Ns,
     pub max: Ns,
-    /// Sample standard deviation; `None` for fewer than two.
+    /// Sample standard deviation; `None` for fewer than two values.
     pub std: Option<f64>,
     pub p50: Ns,
     pub p95: Ns,
@@ -45,14 +44,14 @@ pub fn nearest_rank(sorted: &[Ns], percent: usize) -> Ns {
     sorted.get(position - 1).copied().unwrap_or(0)
 }
 
-/// A kernel name summed over all ranks and devices.
+/// A kernel name, summed over all ranks and devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameTotal {
     pub class: String,
     pub short_name: String,
     pub count: i64,
     pub sum_ns: Ns,
-    /// Most steps that one rank ran it in.
+    /// Largest number of steps in which one rank ran it.
     pub steps: i64,
 }
 
@@ -61,7 +60,7 @@ pub fn top_names(partials: &[Partial], spec: &TableSpec) -> Vec<NameTotal> {
     top_names_by(partials, spec, "span", &[]).into_iter().map(|(total, _)| total).collect()
 }
 
-/// Sums the rows of a scope, also by further columns, whose cells come with each sum; `-` where a row has none.
+/// Sums the rows of a scope, divided also by further columns, whose cells are returned with each sum (`-` for null).
 pub fn top_names_by(
     partials: &[Partial],
     spec: &TableSpec,

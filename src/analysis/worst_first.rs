@@ -1,19 +1,19 @@
-//! Printed tables of many ranks: the worst each in a row, the others as one row below them.
+//! Printed tables with many ranks: one row for each of the worst, and one row for all others.
 
 use crate::analysis::population::Group;
 use crate::units::{Ns, percent};
 use std::cmp::Reverse;
 
-/// What a printed table has rows for.
+/// The items of a printed table.
 pub struct WorstFirst<'a, T> {
-    /// A row each: all in their order where they fit, else the worst first.
+    /// Items with their own row: all in their order if they fit, else the worst first.
     pub each: Vec<&'a T>,
-    /// One row together.
+    /// Items that share one row.
     pub others: Vec<&'a T>,
 }
 
 impl<'a, T> WorstFirst<'a, T> {
-    /// `loss` is what makes one worse than another; equal ones stay in order.
+    /// `loss` ranks the items, largest first; equal ones keep their order.
     pub fn new<K: Ord>(all: &'a [T], top: usize, loss: impl Fn(&T) -> K) -> Self {
         let mut each: Vec<&T> = all.iter().collect();
         if each.len() <= top {
@@ -24,7 +24,7 @@ impl<'a, T> WorstFirst<'a, T> {
         Self { each, others }
     }
 
-    /// The rows: `cells` makes one of a name and those that it stands for.
+    /// The rows; `cells` makes a row from a name and the items that it represents.
     pub fn rows(
         &self,
         name: impl Fn(&T) -> String,
@@ -35,13 +35,13 @@ impl<'a, T> WorstFirst<'a, T> {
         each.chain(others).map(|(name, of)| cells(name, of)).collect()
     }
 
-    /// Name of the row of the others.
+    /// Name of the row for the others.
     pub fn others_name(&self) -> String {
         format!("+{}", self.others.len())
     }
 
-    /// What the row of the others is, for below the table; none without others. `how` tells how they are joined,
-    /// `why` in what they are better.
+    /// The note below the table about that row; `None` if there is none. `how` says how the items are combined, `why`
+    /// in what they are better.
     pub fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
         let s = if self.others.len() == 1 { "" } else { "s" };
         let note = format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
@@ -49,7 +49,7 @@ impl<'a, T> WorstFirst<'a, T> {
     }
 }
 
-/// Groups of windows as one row.
+/// Several groups of windows as one row.
 pub struct Together<'a>(pub &'a [&'a Group<'a>]);
 
 impl Together<'_> {
@@ -63,12 +63,12 @@ impl Together<'_> {
         self.sum(column) / self.windows()
     }
 
-    /// Percent of the windows.
+    /// Percentage of the windows.
     pub fn percent(&self, column: &str) -> Option<f64> {
         percent(self.sum(column), self.sum("dur_ns"))
     }
 
-    /// Windows, at least one.
+    /// Number of windows, at least one.
     pub fn windows(&self) -> i64 {
         self.0.iter().map(|g| g.rows.len() as i64).sum::<i64>().max(1)
     }

@@ -1,4 +1,4 @@
-//! Stragglers in sentences, and the picture of delay by rank and step.
+//! The report on stragglers: sentences, and the picture of delay by rank and step.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
 use crate::analysis::collectives::warnings;
@@ -16,9 +16,9 @@ use crate::wording::names::clip;
 use crate::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Characters of a name in a sentence.
+/// Largest width of a name in a sentence, characters.
 const NAME: usize = 60;
-/// A cause below this share of the excess is not worth its words.
+/// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;
 
 pub fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Vec<Finding> {
@@ -80,12 +80,12 @@ fn sentence(job: &Job, judged: &Judged, s: &Straggler, why: &[Explained]) -> Str
     text
 }
 
-/// Steps in which it is late, once for each rank that is.
+/// Number of late steps, summed over its late ranks.
 fn late_count(s: &Straggler) -> i64 {
     s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1)
 }
 
-/// The causes worth saying: by name where a name explains most, else by kind.
+/// The causes worth mentioning: by name if a name explains most, else by kind.
 fn because(job: &Job, s: &Straggler, causes: &[Reason], total: Ns) -> Option<String> {
     let worth = |r: &&Reason| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
     let said: Vec<&Reason> = causes.iter().filter(worth).take(2).collect();
@@ -120,7 +120,7 @@ fn on_device(job: &Job, s: &Straggler) -> bool {
     s.parts.first().is_some_and(|p| job.parts[*p as usize].lanes.iter().any(|l| l.is_gpu))
 }
 
-/// `in 61 operators (157 ms, most in `aten::empty`)`.
+/// A kind of cause, e.g. `in 61 operators (157 ms, most in `aten::empty`)`.
 fn kind_of_cause(job: &Job, s: &Straggler, cause: Cause, time: Ns, of: &[&Reason]) -> String {
     let time = fmt_ns(time / late_count(s));
     let top = of.first().map(|r| clip(job.names.get(r.name), NAME)).filter(|n| !n.is_empty());
@@ -163,7 +163,6 @@ fn when(job: &Job, judged: &Judged, s: &Straggler, n: usize) -> String {
     }
 }
 
-/// One cause in words.
 fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
     let late = late_count(s);
     let more = fmt_ns(r.delta() / late);
@@ -236,7 +235,7 @@ fn launched(job: &Job, s: &Straggler, r: &Reason) -> String {
     }
 }
 
-/// A mark for a share of the median step.
+/// The mark for a share of the median step.
 fn mark(ns: Ns, step: Ns) -> char {
     match percent(ns, step).unwrap_or(0.0) {
         p if p < 1.0 => '.',
@@ -247,7 +246,7 @@ fn mark(ns: Ns, step: Ns) -> char {
     }
 }
 
-/// Steps in the picture.
+/// Number of marks in a row of steps.
 const STEPS_SHOWN: usize = 24;
 
 pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], options: &Options) -> Vec<View> {
@@ -306,7 +305,7 @@ pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], op
     vec![view]
 }
 
-/// What is said when nobody is named.
+/// The sentence that no rank is a straggler.
 fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
     if !judged.stragglers.is_empty() {
         return None;
@@ -332,7 +331,7 @@ fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
     })
 }
 
-/// Effects that may be chance, and what to record to know.
+/// Effects that may be chance, and how many steps to record in order to know.
 fn cannot_tell(job: &Job, judged: &Judged) -> Vec<String> {
     const SHOWN: usize = 4;
     let steps = judged.steps.len();
@@ -372,7 +371,7 @@ fn cannot_tell(job: &Job, judged: &Judged) -> Vec<String> {
     out
 }
 
-/// A rank that is nearly always last, never waits and makes the others wait, although the rules name nobody for it.
+/// A rank that is nearly always last, hardly waits and makes the others wait, although no rule names it.
 fn always_last(job: &Job, judged: &Judged, sums: &ByPart) -> Vec<String> {
     const LAST_PCT: f64 = 80.0;
     let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
@@ -401,7 +400,7 @@ fn always_last(job: &Job, judged: &Judged, sums: &ByPart) -> Vec<String> {
     by_part.keys().filter(|p| !named.contains(p)).filter_map(|p| waits(*p)).collect()
 }
 
-/// Ranks without devices on one host take time from each other.
+/// A note that ranks without devices share the cores of a host.
 fn shared_cores(job: &Job) -> Option<String> {
     let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
     for p in job.parts.iter().filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.on_host)) {
@@ -413,7 +412,7 @@ fn shared_cores(job: &Job) -> Option<String> {
     ))
 }
 
-/// How far the clocks can be trusted.
+/// The note on the accuracy of the clocks.
 fn clocks(job: &Job) -> Vec<String> {
     let aligned: Vec<_> = job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
     let rank = |p: &crate::job::Part| p.rank;
@@ -424,7 +423,7 @@ fn clocks(job: &Job) -> Vec<String> {
         .collect();
     let mut out = Vec::new();
     if aligned.is_empty() {
-        // nothing to say of offsets
+        // No offsets were found, so there is nothing to report.
     } else if applied.is_empty() {
         let worst = aligned.iter().map(|(_, c)| c.residual).max().unwrap_or(0);
         let largest = aligned.iter().map(|(_, c)| c.offset.abs()).max().unwrap_or(0);
@@ -450,7 +449,7 @@ fn clocks(job: &Job) -> Vec<String> {
     out
 }
 
-/// When several late ranks share a host or a device index, that is where to look.
+/// A hint if several late ranks share a host or a device index.
 fn place(job: &Job, judged: &Judged, sums: &ByPart) -> Option<String> {
     let places = by_place(job, sums);
     let late: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();

@@ -115,7 +115,7 @@ pub fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
     parts.iter().map(|p| job.parts[*p as usize].rank).collect()
 }
 
-/// Steps for people: `2, 3 and 4`, or with ranks where they change.
+/// Steps as text: `2, 3 and 4`, with ranks if these differ between steps.
 pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) -> String {
     const SHOWN: usize = 12;
     let one = |(step, parts): &(StepKey, Vec<u32>)| {
@@ -128,7 +128,7 @@ pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) ->
     list.join(if with_ranks { "; " } else { ", " })
 }
 
-/// The first of its steps, when it is late in most of those from there on and there were some before.
+/// The first late step, if the rank is late in most steps from there on, and there were steps before.
 pub fn since(judged: &Judged, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
     let first = steps.first()?.0;
     let from = judged.steps.iter().filter(|s| **s >= first).count();
@@ -170,7 +170,7 @@ fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Batch {
 
 pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), Delay>;
 
-/// Delay by part, step and group; group `None` is all.
+/// Delay by part, step and group; group `None` stands for all.
 pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
     let mut out: ByPart = BTreeMap::new();
     for c in &judged.chains {
@@ -182,7 +182,7 @@ pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
     out
 }
 
-/// A chain's delays, by part.
+/// A chain's delays by part.
 fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, Delay> {
     let mut out: BTreeMap<u32, Delay> = c.arrivals.iter().map(|(part, _)| (*part, Delay::default())).collect();
     for (part, gain) in &c.gains {
@@ -286,7 +286,6 @@ impl Delay {
     }
 }
 
-/// Delay by part over all steps and groups.
 pub fn totals(sums: &ByPart) -> BTreeMap<u32, Delay> {
     let mut out: BTreeMap<u32, Delay> = BTreeMap::new();
     for ((part, _, group), d) in sums {
@@ -305,7 +304,7 @@ pub struct Place {
     pub delay: Delay,
 }
 
-/// Delay by rank, host and device index, the largest gain of each level first.
+/// Delay by rank, host and device index; on each level the largest gain first.
 pub fn by_place(job: &Job, sums: &ByPart) -> Vec<Place> {
     let mut places: BTreeMap<(usize, String), Place> = BTreeMap::new();
     for (part, d) in totals(sums) {

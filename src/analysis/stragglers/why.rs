@@ -1,4 +1,4 @@
-//! The causes of each straggler: the differences of its windows from the typical rank's, summed over its steps.
+//! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
 use crate::analysis::stragglers::judge::{Judged, Straggler};
 use crate::job::Job;
@@ -19,7 +19,7 @@ pub struct Explained {
     pub differences: Vec<Difference>,
 }
 
-/// Differences of every chain that counts.
+/// Differences of all relevant chains.
 pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
     let mut out = Vec::new();
     for c in &judged.chains {
@@ -41,7 +41,7 @@ pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
     out
 }
 
-/// Whether a part's window in a chain is worth explaining: it delayed others, or was late behind one that did.
+/// Whether to explain a part's window in a chain: it delayed others, or was late behind one that did.
 fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
     c.is_delayed_by(part)
         || judged.stragglers.iter().any(|s| {
@@ -50,7 +50,7 @@ fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
         })
 }
 
-/// A cause of a straggler over all its steps.
+/// A cause of a straggler, over all its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reason {
     pub cause: Cause,
@@ -77,7 +77,7 @@ pub fn reasons(straggler: &Straggler, explained: &[Explained]) -> (Vec<Reason>, 
     let mut sums: BTreeMap<Key, Reason> = BTreeMap::new();
     let mut total = 0;
     for d in explained.iter().filter(|e| straggler.parts.contains(&e.part) && is_late(e)).flat_map(|e| &e.differences) {
-        // more of one event in one step and as many in another is one cause
+        // Merge longer events and additional events of the same name, which may vary between steps.
         let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
         let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(Reason {
             cause: d.cause,

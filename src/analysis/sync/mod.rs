@@ -1,4 +1,4 @@
-//! Synchronizing time: what of exposed communication was waiting for others, and what was transfer.
+//! Synchronizing time: divides exposed communication into waiting for other ranks and transfer.
 //!
 //! ```text
 //!   compute         CCCC....................CC
@@ -131,14 +131,14 @@ impl Row<'_> {
     }
 }
 
-/// A lane's exposed communication as the calls of one group, or of all, divide it.
+/// A lane's exposed communication, divided by the calls of one group or of all groups.
 struct Divided {
     group: Option<u32>,
     pieces: Vec<Piece>,
     hidden: Union,
 }
 
-/// All windows of all lanes that have collectives, for all groups and for each.
+/// All windows of all lanes that have collectives, for all groups together and for each.
 pub fn rows(job: &Job) -> Vec<Row<'_>> {
     let mut out = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
@@ -165,7 +165,7 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
                 vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
             views.extend(of_groups.into_iter().map(|(g, runs)| {
                 let mut pieces = divide(&touched(&lane.exposed, &runs), &runs);
-                // only where one of its calls runs
+                // Keep only pieces in which one of the group's calls runs.
                 pieces.retain(|p| p.call.is_some());
                 Divided { group: Some(g), pieces, hidden: hidden(&runs, &exposed) }
             }));
@@ -192,15 +192,15 @@ fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
     (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])
 }
 
-/// The exposed spans (sorted, disjoint) in which any of the calls runs: those of a group are few where there are many
-/// groups.
+/// The exposed spans (sorted, disjoint) that overlap any of the calls. Saves time when there are many groups with few
+/// calls each.
 fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
     let when = Union::new(runs.iter().map(|r| r.span));
     let mut out: Vec<Span> = Vec::new();
     for run in when.spans() {
         let first = exposed.partition_point(|e| e.end <= run.start);
         for e in exposed.get(first..).unwrap_or_default().iter().take_while(|e| e.start < run.end) {
-            // two runs may touch one span
+            // Two calls may overlap the same span.
             if out.last() != Some(e) {
                 out.push(*e);
             }
@@ -209,13 +209,13 @@ fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
     out
 }
 
-/// Waiting of any call that is not exposed.
+/// Waiting time of the calls that is not exposed.
 fn hidden(runs: &[Run], exposed: &Union) -> Union {
     let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
     Union::new(waits).minus(exposed)
 }
 
-/// Per lane the windows that sentences stand on: full steps, else the span; all groups together.
+/// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
 fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
     let all = || rows.iter().filter(|r| r.group.is_none());
     let mut out = Vec::new();
@@ -242,7 +242,7 @@ fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
     out
 }
 
-/// Sums over chosen windows, of one rank where `part` tells which.
+/// Sums over chosen windows; of one rank if `part` is set.
 #[derive(Default)]
 struct Total {
     part: u32,
@@ -328,7 +328,7 @@ fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
     view
 }
 
-/// Waiting of all ranks, when it is worth a sentence.
+/// The finding on waiting of all ranks, if it is large enough.
 fn finding(job: &Job, rows: &[&Row]) -> Option<Finding> {
     let totals = totals(rows);
     let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));

@@ -1,4 +1,4 @@
-//! What if nobody straggled: how much faster steps would be, and which repair helps most.
+//! What-if: how much shorter steps would be without stragglers, and which repair helps most.
 
 mod replay;
 
@@ -70,7 +70,7 @@ impl Analysis for WhatIf {
     }
 }
 
-/// One repair and the mean step that it gives.
+/// One repair with the resulting mean step.
 struct Repair {
     scope: &'static str,
     what: String,
@@ -170,7 +170,7 @@ fn repairs(
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         mean(&replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.local(i) }))
     };
-    // each repair is a replay: those who never come last cannot gain
+    // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
     let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
     let mut by_step: BTreeMap<StepKey, Ns> = BTreeMap::new();
     for c in &judged.chains {
@@ -194,7 +194,7 @@ fn repairs(
     }
     let steps: Vec<StepKey> = by_step.keys().copied().collect();
     let sums = by_step.values().enumerate().map(|(i, g)| (i as u64, *g)).collect();
-    // the only step is all there is
+    // Repairing the only step would be the same as repairing everything.
     for k in largest(sums).into_iter().filter(|_| steps.len() > 1) {
         let Some(key) = steps.get(k as usize) else { continue };
         out.push(Repair { scope: "step", what: key.shown(), step: fix(&|i| replay.step(i) == Some(*key)) });
@@ -205,7 +205,7 @@ fn repairs(
     out
 }
 
-/// Repairs of the causes that cost most: what each took more than on the typical rank is taken off.
+/// Repairs of the most expensive causes: removes the excess time of each over the typical rank.
 fn causes(
     job: &Job,
     replay: &Replay,
@@ -247,7 +247,7 @@ fn causes(
         .collect()
 }
 
-/// Divides what a cause took in a local window over its segments, in proportion to their lengths.
+/// Distributes the time of a cause in a local window over its segments, in proportion to their lengths.
 fn take_off(replay: &Replay, node: usize, time: Ns, off: &mut HashMap<usize, Ns>) {
     let segments = replay.segments(node);
     let length = |i: &usize| replay.local(*i).max(0);

@@ -1,19 +1,18 @@
-//! Replay of a job: local work between collectives, and the collectives that join it.
+//! Replay of a job: local work between collectives, and the collectives that connect it.
 //!
 //! ```text
 //!   base ]---- local ----[ ready   start ..wait.. | transfer ] end
 //!
-//!   start = max(ready, end of the call before it on its stream)      end = latest start of the members + transfer
+//!   start = max(ready, end of the previous call on its stream)       end = latest start of the members + transfer
 //! ```
 //!
 //! A *base* is what the local work before a call follows: the end of the latest collective at which the rank met the
-//! others; the moment when it was ready for the call before, when it worked on since then; else the step's or the
-//! capture's start. With the measured local times the replay gives the measured ends back; what is missing to that is the
-//! replay error. Then local times are exchanged.
+//! others; or the moment when it was ready for the previous call, if it continued to work since then; or else the start
+//! of the step or capture. With the measured local times the replay should give the measured ends; the deviation is the
+//! replay error. Then local times are replaced.
 //!
-//! Nodes are replayed in the order of their measured times, which is a topological order wherever the clocks and
-//! matches are right. Where they are not (an end before the last arrival), the measured time stands in, and the error
-//! shows it.
+//! Nodes are replayed in the order of their measured times, which is a topological order if clocks and matches are
+//! right. If they are not (an end before the last arrival), the measured time is used, and the error shows it.
 
 use crate::job::delay::{StepKey, step_of};
 use crate::job::window::start_without_meeting;
@@ -22,38 +21,37 @@ use crate::trace::collective::Call;
 use crate::units::Ns;
 use std::collections::HashMap;
 
-/// Fewer peers do not tell what is usual.
+/// Fewest peers for a usual time.
 const PEERS: usize = 3;
 
 #[derive(Clone, Copy)]
 enum Base {
     /// End of a call of the same part, by node.
     End(u32),
-    /// When the part was ready for an earlier call: it worked on without waiting for it.
+    /// The moment when the part was ready for an earlier call, after which it continued without waiting.
     Ready(u32),
-    /// A moment on the common axis.
+    /// A fixed moment on the common axis.
     Fixed(Ns),
 }
 
-/// What an end waits for beside its own arrival.
+/// What an end waits for in addition to its own arrival.
 #[derive(Clone, Copy)]
 enum Needs {
     Nobody,
-    /// One other node's start.
+    /// The start of one other node.
     Start(u32),
     /// All starts of these instances: a range of `Replay::joined`.
     Instances(u32, u32),
 }
 
-/// One call.
 struct Node {
     member: Member,
     base: Base,
     /// From the base until the rank was ready, as measured, ns.
     local: Ns,
-    /// The call before it on its stream, by node.
+    /// The previous call on its stream, by node.
     behind: Option<u32>,
-    /// From the later of own start and what it needs to its release, as measured, ns.
+    /// From the later of its own start and what it needs, to its release, as measured, ns.
     rest: Ns,
     needs: Needs,
     ready: Ns,
@@ -62,7 +60,7 @@ struct Node {
     step: Option<StepKey>,
 }
 
-/// What happens to a node. Of the same moment an end comes first, since others build on it.
+/// Events of a node. At equal times an end comes first, because others depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     End,
@@ -70,10 +68,9 @@ enum Moment {
     Start,
 }
 
-/// The graph of a job.
 pub struct Replay {
     nodes: Vec<Node>,
-    /// What happens, in order of measured time.
+    /// All events, in order of measured time.
     order: Vec<(u32, Moment)>,
     /// Instances that ends need.
     joined: Vec<u32>,
@@ -82,7 +79,7 @@ pub struct Replay {
     nodes_of: Vec<u32>,
     pub steps: Vec<StepKey>,
     start: Ns,
-    /// Usual local time of each node; its own where nothing tells.
+    /// Usual local time of each node; its own if that is unknown, ns.
     usual: Vec<Ns>,
 }
 
@@ -93,7 +90,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Length of each step: from the last end of the one before.
+    /// Length of each step, from the last end of the previous one, ns.
     pub fn steps(&self) -> Vec<Ns> {
         let mut at = self.start;
         self.ends
@@ -113,7 +110,7 @@ impl Times {
 }
 
 impl Replay {
-    /// The graph; `None` without matched collectives in steps.
+    /// Builds the graph; `None` without matched collectives in steps.
     pub fn new(job: &Job) -> Option<Self> {
         let mut nodes = Vec::new();
         let mut ids: HashMap<Member, u32> = HashMap::new();
@@ -143,7 +140,7 @@ impl Replay {
             let n = &nodes[i as usize];
             let time = match moment {
                 Moment::End => n.end,
-                // as late as what it builds on, which may end within the tolerance behind it
+                // Not before its base, which may end slightly later within the tolerance.
                 Moment::Ready => n.ready.max(n.ready - n.local),
                 Moment::Start => n.start,
             };
@@ -160,7 +157,7 @@ impl Replay {
     }
 
     fn link(&mut self, job: &Job, ids: &HashMap<Member, u32>) {
-        // (node, instance)
+        // Pairs (node, instance).
         let mut needs: Vec<(u32, u32)> = Vec::new();
         for (id, i) in job.instances().iter().enumerate() {
             let first = self.nodes_of.len();
@@ -186,7 +183,7 @@ impl Replay {
             });
             self.nodes[n as usize].needs = needs;
         }
-        // the last measured start of an instance is asked for once per member: keep it
+        // Compute the last measured start of each instance once, because every member needs it.
         let measured = |n: &u32| self.nodes[*n as usize].start;
         let last: Vec<Ns> = (0..self.of_instance.len() as u32)
             .map(|id| self.members(id).iter().map(measured).max().unwrap_or(Ns::MIN))
@@ -198,7 +195,7 @@ impl Replay {
         }
     }
 
-    /// The later of a node's own start and what it needs, as measured; `last` by instance.
+    /// The later of a node's own start and what it needs, as measured; `last`: last start by instance.
     fn joined_at(&self, i: usize, last: &[Ns]) -> Ns {
         let own = self.nodes[i].start;
         match self.nodes[i].needs {
@@ -211,18 +208,17 @@ impl Replay {
         }
     }
 
-    /// Nodes of an instance.
     fn members(&self, instance: u32) -> &[u32] {
         let (a, b) = self.of_instance.get(instance as usize).copied().unwrap_or_default();
         self.nodes_of.get(a as usize..b as usize).unwrap_or(&[])
     }
 
-    /// Replays with local times of the caller's choice.
+    /// Replays the job with local times chosen by the caller.
     pub fn run(&self, local: impl Fn(usize) -> Ns) -> Times {
         let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut end: Vec<Option<Ns>> = vec![None; self.nodes.len()];
-        // the last start of an instance is asked for once per member: keep it
+        // Cache the last start of each instance, because every member needs it.
         let mut last: Vec<Option<Ns>> = vec![None; self.of_instance.len()];
         for &(i, moment) in &self.order {
             let i = i as usize;
@@ -264,7 +260,7 @@ impl Replay {
         self.times(|i| end[i].unwrap_or(self.nodes[i].end))
     }
 
-    /// What was measured.
+    /// The measured times.
     pub fn measured(&self) -> Times {
         self.times(|i| self.nodes[i].end)
     }
@@ -297,7 +293,7 @@ impl Replay {
         self.nodes[node].member.call
     }
 
-    /// The nodes whose local times fill the local window of a node: back to the last meeting point.
+    /// The nodes whose local times fill the local window of a node, back to the last meeting point.
     pub fn segments(&self, node: usize) -> Vec<usize> {
         let mut out = vec![node];
         while let Base::Ready(b) = self.nodes[out[out.len() - 1]].base {
@@ -306,7 +302,6 @@ impl Replay {
         out
     }
 
-    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -315,13 +310,13 @@ impl Replay {
         self.nodes[node].step
     }
 
-    /// Median over peers: ranks with the same kinds and sizes around the segment, in the same place of the same step;
-    /// fewer than three: the rank's own other steps; else as it was.
+    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
+    /// with fewer than three: over the rank's own other steps; otherwise unchanged.
     fn usual_times(&self, job: &Job) -> Vec<Ns> {
         let kind = |m: Member| (job.call(m).kind, job.call(m).bytes);
         let mut place: HashMap<Option<StepKey>, u32> = HashMap::new();
         let mut known: HashMap<_, u32> = HashMap::new();
-        // segments of one kind have one key; there are few kinds, and as many nodes as the job has calls
+        // Intern the keys: there are few kinds of segments, but as many nodes as calls.
         let mut keys: Vec<u32> = Vec::with_capacity(self.nodes.len());
         for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
             place.clear();
@@ -361,7 +356,7 @@ impl Replay {
     }
 }
 
-/// What one member of an instance of a rooted kind needs; `None`: all starts.
+/// What one member of an instance of a rooted kind needs; `None` for all starts.
 fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Member, u32>) -> Option<Needs> {
     if !(i.kind.is_from_root() || i.kind.is_to_root()) {
         return None;
@@ -419,7 +414,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
     }
 }
 
-/// For each call of a device the one before it on its stream, where it started behind that one's end.
+/// For each call of a device the previous one on its stream, if the call started right after that one's end.
 fn before_on_stream(calls: &[Call], order: &[usize]) -> HashMap<usize, usize> {
     let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
     by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));

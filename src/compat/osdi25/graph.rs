@@ -1,11 +1,11 @@
 //! The pipeline-parallel training step of [`crate::compat::osdi25::published`] as a graph: its operations, what each waits for, and the
 //! replay that turns durations into a step time.
 //!
-//! Units: nanoseconds; whole in what was measured, f64 in what is replayed.
+//! Units: nanoseconds, as integers if measured and as f64 if replayed.
 //!
 //! Surprising: the order in which a worker computes is taken from the measured starts and kept in every replay, however
-//! the durations change. And what a job never records (reduce-scatter where there is one data-parallel rank) is not
-//! needed, but what it records has to be there on every worker, or the step cannot be replayed.
+//! the durations change. Kinds of operations that a job never records (reduce-scatter with one data-parallel rank) are
+//! not needed, but a kind that it records must exist on every worker, or the step cannot be replayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Worker {
     pub dp: u32,
-    /// The pipeline rank, that is, the stage.
+    /// The pipeline rank, which is the stage.
     pub pp: u32,
     pub tp: u32,
 }
@@ -44,7 +44,7 @@ pub enum Kind {
 
 use Kind::*;
 
-/// In the order of the enum: its name in a timeline, and the name under which its share is published.
+/// In the order of the enum: the name in a timeline, and the name under which its share is published.
 pub(super) const KINDS: [(Kind, &str, &str); 14] = [
     (ForwardCompute, "forward-compute", "forward-compute"),
     (BackwardCompute, "backward-compute", "backward-compute"),
@@ -71,7 +71,7 @@ impl Kind {
         KINDS[self as usize].1
     }
 
-    /// The name under which its share is published: the sends and receives of one direction count as one.
+    /// The name under which its share is published; the sends and receives of one direction share a name.
     pub fn op_type(self) -> &'static str {
         KINDS[self as usize].2
     }
@@ -87,11 +87,11 @@ pub struct Op {
     pub kind: Kind,
     pub step: i64,
     pub ts: i64,
-    /// Of a joined operation, only the part after its last member has arrived.
+    /// For a joined operation only the part after its last member has arrived.
     pub dur: i64,
 }
 
-/// What every step of the job has to have.
+/// What every step of the job must contain.
 pub(super) struct Job {
     pub(super) workers: BTreeSet<Worker>,
     pub(super) stages: BTreeSet<u32>,
@@ -115,7 +115,8 @@ impl Job {
         Ok(Job { workers, stages, dp_ranks, last_stage, kinds: ops.iter().map(|op| op.kind).collect() })
     }
 
-    /// How many of `kind`, of which it has `found`, a worker needs in a step of `microbatches`.
+    /// Number of operations of `kind` that a worker needs in a step of `microbatches`, given that `found` were
+    /// recorded.
     fn needed(&self, kind: Kind, stage: u32, microbatches: usize, found: usize) -> usize {
         let (first, last) = (stage == 0, stage == self.last_stage);
         match kind {
@@ -123,7 +124,7 @@ impl Job {
             ForwardSend | BackwardRecv => microbatches * usize::from(!last),
             ForwardRecv | BackwardSend => microbatches * usize::from(!first),
             Optimizer => 1,
-            // The garbage collector runs when and where it likes.
+            // The garbage collector may run at any time and place.
             Gc => found.min(1),
             EmbeddingGradsAllReduce => usize::from(self.kinds.contains(&kind) && (first || last)),
             _ => usize::from(self.kinds.contains(&kind)),
@@ -131,12 +132,11 @@ impl Job {
     }
 }
 
-/// One step.
 pub(super) struct Graph {
-    /// By start; the others hold indices into it.
+    /// Sorted by start; the other fields contain indices into it.
     pub(super) ops: Vec<Op>,
     waits_for: Vec<Vec<usize>>,
-    /// The groups of operations that transfer together, each after all that its members wait for.
+    /// Groups of operations that transfer together, each after everything that its members wait for.
     order: Vec<Vec<usize>>,
 }
 
@@ -200,7 +200,7 @@ impl Graph {
     }
 }
 
-/// The operations of a step, as indices by start, of each worker and kind.
+/// The operations of a step by worker and kind, as indices in order of start.
 struct Lanes(BTreeMap<(Worker, Kind), Vec<usize>>);
 
 impl Lanes {
@@ -230,7 +230,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Adds what each operation of a worker waits for. With F and B for computing forward and backward:
+    /// Adds what each operation of a worker waits for. F and B are forward and backward computation:
     ///
     /// ```text
     ///   params-all-gather -> F0     recv k -> F k -> send k     F k-1 -> recv k     the same for B
@@ -282,15 +282,15 @@ impl Lanes {
         }
     }
 
-    /// What transfers together, when the last of them has arrived: a send and its receive, embedding over the first and
-    /// last stage, parameters and gradients over the data-parallel ranks of a stage, clip over all. Layernorm is joined
-    /// with nobody, as published. An operation on its own is a group of one.
+    /// Operations that transfer together when the last of them has arrived: a send and its receive, embedding over the
+    /// first and last stage, parameters and gradients over the data-parallel ranks of a stage, clip over all. Layernorm
+    /// is not joined, as published. A single operation is a group of one.
     fn joined(&self) -> Vec<Vec<usize>> {
         let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (&(worker, kind), members) in &self.0 {
             let Worker { dp, pp, tp } = worker;
             for (k, &op) in members.iter().enumerate() {
-                // Of a message, the key is that of its sender.
+                // A message has the key of its sender.
                 let key = match kind {
                     ForwardRecv => (ForwardSend, dp, pp.wrapping_sub(1), tp, k),
                     BackwardRecv => (BackwardSend, dp, pp.wrapping_add(1), tp, k),

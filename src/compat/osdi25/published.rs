@@ -1,5 +1,5 @@
-//! What if nobody straggled, the published way: how much faster would this pipeline-parallel training job be if every
-//! operation took its usual time, and which stage, data-parallel rank or kind of operation is to blame?
+//! The published what-if analysis: how much faster a pipeline-parallel training job would be if every operation took
+//! its usual time, and which stage, data-parallel rank or kind of operation is the cause.
 //!
 //! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. It exists to be
 //! comparable with that paper to the digit; it knows the dependencies of one kind of program (see
@@ -9,38 +9,38 @@
 //! - original: every operation keeps its own duration;
 //! - ideal: it takes the usual duration of its kind over all workers, stages and steps: the mean for computing, the
 //!   median for communication. Slowdown S = mean original / mean ideal step;
-//! - a group's share: the group's own durations, ideal for all others, over ideal;
-//! - M_S: ideal for the last stage, own durations for all others. M_W: the same for the slowest 3 % of the workers.
-//!   M = the part of (original - ideal) that this repair removes.
+//! - a group's share: the group's own durations with the ideal ones of all others, divided by ideal;
+//! - M_S: ideal for the last stage, own durations for all others. M_W: the same for the slowest 3 % of the workers. M =
+//!   the part of (original - ideal) that this repair removes.
 //!
-//! Units: nanoseconds; whole in what was measured, f64 in what is replayed (a mean is not a whole number).
+//! Units: nanoseconds, as integers if measured and as f64 if replayed (a mean is not a whole number).
 //!
-//! Surprising: the ideal is not the fastest. Every stage is given the mean over stages, so a long last stage makes the
-//! shares of the others less than 1, and repairing it gains more than there was to gain: M_S above 1.
-//! Communication must be cut to its transfer part beforehand (end - last arrival), or the waits count twice.
+//! Surprising: the ideal is not the fastest. Every stage gets the mean over stages, so a long last stage makes the
+//! shares of the others less than 1, and repairing it gains more than the total: M_S above 1. Communication must
+//! already be cut to its transfer part (end - last arrival), or waits would count twice.
 
 use crate::compat::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// S: mean original step over mean ideal step.
+    /// S: mean original step divided by mean ideal step.
     pub slowdown: f64,
     pub measured_ns: f64,
     pub original_ns: f64,
     pub ideal_ns: f64,
     pub steps: Vec<StepTime>,
-    /// Slowest first, as are the two below.
+    /// Slowest first, as the two below.
     pub by_stage: Vec<Share<u32>>,
     pub by_dp_rank: Vec<Share<u32>>,
     pub by_op_type: Vec<Share<&'static str>>,
-    /// None when the original is as fast as the ideal, so that there is nothing to repair.
+    /// `None` if the original is as fast as the ideal, so that there is nothing to repair.
     pub m_s: Option<f64>,
     pub m_w: Option<f64>,
-    /// Whom M_W repairs.
+    /// The workers that M_W repairs.
     pub slowest_workers: Vec<Worker>,
     pub workers: usize,
-    /// Operations in the steps that were replayed.
+    /// Number of operations in the replayed steps.
     pub ops: usize,
     pub left_out: Vec<LeftOut>,
 }
@@ -48,7 +48,7 @@ pub struct Published {
 #[derive(Clone, Copy, Debug)]
 pub struct StepTime {
     pub step: i64,
-    /// First start to last end in the timeline, launch delays included.
+    /// First start to last end in the timeline, including launch delays, ns.
     pub measured_ns: i64,
     pub original_ns: f64,
     pub ideal_ns: f64,
@@ -60,7 +60,7 @@ pub struct Share<K> {
     pub slowdown: f64,
 }
 
-/// A step that cannot be replayed, and why.
+/// A step that cannot be replayed, and the reason.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
     pub step: i64,
@@ -110,7 +110,7 @@ pub fn analyse(ops: &[Op]) -> Result<Published, String> {
 
     let (original_ns, ideal_ns) = (mean(&original), mean(&ideal));
     let gap = original_ns - ideal_ns;
-    // Differences of the order of rounding are not a slowdown that could be repaired.
+    // A difference from the order of rounding is not a slowdown that could be repaired.
     let repair =
         |own: &dyn Fn(&Op) -> bool| (gap.abs() > 1e-9 * ideal_ns).then(|| (original_ns - mean(&replay(own))) / gap);
     let slowest_workers = slowest(&job.workers, &by_dp_rank, &by_stage);
@@ -136,7 +136,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// By kind: mean of computing, median (of an even number the middle of the two) of communication.
+/// By kind: mean of computing; median (of an even number the mean of the middle two) of communication.
 fn usual_durations<'a>(ops: impl Iterator<Item = &'a Op>) -> [f64; KINDS.len()] {
     let mut durations: [Vec<i64>; KINDS.len()] = Default::default();
     for op in ops {
@@ -165,8 +165,8 @@ fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<Sh
     shares
 }
 
-/// A worker is as slow as the smaller of its rank's and its stage's share (so no worker is replayed on its own); of
-/// workers equally slow the first by stage, then rank, comes first.
+/// A worker is as slow as the smaller of its rank's and its stage's share, so no worker is replayed separately; equally
+/// slow workers are in order of stage, then rank.
 fn slowest(workers: &BTreeSet<Worker>, by_dp_rank: &[Share<u32>], by_stage: &[Share<u32>]) -> Vec<Worker> {
     let of = |shares: &[Share<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
     let mut ranked: Vec<(f64, Worker)> =
@@ -193,8 +193,8 @@ mod tests {
     ///   stage 1       [F0   ][B0      ][F1   ][B1      ]          [O]
     /// ```
     ///
-    /// Messages take `transfer`, the clip joins all and takes no time, the optimizer (O) 5. Rank 0 is given the starts
-    /// of rank 1: of them only the order counts.
+    /// Messages take `transfer`, the clip joins all workers and takes no time, the optimizer (O) takes 5. Rank 0 has
+    /// the starts of rank 1, because only their order counts.
     fn tiny_job(step: i64, transfer: i64) -> Vec<Op> {
         let mut ops = Vec::new();
         for (dp, slow) in [(0, 10), (1, 14)] {
@@ -248,14 +248,15 @@ mod tests {
 
     #[test]
     fn a_message_delays_what_it_brings_but_not_its_sender() -> Result<(), String> {
-        // On the path of rank 1: forward 0 and backward 1 travel, the others arrive while their receiver computes.
+        // On the critical path of rank 1: forward 0 and backward 1 are transferred, the others arrive while their
+        // receiver computes.
         assert_eq!(analyse(&tiny_job(7, 2))?.original_ns, 103.0 + 2.0 + 2.0);
         Ok(())
     }
 
     #[test]
     fn a_message_is_received_after_the_computation_before_it() -> Result<(), String> {
-        // Rank 1 alone, all forwards first. Stage 1 receives F1 not at 20 but after F0, and stage 0 B1 not at 82:
+        // Only rank 1, all forwards first. Stage 1 receives F1 after F0, not at 20, and stage 0 receives B1 not at 82:
         //   stage 0  F0 0-10 F1 10-20              B0 64-84 B1 86-106 O 106-111
         //   stage 1  F0 12-26 F1 28-42 B0 42-62 B1 62-82
         let mut ops = tiny_job(7, 2);
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn a_joined_operation_ends_at_the_last_start_plus_its_own_transfer() -> Result<(), String> {
         let mut ops = tiny_job(7, 0);
-        // All clips start at 98, also on rank 0 (ready at 90), whose takes 9.
+        // All clips start at 98, also on rank 0 (ready at 90), whose clip takes 9.
         ops.iter_mut().filter(|op| op.kind == OptimizerClipMainGrad && op.worker.dp == 0).for_each(|op| op.dur = 9);
         assert_eq!(analyse(&ops)?.original_ns, 98.0 + 9.0 + 5.0);
         Ok(())

@@ -74,7 +74,7 @@ fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) 
             is_reliable: error <= RELIABLE_PCT,
         });
     };
-    // `all` repairs all: its step is the ideal one, its slowdown S
+    // `all` repairs everything: its step is the ideal one, its slowdown S.
     row("all", "all workers and steps", p.ideal_ns, p.slowdown);
     let mut shares: Vec<(&str, String, f64)> = Vec::new();
     shares.extend(p.by_stage.iter().map(|s| ("stage", s.of.to_string(), s.slowdown)));
