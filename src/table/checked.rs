@@ -1,12 +1,12 @@
-//! Columns of a table read back into plain values, for tables that come from a file: what is missing or cannot be is
-//! an error with its place, never a panic. Tables that the same process made are read with `Batch::int` and the like.
+//! Reads columns of a table from a file into plain values. A missing or invalid cell is an error with its position,
+//! never a panic. Tables that the same process made are read with `Batch::int` and the like.
 
 use crate::table::schema::Batch;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use std::fmt::Display;
 
-/// Where a table is not what it should be.
+/// An invalid cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("table `{table}`, row {row}, column `{column}`: expected {expected}, found {found}")]
 pub struct Flaw {
@@ -17,12 +17,11 @@ pub struct Flaw {
     pub found: String,
 }
 
-/// A table's columns. Every vector that is returned has one value per row.
+/// A table's columns. Every returned vector has one value per row.
 #[derive(Clone, Copy)]
 pub struct Cells<'a>(pub &'a Batch);
 
 impl<'a> Cells<'a> {
-    /// A flaw in one cell.
     pub fn flaw(self, row: usize, column: &'static str, expected: impl Display, found: impl Display) -> Flaw {
         let (expected, found) = (expected.to_string(), found.to_string());
         Flaw { table: self.0.spec.name, row, column, expected, found }
@@ -38,7 +37,7 @@ impl<'a> Cells<'a> {
         self.flaw(0, column, expected, found.unwrap_or_default())
     }
 
-    /// Values of a column without nulls.
+    /// The values of a column that must not contain nulls.
     fn all<T>(self, column: &'static str, values: Vec<Option<T>>) -> Result<Vec<T>, Flaw> {
         let cell = |(row, value): (usize, Option<T>)| value.ok_or_else(|| self.flaw(row, column, "a value", "null"));
         values.into_iter().enumerate().map(cell).collect()
@@ -62,7 +61,7 @@ impl<'a> Cells<'a> {
         self.all(column, self.opt_u32s(column)?)
     }
 
-    /// Positions in a list of `len`.
+    /// Indices into a list of `len` items.
     pub fn indices(self, column: &'static str, len: usize) -> Result<Vec<u32>, Flaw> {
         let values = self.u32s(column)?;
         match values.iter().position(|v| *v as usize >= len) {
@@ -107,7 +106,7 @@ impl<'a> Cells<'a> {
         self.all(column, self.opt_texts(column)?)
     }
 
-    /// Texts that stand for something.
+    /// Texts that are converted to values.
     pub fn named<T>(self, column: &'static str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Flaw> {
         let texts = self.texts(column)?;
         let cell = |(row, text): (usize, &&str)| {

@@ -1,11 +1,11 @@
-//! Cells of a column of a declared table: its type is told once, however many rows are read.
+//! Typed access to a column of a declared table: the type is determined once for all rows.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 
-/// A column of a type that tables have.
+/// A column of one of the types that tables have.
 #[derive(Debug, Clone, Copy)]
 pub enum Column<'a> {
     I64(&'a Int64Array),
@@ -13,17 +13,17 @@ pub enum Column<'a> {
     U64(&'a UInt64Array),
     F64(&'a Float64Array),
     Bool(&'a BooleanArray),
-    /// Places in the distinct texts, and these.
+    /// Indices into the distinct texts, and the distinct texts.
     Text(&'a Int32Array, &'a StringArray),
 }
 
-/// The cell of a row that there is, if it is not null.
+/// The cell of a row, if the row exists and the cell is not null.
 fn cell<T>(array: &impl Array, row: usize, value: impl FnOnce() -> T) -> Option<T> {
     (row < array.len() && array.is_valid(row)).then(value)
 }
 
 impl<'a> Column<'a> {
-    /// `None`: no table has columns of this type.
+    /// `None` if no table has columns of this type.
     pub fn new(array: &'a ArrayRef) -> Option<Self> {
         match array.data_type() {
             DataType::Int64 => array.as_primitive_opt::<Int64Type>().map(Column::I64),
@@ -38,7 +38,8 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// An integer; a mark is 0 or 1. `None`: null, too large, no such row, or no column of integers.
+    /// An integer; a boolean is 0 or 1. `None` for null, overflow, a row that does not exist, or a column of another
+    /// type.
     pub fn int(&self, row: usize) -> Option<i64> {
         match self {
             Column::I64(a) => cell(a, row, || a.value(row)),
@@ -57,7 +58,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// A number with a fraction; integers are converted.
+    /// A floating-point number; integers are converted.
     pub fn float(&self, row: usize) -> Option<f64> {
         match self {
             Column::F64(a) => cell(a, row, || a.value(row)),
@@ -65,7 +66,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The place of a row's text among the column's distinct ones.
+    /// The index of a row's text among the column's distinct texts.
     pub fn key(&self, row: usize) -> Option<usize> {
         match self {
             Column::Text(keys, _) => usize::try_from(cell(keys, row, || keys.value(row))?).ok(),
@@ -73,7 +74,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The text of a [`Column::key`].
+    /// The text for a [`Column::key`].
     pub fn text_of(&self, key: usize) -> Option<&'a str> {
         match self {
             Column::Text(_, texts) => cell(texts, key, || texts.value(key)),
@@ -81,7 +82,6 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The text of a row.
     pub fn text(&self, row: usize) -> Option<&'a str> {
         self.text_of(self.key(row)?)
     }

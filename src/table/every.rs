@@ -1,4 +1,4 @@
-//! A table with every kind of column, for tests of what goes through tables.
+//! A table with every type of column, for tests.
 
 use crate::table;
 use crate::table::schema::{Batch, Text};
@@ -15,10 +15,9 @@ table! {
     }
 }
 
-/// The cells of a row in their order, as property tests make them.
+/// The cells of a row in order, as property tests generate them.
 pub type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
 
-/// The rows as one batch.
 pub fn batch(rows: &[Row]) -> Batch {
     let mut table = Every::default();
     for (rank, at_ns, size, share, was_it, host) in rows {

@@ -1,4 +1,4 @@
-//! Tables: how one is declared, built row by row, read and documented. Arrow arrays are the store.
+//! Tables: declaration, construction row by row, reading and documentation. The data is stored in Arrow arrays.
 
 pub(crate) mod cells;
 pub(crate) mod checked;

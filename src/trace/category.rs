@@ -1,32 +1,32 @@
-//! Event categories: what `cat` means, across eras and vendors (compared without regard to case).
+//! Event categories: the meaning of `cat`, for all versions of torch and vendors (case is ignored).
 
-/// What an event is, from its category alone (never from its lane or a `stream` argument).
+/// What an event is, determined by its category alone (never by its lane or a `stream` argument).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Dispatcher operators, autograd nodes, `record_param_comms`.
     HostOp,
     /// `record_function` ranges, `ProfilerStep#n`, `gloo:*`, `nccl:*`.
     Annotation,
-    /// An annotation drawn on a device stream: never work, never a step.
+    /// An annotation drawn on a device stream: neither work nor a step.
     GpuAnnotation,
     /// Host calls of the runtime or driver API.
     Runtime,
     Kernel,
     Memcpy,
     Memset,
-    /// Host waits and dependencies drawn on device rows: never GPU busy time.
+    /// Host waits and dependencies drawn on device rows: not GPU busy time.
     Sync,
     CudaEvent,
-    /// The profiler's own cost.
+    /// Time that the profiler itself took.
     Overhead,
     Python,
     Memory,
-    /// Host collective records of custom back ends.
+    /// Host records of collectives of custom back ends.
     Collective,
     Counter,
     /// Spans and marks that are not work.
     Noise,
-    /// A category this version does not know, or none.
+    /// An unknown category, or none.
     Unknown,
 }
 
@@ -73,23 +73,23 @@ impl Class {
         }
     }
 
-    /// GPU work: kernels, copies, sets. Nothing else.
+    /// Whether the event is GPU work: a kernel, copy or set.
     pub fn is_gpu(self) -> bool {
         matches!(self, Class::Kernel | Class::Memcpy | Class::Memset)
     }
 
-    /// Recorded on a host thread by the application (not by the profiler, not on a device row).
+    /// Whether the application recorded it on a host thread (excludes the profiler's own rows and device rows).
     pub fn is_host(self) -> bool {
         matches!(self, Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective)
     }
 
-    /// Neither work nor host activity: what does not widen the capture window.
+    /// Whether the event is neither work nor host activity; such events do not extend the capture.
     pub fn is_profilers_own(self) -> bool {
         matches!(self, Class::Overhead | Class::Noise | Class::Counter)
     }
 }
 
-/// Class of a category as it is spelled in a file, and whether the spelling is an old one.
+/// Class of a category as spelled in a file, and whether the spelling is an old one.
 pub fn classify(cat: &str) -> (Class, bool) {
     let lower = cat.to_ascii_lowercase();
     let class = match lower.as_str() {
@@ -122,8 +122,8 @@ pub fn classify(cat: &str) -> (Class, bool) {
     (class, legacy)
 }
 
-/// Class of one event: files of 2021 record annotations as operators, MTIA rows of category
-/// `mtia_ccp_events` are kernels, copies or no work at all, by their name.
+/// Class of one event where the category is ambiguous: files of 2021 record annotations as operators, and MTIA rows of
+/// category `mtia_ccp_events` are kernels, copies or not work, depending on their name.
 pub fn refine(class: Class, cat: &str, name: &str) -> Class {
     match class {
         Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
@@ -140,12 +140,13 @@ fn is_legacy_annotation(name: &str) -> bool {
     name.starts_with("ProfilerStep") || name.starts_with("enumerate(") || name.starts_with("Optimizer.")
 }
 
-/// Category of counter ranges: their arguments are hardware counters under the profiler's own names.
+/// Whether this is the category of counter ranges, whose arguments are hardware counters under the profiler's own
+/// names.
 pub fn is_counter_range(cat: &[u8]) -> bool {
     cat.eq_ignore_ascii_case(b"cuda_profiler_range")
 }
 
-/// Category of flow events that say nothing but `launch -> activity`; TraceLens starts from them.
+/// Whether this is the category of flow events that only connect a launch with its activity; TraceLens uses them.
 pub fn is_launch_flow(cat: &str) -> bool {
     cat == "ac2g"
 }

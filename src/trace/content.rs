@@ -1,7 +1,7 @@
-//! Whether a file holds what analyses are about: operators, calls and activities, told by their categories.
+//! Checks that a file contains what analyses need: operators, calls and activities, recognized by category.
 //!
-//! Other profilers write Chrome traces too. Their rows are in `events`, but an analysis would count all their time as idle or
-//! unexplained, so a file of which most rows have categories that hta does not know is not analysed.
+//! Other profilers write Chrome traces, too. Their rows can be listed in `events`, but an analysis would count all
+//! their time as idle or unexplained. So a file in which most rows have unknown categories is not analysed.
 
 use crate::error::PIPELINE_TIMELINE;
 use crate::health::Counter;
@@ -11,22 +11,22 @@ use crate::trace::strings::StrId;
 use crate::units::fmt_count;
 use std::collections::BTreeMap;
 
-/// Categories that are named.
+/// Largest number of categories named in the message.
 const SHOWN: usize = 4;
 
-/// What a file is instead, where more than half of its rows have no category that is known.
+/// What a file contains instead, if more than half of its rows have an unknown category.
 pub fn unknown_content(trace: &RankTrace) -> Option<String> {
     let c = &trace.columns;
     let category =
         |row: usize| c.categories.get(usize::from(c.cat[row])).map_or(StrId::EMPTY, |category| category.text);
-    // the first profilers of PyTorch wrote operators without a category
+    // Early profilers of PyTorch wrote operators without a category.
     let is_operator = |row: usize| category(row) == StrId::EMPTY && trace.name(row as u32).starts_with("aten::");
     let rows_unknown = || {
         let all = trace.classes.iter().enumerate().filter(|(_, class)| **class == Class::Unknown);
         all.map(|(row, _)| row).filter(|row| !is_operator(*row))
     };
     let unknown = rows_unknown().count() as u64;
-    // what --skip leaves out is known
+    // Rows left out by `--skip` have a known category.
     let rows = trace.classes.len() as u64 + trace.health.count(Counter::NotLoaded);
     if unknown * 2 <= rows {
         return None;

@@ -5,15 +5,15 @@ use crate::units::Span;
 
 /// The activities of one device, or the host work of a CPU-only rank.
 pub struct DeviceWork {
-    /// `None` on a CPU-only rank, and where the back end records no device.
+    /// `None` on a CPU-only rank, and if the back end records no device.
     pub device: Option<i64>,
-    /// Whether this is a device, not the host work of a CPU-only rank.
+    /// True for a device, false for the host work of a CPU-only rank.
     pub is_gpu: bool,
     /// Indices into `RankTrace::activities`, in order of start.
     pub activities: Vec<u32>,
     pub timeline: Timeline,
-    /// First start to last end, zero-length activities included; inside `capture`.
+    /// First start to last end, including activities of length 0; inside `capture`.
     pub span: Option<Span>,
-    /// First to last recorded event without the device's lead and its lost tail: what all of its windows lie in.
+    /// First to last recorded event, without the device's lead and lost tail: contains all of its windows.
     pub capture: Span,
 }

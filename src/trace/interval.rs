@@ -1,4 +1,4 @@
-//! The interval algebra: unions of half-open spans, their lengths and intersections.
+//! Interval algebra: unions of half-open spans, their lengths and intersections.
 //!
 //! ```text
 //!   spans     [====)   [==)
@@ -8,17 +8,17 @@
 
 use crate::units::{Ns, Span};
 
-/// A union of spans: sorted, disjoint, not touching, none empty. Lengths are answered in `O(log n)`.
+/// A union of spans: sorted, disjoint, not touching, none empty. Lengths are computed in `O(log n)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Union {
     spans: Vec<Span>,
-    /// `before[i]`: length of all spans before span `i`; one more entry for the whole.
+    /// `before[i]` is the length of all spans before span `i`; the last entry is the total length.
     before: Vec<Ns>,
 }
 
 impl Union {
-    /// The union of any spans, in any order. Those that come by start are merged as they come: most do, and what they
-    /// join to is a small part of them.
+    /// The union of spans in any order. Spans that arrive in order of start, as most do, are merged immediately to save
+    /// memory.
     pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
         let mut merged: Vec<Span> = Vec::new();
         let mut is_sorted = true;
@@ -60,7 +60,6 @@ impl Union {
         self.spans.is_empty()
     }
 
-    /// Length of the whole union, ns.
     pub fn len(&self) -> Ns {
         self.before.last().copied().unwrap_or(0)
     }
@@ -72,7 +71,6 @@ impl Union {
         self.before[i] - (last.end - t).max(0)
     }
 
-    /// Length of the part inside `window`, ns.
     pub fn len_in(&self, window: Span) -> Ns {
         if window.is_empty() {
             return 0;
@@ -80,13 +78,12 @@ impl Union {
         self.len_before(window.end) - self.len_before(window.start)
     }
 
-    /// The parts of the union inside `window`.
     pub fn parts_in(&self, window: Span) -> impl Iterator<Item = Span> {
         let first = self.spans.partition_point(|s| s.end <= window.start);
         self.spans[first..].iter().take_while(move |s| s.start < window.end).map(move |s| s.intersect(window))
     }
 
-    /// What of `window` the union leaves out, in order.
+    /// The parts of `window` outside the union, in order.
     pub fn gaps_in(&self, window: Span) -> Vec<Span> {
         let mut gaps = Vec::new();
         let mut at = window.start;
@@ -107,7 +104,7 @@ impl Union {
         Self::from_disjoint(self.spans.iter().flat_map(|s| other.gaps_in(*s)).collect())
     }
 
-    /// `self` and `other` at once.
+    /// The intersection of `self` and `other`.
     pub fn and(&self, other: &Union) -> Union {
         Self::from_disjoint(self.spans.iter().flat_map(|s| other.parts_in(*s)).collect())
     }
@@ -122,7 +119,7 @@ mod tests {
         prop::collection::vec((0i64..60, 0i64..12).prop_map(|(s, d)| Span::new(s, s + d)), 0..12)
     }
 
-    /// One flag per ns: the obviously right answer.
+    /// Reference implementation: one flag per ns.
     fn cells(spans: &[Span]) -> Vec<bool> {
         (0..80).map(|t| spans.iter().any(|s| s.holds(t))).collect()
     }

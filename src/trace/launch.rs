@@ -1,28 +1,26 @@
-//! Launch calls with the activities they own.
+//! Launch calls with the activities that they own.
 
 use crate::trace::activity::Activity;
 
-/// A call that owns activities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Call {
     /// Row of the call.
     row: u32,
-    /// Where its activities end in `Launches::activities`; they begin where the call's before end.
+    /// End of its activities in `Launches::activities`; they begin where those of the previous call end.
     until: u32,
 }
 
-/// The launch calls of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launches {
     calls: Vec<Call>,
-    /// Indices of activities, by call, each call's in order of (start, row).
+    /// Indices of activities by call; those of one call are in order of (start, row).
     activities: Vec<u32>,
     /// Indices of activities without a launch record, in order of (start, row).
     pub unlinked: Vec<u32>,
 }
 
 impl Launches {
-    /// `all` are in order of (start, row).
+    /// `all` must be in order of (start, row).
     pub fn new(all: &[Activity]) -> Self {
         let mut linked: Vec<(u32, u32)> =
             all.iter().enumerate().filter_map(|(i, a)| Some((a.launch()?, i as u32))).collect();
@@ -47,7 +45,7 @@ impl Launches {
         (0..self.calls.len()).map(|i| (self.calls[i].row, self.at(i)))
     }
 
-    /// Calls that own activities.
+    /// Number of calls that own activities.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
@@ -56,7 +54,7 @@ impl Launches {
         self.calls.is_empty()
     }
 
-    /// Indices of the activities that a call owns; none for any other event.
+    /// Indices of the activities that a call owns; empty for other events.
     pub fn of(&self, row: u32) -> &[u32] {
         self.calls.binary_search_by_key(&row, |c| c.row).map_or(&[], |i| self.at(i))
     }
@@ -67,7 +65,7 @@ impl Launches {
     }
 }
 
-/// Calls that hand work to a device, by name.
+/// Whether a call with this name submits work to a device.
 pub fn is_launch_call(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")

@@ -1,4 +1,4 @@
-//! What a trace file says about itself: rank, job, host, devices, time base.
+//! Metadata of a trace file: rank, job, host, devices, time base.
 
 use crate::units::Ns;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub enum TimeEra {
     EpochDecimal,
     /// Decimal microseconds after `baseTimeNanoseconds` (torch since 2.4).
     Based,
-    /// No base, and times too small to be an epoch: the origin is unknown.
+    /// No base, and times too small to be since the epoch: the origin is unknown.
     #[default]
     Unknown,
 }
@@ -28,20 +28,21 @@ impl TimeEra {
     }
 }
 
-/// One entry of `deviceProperties`: a visible device of the host, used by the rank or not.
+/// One entry of `deviceProperties`: a device that the host can see, whether or not the rank uses it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Device {
     pub id: i64,
     pub name: String,
     pub memory_bytes: Option<u64>,
-    /// Streaming multiprocessors (compute units).
+    /// Number of streaming multiprocessors (compute units).
     pub sm_count: Option<u32>,
     /// Compute capability, e.g. 9.0.
     pub compute_capability: Option<String>,
 }
 
 impl Device {
-    /// What only one product has, where the file gives no name, as ROCm does in containers.
+    /// The name of a product that can be identified by its properties, if the file has no name (as with ROCm in
+    /// containers).
     fn known_name(&self) -> Option<&'static str> {
         let units = self.sm_count?;
         let gigabytes = self.memory_bytes? / 1_000_000_000;
@@ -51,7 +52,7 @@ impl Device {
         }
     }
 
-    /// The name, or, when the file has none, what else is known of the device.
+    /// The name, or else other known properties of the device.
     pub fn display_name(&self) -> String {
         if !self.name.is_empty() {
             return self.name.clone();
@@ -67,7 +68,7 @@ impl Device {
     }
 }
 
-/// The most ranks that a process group or a job can have: more is damage, and read as unknown.
+/// Largest plausible number of ranks of a process group or job; a larger one counts as damage and is read as unknown.
 pub const LARGEST_GROUP: u32 = 1_000_000;
 
 /// One entry of `distributedInfo.pg_config`.
@@ -76,11 +77,11 @@ pub struct ProcessGroup {
     pub name: String,
     pub desc: String,
     pub size: Option<u32>,
-    /// Members, where the file lists them.
+    /// Members, if the file lists them.
     pub ranks: Vec<u32>,
 }
 
-/// Everything a file says outside its events.
+/// Everything in a file except its events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
     pub schema_version: Option<i64>,
@@ -91,12 +92,12 @@ pub struct Meta {
     pub host_name: Option<String>,
     pub devices: Vec<Device>,
     pub groups: Vec<ProcessGroup>,
-    /// `baseTimeNanoseconds`, added to every time.
+    /// `baseTimeNanoseconds`, added to every time, ns.
     pub base_ns: Option<Ns>,
     pub trace_id: Option<String>,
-    /// File name of `traceName`, without its folders.
+    /// File name of `traceName`, without folders.
     pub trace_name: Option<String>,
-    /// Every other key beside the events, as JSON text.
+    /// All other top-level keys, as JSON text.
     pub other: BTreeMap<String, String>,
     pub era: TimeEra,
 }

@@ -1,4 +1,4 @@
-//! What a trace *is*: events, texts, spans, categories, links, stacks, steps. No I/O, no printing.
+//! The data model of a trace: events, texts, spans, categories, links, stacks, steps. No I/O and no printing.
 
 pub mod activity;
 pub mod args;

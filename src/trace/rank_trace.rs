@@ -1,6 +1,6 @@
-//! One rank's trace with what the analyses share: classes, activities, steps, windows, threads.
+//! One rank's trace with everything that analyses share: classes, activities, steps, windows, threads.
 //!
-//! What every analysis needs is computed at once; what some need, when first asked for.
+//! What every analysis needs is computed at construction; what only some need is computed when first requested.
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::{Activity, classified, linked};
@@ -24,16 +24,16 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How a trace is modelled; the same for all ranks of a set.
+/// Options of the data model; the same for all ranks of a set.
 pub struct ModelOptions {
     pub rules: Rules,
     pub step_pattern: Option<Regex>,
     pub step_window: StepWindow,
-    /// Leave activities without a launch record out.
+    /// Leave out activities without a launch record.
     pub linked_only: bool,
-    /// Steps to answer for; all when absent.
+    /// Steps to select; all if absent.
     pub steps: Option<StepFilter>,
-    /// Shortest wait of a stream's first activity that shows work from before the recording, ns.
+    /// Shortest wait of a stream's first activity that is evidence of work from before the recording, ns.
     pub hidden_min: Ns,
 }
 
@@ -77,7 +77,7 @@ impl StepFilter {
     }
 }
 
-/// One rank, ready to be analysed.
+/// One rank, ready for analysis.
 pub struct RankTrace {
     pub rank: u32,
     pub rank_source: RankSource,
@@ -85,18 +85,18 @@ pub struct RankTrace {
     pub unpacked_bytes: u64,
     pub meta: Meta,
     pub columns: Columns,
-    /// Class of each event.
+    /// One entry per event.
     pub classes: Vec<Class>,
     pub activities: Vec<Activity>,
     pub steps: Steps,
-    /// First to last recorded event, the profiler's own rows excluded.
+    /// First to last recorded event, without the profiler's own rows.
     pub recorded: Span,
-    /// Where the recording begins and ends in the middle of work.
+    /// Where the recording begins or ends in the middle of work.
     pub edges: RecordEdges,
-    /// The recorded time without what lies in the lead, or in the lost tail, of every device.
+    /// The recorded time without the part that lies in the lead or lost tail of every device.
     pub capture: Span,
     pub health: Health,
-    /// A row per device; one without a device on a CPU-only rank that has host work.
+    /// One entry per device; on a CPU-only rank with host work a single one without a device.
     pub devices: Vec<DeviceWork>,
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
@@ -106,7 +106,7 @@ pub struct RankTrace {
     launches: OnceLock<Launches>,
 }
 
-/// Something that several analyses use.
+/// Data that several analyses share.
 type Shared = Arc<dyn Any + Send + Sync>;
 
 impl RankTrace {
@@ -122,7 +122,7 @@ impl RankTrace {
         let mut health = std::mem::take(&mut columns.recorded.health);
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
-        // by hands of their own where there are any: devices here, hosts there
+        // In parallel: GPU activities on one thread, host rows and steps on the other.
         let mut of_hosts = Health::default();
         let (mut all, (hosts, mut steps)) = rayon::join(
             || linked(&columns, &classes, base, &mut health),
@@ -181,21 +181,22 @@ impl RankTrace {
         }
     }
 
-    /// Whether no device did anything.
+    /// Whether there are no device activities.
     pub fn is_cpu_only(&self) -> bool {
         !self.devices.iter().any(|d| d.is_gpu)
     }
 
-    /// The windows to answer for on one device.
+    /// The windows of one device for which analyses report.
     pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let chosen = |s: &crate::trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
         let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
-        // a step of which nothing is left between the lead and the lost tail has no window on this device
+        // A step that the lead or the lost tail covers completely has no window on this device.
         all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));
         all
     }
 
-    /// Whether a step's window of this length on a device is one of which the lead or the lost tail left nothing.
+    /// Whether the lead or the lost tail covers a step's window on a device completely, given the window's remaining
+    /// length.
     pub fn is_cut_away(&self, work: &DeviceWork, len: Ns) -> bool {
         len == 0 && work.capture != self.recorded
     }
@@ -204,17 +205,15 @@ impl RankTrace {
         self.columns.strings.get(id)
     }
 
-    /// Name of an event.
     pub fn name(&self, row: u32) -> &str {
         self.columns.name.get(row as usize).map_or("", |n| self.text(StrId(*n)))
     }
 
-    /// Span of an event.
     pub fn span(&self, row: u32) -> Span {
         self.columns.span(row as usize)
     }
 
-    /// Each host thread's time cut by its innermost open event; the mark is a data loader's `__next__`.
+    /// Each host thread's time, divided by its innermost open event. Calls of a data loader's `__next__` are marked.
     pub fn threads(&self) -> &BTreeMap<u32, Pieces> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
@@ -224,34 +223,33 @@ impl RankTrace {
         })
     }
 
-    /// Rows of host events by lane, each lane's outer first.
+    /// Rows of host events by lane; those of one lane outer first.
     pub fn host_rows(&self) -> &[(u32, Vec<u32>)] {
         &self.hosts
     }
 
-    /// What several analyses compute from a rank, by its type: made when first asked for.
+    /// Shared data of several analyses, identified by its type; computed when first requested.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
         let cell = match self.shared.lock() {
             Ok(mut all) => Arc::clone(all.entry(TypeId::of::<T>()).or_default()),
             Err(_) => Arc::default(),
         };
-        // not while the map is locked: one thing may be made of another one
+        // The map must not be locked here, because `make` may request other shared data.
         let any = Arc::clone(cell.get_or_init(|| Arc::new(make(self))));
         any.downcast().unwrap_or_else(|_| unreachable!("kept by its type"))
     }
 
-    /// Launch calls with the activities they own.
     pub fn launches(&self) -> &Launches {
         self.launches.get_or_init(|| Launches::new(&self.activities))
     }
 
-    /// The pieces of one thread; none for a thread without host events.
+    /// The pieces of one thread; `None` for a thread without host events.
     pub fn thread(&self, lane: u32) -> Option<&Pieces> {
         self.threads().get(&lane)
     }
 
-    /// The main thread: that of the steps, else the one whose id is its process' id, else the one with
-    /// most operators.
+    /// The main thread: the thread of the steps, else the one whose id is its process id, else the one with most
+    /// operators.
     pub fn main_thread(&self) -> Option<u32> {
         let c = &self.columns;
         let step_name = self.steps.steps.first().map(|s| s.name);
@@ -292,7 +290,7 @@ fn classes(c: &Columns) -> Vec<Class> {
         .collect()
 }
 
-/// Names of host communication on CPU jobs.
+/// Whether an event is host communication of a CPU job, by its name.
 pub fn is_host_communication(class: Class, name: &str) -> bool {
     ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
         || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
@@ -305,7 +303,7 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
     }
     let mut span: Option<Span> = None;
     for (row, class) in classes.iter().enumerate() {
-        // activities with impossible times are not part of the capture
+        // Activities with impossible times do not extend the capture.
         if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
             continue;
         }
@@ -318,7 +316,7 @@ fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
     span.unwrap_or(Span::new(0, 0))
 }
 
-/// Takes the leads and lost tails out of what the devices are analysed for. Gives what is left for the whole rank.
+/// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.
 fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
     let mut left: Option<Span> = None;
     for d in devices.iter_mut().filter(|d| d.is_gpu) {
@@ -350,7 +348,7 @@ fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
     by_device.into_iter().map(build).collect()
 }
 
-/// The host work of a CPU-only rank: operators and API calls against communication ranges.
+/// The host work of a CPU-only rank: operators and API calls, and communication ranges.
 fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
     let communicates: Vec<(bool, bool)> = c
         .strings
@@ -381,7 +379,7 @@ fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWor
     })
 }
 
-/// Counters over all events.
+/// Counts conditions that concern all events.
 fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], health: &mut Health) {
     let (mut zero, mut unknown, mut missing, mut overhead, mut sync, mut moved) = (0, 0, 0, 0, 0, 0);
     let mut unknown_name = String::new();

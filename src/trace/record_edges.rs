@@ -1,7 +1,7 @@
-//! Where a recording begins or ends in the middle of work.
+//! Recordings that begin or end in the middle of work. Times in ns.
 //!
-//! A profiler that is started while a device is busy records the next launches, but not what was launched before.
-//! The device then looks idle although it works:
+//! A profiler that is started while a device is busy records the next launches, but not those before. The device then
+//! looks idle although it works:
 //!
 //! ```text
 //!   T0: first recorded event      e_f: end of the launch call of f          f: the stream's first launched activity
@@ -11,9 +11,9 @@
 //!   lead          [-------------------------------)
 //! ```
 //!
-//! Three cases: *hidden work* (the picture), a *recorded head* (activities before f whose launch was not recorded) and a
-//! *lost tail* (launch calls at the end whose activities were not recorded). The definitions and their reasons are on
-//! the page `hta explain windows`. All times are ns.
+//! There are three cases: *hidden work* (shown above), a *recorded head* (activities before f whose launch was not
+//! recorded) and a *lost tail* (launch calls at the end whose activities were not recorded). `hta explain windows` has
+//! the definitions.
 
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
@@ -29,28 +29,28 @@ use std::collections::BTreeMap;
 /// Default of `--hidden-min-us`, ns.
 pub const HIDDEN_MIN: Ns = 1_000_000;
 
-/// Largest share of the wait in which the device may be recorded as busy, percent.
+/// Largest share of the wait for which the device may be recorded as busy, percent.
 const BUSY_MAX_PCT: Ns = 1;
 
-/// How soon after the first activity's start a call must return that waited for it, ns.
+/// Largest time between the start of the first activity and the return of a call that waited for it, ns.
 const RETURNS_WITHIN: Ns = 1_000_000;
 
-/// Launch calls that wait together for the first activity and so show that the device, not the launch, was late.
+/// Number of launch calls waiting at once that shows that the device was late, not the launch.
 const WAITING_LAUNCHES: u64 = 2;
 
-/// A device and one of its streams, as recorded.
+/// A device and one of its streams.
 pub type StreamId = (Option<i64>, Option<i64>);
 
-/// Why the first activity of a stream says nothing about its launch.
+/// Why the first launched activity of a stream does not measure its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Start {
-    /// Activities without a launch record come before it.
+    /// Activities without a launch record precede it.
     RecordedHead,
-    /// Nothing is recorded before it, and it waited for work that is not in the file.
+    /// Nothing is recorded before it, and it waited for unrecorded work.
     HiddenWork,
 }
 
-/// A stream that was at work when the recording began.
+/// A stream that was busy when the recording began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamStart {
     pub stream: StreamId,
@@ -59,28 +59,28 @@ pub struct StreamStart {
     pub first: Span,
     /// Its launch call.
     pub call: Span,
-    /// Activities without a launch record that start before it, and the start of the earliest of them.
+    /// Number of earlier activities without a launch record, and (next field) the start of the first of them.
     pub head_count: u64,
     pub head_start: Ns,
-    /// Recorded busy time of the device between the end of the call and the start of the first activity.
+    /// Recorded busy time of the device between the end of the call and the start of the first activity, ns.
     pub busy: Ns,
-    /// Launch calls that began before the first activity started and own an activity of the stream.
+    /// Number of launch calls that began before the first activity started and own an activity of the stream.
     pub launches: u64,
-    /// Activities of the stream that these calls own.
+    /// Number of activities of the stream that these calls own.
     pub activities: u64,
 }
 
-/// The end of a device whose last launches have no recorded activity.
+/// The end of a device whose last launches have no recorded activities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostTail {
     pub device: Option<i64>,
     /// From the device's last recorded end to the last recorded event.
     pub span: Span,
-    /// Launch calls of the process that own nothing, after its last call that owns an activity.
+    /// Number of launch calls of the process without activities, after its last call with activities.
     pub calls: u64,
 }
 
-/// What a rank's recording cuts through.
+/// Where a rank's recording begins or ends in the middle of work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordEdges {
     /// Whether another tool cut the file out of a longer one.
@@ -93,7 +93,7 @@ pub struct RecordEdges {
     pub tails: Vec<LostTail>,
     /// Rows of the launch calls whose activities were lost, in order of start.
     pub lost_calls: Vec<u32>,
-    /// No call that began at or after this instant stands behind unrecorded work.
+    /// Calls that began at or after this moment are never queued behind unrecorded work.
     last_start: Option<Ns>,
 }
 
@@ -107,8 +107,8 @@ struct Seen {
 }
 
 impl RecordEdges {
-    /// `all` are in order of start, `devices` have not been narrowed yet. `recorded` is the time from the first to the last
-    /// recorded event.
+    /// `all` must be in order of start; `devices` must not have been narrowed yet. `recorded`: time from the first to
+    /// the last recorded event.
     pub fn new(
         c: &Columns,
         classes: &[Class],
@@ -134,7 +134,7 @@ impl RecordEdges {
         edges
     }
 
-    /// The part of `recorded` that the windows of a device lie in: without its lead and its lost tail.
+    /// The part of `recorded` that contains the windows of a device: without its lead and lost tail.
     pub fn window(&self, device: Option<i64>, recorded: Span) -> Span {
         let start = self.lead_end(device).unwrap_or(recorded.start);
         let tail = self.tails.binary_search_by_key(&device, |t| t.device).ok().and_then(|i| self.tails.get(i));
@@ -142,25 +142,25 @@ impl RecordEdges {
         Span::new(start, end.max(start))
     }
 
-    /// Until when a device works on what was launched before the recording; `None` where nothing says so.
+    /// End of a device's lead: until then it executes work launched before the recording. `None` without a lead.
     pub fn lead_end(&self, device: Option<i64>) -> Option<Ns> {
         let i = self.leads.binary_search_by_key(&device, |l| l.0).ok()?;
         self.leads.get(i).map(|l| l.1)
     }
 
-    /// Devices with a lead and where it ends, in order of device.
+    /// Devices with a lead and its end, in order of device.
     pub fn leads(&self) -> &[(Option<i64>, Ns)] {
         &self.leads
     }
 
-    /// Start of a stream's first launched activity, where work from before the recording stood before it.
+    /// Start of a stream's first launched activity, if it was queued behind work from before the recording.
     pub fn unrecorded_until(&self, stream: StreamId) -> Option<Ns> {
         let i = self.starts.binary_search_by_key(&stream, |s| s.stream).ok()?;
         self.starts.get(i).map(|s| s.first.start)
     }
 
-    /// Whether a call that began at `began` and owns these activities had to wait behind work that is not in the file, or
-    /// whose launch is not: what it says about launching is then no property of the launch.
+    /// Whether a call that began at `began` and owns these activities was queued behind unrecorded work: then its
+    /// latency does not measure launching.
     pub fn is_behind<'a>(&self, began: Ns, activities: impl IntoIterator<Item = &'a Activity>) -> bool {
         self.last_start.is_some_and(|last| began < last)
             && activities
@@ -170,7 +170,7 @@ impl RecordEdges {
 
     fn find_tails(&mut self, c: &Columns, classes: &[Class], all: &[Activity], processes: &Processes, recorded: Span) {
         let Some(earliest) = processes.values().map(|p| p.last).min() else { return };
-        // where the links are missing, a call may own an activity that does not say so
+        // If activities lack their links, a call may own an activity that does not name it.
         let unlinked = all.iter().rev().find(|a| a.launch().is_none()).map_or(Ns::MIN, |a| a.span.start);
         let is_after = |row: usize| classes[row] == Class::Runtime && c.ts[row] > earliest.max(unlinked);
         let mut late: Vec<(StrId, u32)> = Vec::new();
@@ -183,7 +183,7 @@ impl RecordEdges {
         if late.is_empty() {
             return;
         }
-        // marks of events on the device, of which no call is the owner here: it was still being recorded when they ran
+        // Event marks on the device that no call owns: the device was still being recorded when they ran.
         let is_mark = |row: &usize| {
             classes[*row] == Class::Sync
                 && c.categories.get(usize::from(c.cat[*row])).is_some_and(|k| k.class == Class::Kernel)
@@ -223,7 +223,7 @@ fn is_excerpt(c: &Columns) -> bool {
     c.least_profiler_index.is_some_and(|least| least > 0) && !has_span
 }
 
-/// A process that launches: when its last call began that owns an activity, and on which devices.
+/// A process that launches: start of its last call that owns an activity, and its devices.
 #[derive(Debug, Clone, Default)]
 struct Process {
     last: Ns,
@@ -232,7 +232,7 @@ struct Process {
 
 type Processes = BTreeMap<StrId, Process>;
 
-/// Reads the activities once: each stream's beginning and each process's last launch.
+/// Reads the activities once, to find each stream's beginning and each process's last launch.
 fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, Seen)>, Processes) {
     let mut streams: Vec<(StreamId, Seen)> = Vec::new();
     let mut places: HashMap<StreamId, usize> = HashMap::new();
@@ -241,7 +241,7 @@ fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, Seen)>, Processes) {
     let mut last: ((u32, Option<i64>), Ns) = ((u32::MAX, None), Ns::MIN);
     for (i, a) in all.iter().enumerate() {
         let id = (a.device(), a.stream());
-        // neighbours are mostly of one stream
+        // Consecutive activities mostly belong to one stream.
         if streams.get(at).is_none_or(|s| s.0 != id) {
             at = *places.entry(id).or_insert_with(|| {
                 streams.push((id, Seen::default()));
@@ -290,7 +290,7 @@ fn pid(c: &Columns, row: u32) -> Option<StrId> {
     c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid)
 }
 
-/// The streams that were at work when the recording began.
+/// The streams that were busy when the recording began.
 fn starts(
     c: &Columns,
     classes: &[Class],
@@ -305,7 +305,7 @@ fn starts(
         let Some(first) = seen.first.and_then(|i| all.get(i as usize)) else { continue };
         let Some(call) = first.launch().map(|row| c.span(row as usize)) else { continue };
         let wait = Span::new(call.end, first.span.start);
-        // devices are in order
+        // Devices are sorted.
         let own = devices.binary_search_by_key(&id.0, |d| d.device).ok().and_then(|i| devices.get(i));
         let busy = own.map_or(0, |d| d.timeline.shares_in(wait).busy());
         let is_hidden = || {
@@ -341,7 +341,7 @@ fn starts(
     found
 }
 
-/// Counts the launch calls that began before each stream's first activity started, and what they own there.
+/// Counts the launch calls that began before each stream's first activity started, and their activities there.
 fn count_waiting(c: &Columns, all: &[Activity], found: &mut [StreamStart]) {
     if found.is_empty() {
         return;
@@ -358,7 +358,7 @@ fn count_waiting(c: &Columns, all: &[Activity], found: &mut [StreamStart]) {
     }
 }
 
-/// Runtime calls that are long enough to be waits, by end.
+/// Runtime calls that are long enough to be waits, as (end, start), by end.
 struct LongCalls(Vec<(Ns, Ns)>);
 
 impl LongCalls {
@@ -378,8 +378,8 @@ impl LongCalls {
     }
 }
 
-/// Whether a call hands work to a device, by its name: launches, copies, and sets of a size that is known and not 0. A set
-/// of 0 bytes does nothing, and CUDA calls do not record their size.
+/// Whether a call submits work to a device, by its name: a launch, a copy, or a set of known size above 0. (A set of 0
+/// bytes does nothing, and CUDA calls do not record their size.)
 fn starts_work(c: &Columns, row: u32) -> bool {
     let name = c.strings.get(c.name(row as usize));
     let lower = name.to_ascii_lowercase();
@@ -390,7 +390,7 @@ fn starts_work(c: &Columns, row: u32) -> bool {
     }
 }
 
-/// Stretches of threads in which launches are recorded into a graph and not run.
+/// Stretches of threads in which launches are captured into a graph instead of run.
 struct StreamCaptures(BTreeMap<u32, Vec<(Ns, bool)>>);
 
 impl StreamCaptures {

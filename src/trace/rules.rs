@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
-/// The rules shipped with hta.
+/// The built-in rules.
 pub const BUILTIN: &str = include_str!("../../data/kernel_rules.toml");
 
 /// Reason of activities that no rule matched.
@@ -34,11 +34,13 @@ struct RawRule {
     op: Option<String>,
 }
 
-/// A regular expression that is made when it is first needed: making one takes longer than all names of a trace.
+/// A regular expression that is compiled when first needed, because compiling takes longer than matching all names of a
+/// trace.
 #[derive(Debug)]
 struct Pattern {
     text: String,
-    /// Lower case; whatever the pattern matches has one of them. None: it has to be asked.
+    /// In lower case; every text that the pattern matches contains one of them. If empty, the pattern is always
+    /// evaluated.
     any: Vec<String>,
     regex: OnceLock<Regex>,
 }
@@ -56,14 +58,14 @@ impl Pattern {
         Ok(self.regex.get_or_init(|| made))
     }
 
-    /// Whether it is in a text, which is also given in lower case.
+    /// Whether the pattern matches a text, which is also given in lower case.
     fn is_in(&self, text: &str, lower: &str) -> bool {
         (self.any.is_empty() || self.any.iter().any(|word| lower.contains(word)))
             && self.regex().is_ok_and(|r| r.is_match(text))
     }
 }
 
-/// One rule; it matches when everything that it names matches.
+/// One rule; it matches if all of its conditions do.
 #[derive(Debug)]
 struct Rule {
     reason: String,
@@ -75,17 +77,16 @@ struct Rule {
     op: Option<Pattern>,
 }
 
-/// An ordered table of rules.
 #[derive(Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
 }
 
 impl Rules {
-    /// Reads a table from TOML text.
+    /// Parses a table in TOML.
     ///
     /// # Errors
-    /// What is wrong with the text, in one line.
+    /// A description of the problem, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rules = Self::read(text)?;
         for rule in &rules.rules {
@@ -96,10 +97,10 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The rules shipped with hta. A test makes their patterns; here each is made when it is needed.
+    /// The built-in rules. Their patterns are compiled when needed; a test compiles all of them.
     ///
     /// # Errors
-    /// None, as that test shows.
+    /// Never, as that test shows.
     pub fn builtin() -> Result<Self, String> {
         Self::read(BUILTIN)
     }
@@ -109,13 +110,13 @@ impl Rules {
         Ok(Self { rules: file.rule.into_iter().map(rule).collect::<Result<_, _>>()? })
     }
 
-    /// These rules with `other`'s behind them, which decide where these do not.
+    /// These rules followed by `other`, which decide where these do not match.
     pub fn before(mut self, other: Rules) -> Self {
         self.rules.extend(other.rules);
         self
     }
 
-    /// Reason shown for rule `index`; one past the last is the default.
+    /// Reason of rule `index`; the index after the last stands for the default.
     pub fn reason(&self, index: u16) -> &str {
         self.rules.get(usize::from(index)).map_or(DEFAULT_REASON, |r| &r.reason)
     }
@@ -161,7 +162,7 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
     })
 }
 
-/// Finds the rule of each activity; what depends on a name is computed once per name.
+/// Finds the rule of each activity; results that depend only on a name are cached.
 pub struct Matcher<'a> {
     rules: &'a Rules,
     strings: &'a Texts,
@@ -170,7 +171,7 @@ pub struct Matcher<'a> {
 }
 
 impl Matcher<'_> {
-    /// Index of the first rule that matches, or one past the last.
+    /// Index of the first rule that matches, or the index after the last.
     pub fn find(&mut self, class: Class, name: StrId, has_collective_arg: bool, op: Option<StrId>) -> u16 {
         let (rules, strings) = (self.rules, self.strings);
         let by_name = self.names.entry(name).or_insert_with(|| {
@@ -198,7 +199,7 @@ impl Matcher<'_> {
     }
 }
 
-/// Kind of a collective from a kernel's, operator's or argument's text: `all_reduce`, `send_recv`, ...
+/// Kind of collective in the text of a kernel, operator or argument: `all_reduce`, `send_recv`, ...
 pub fn collective_kind(text: &str) -> Option<&'static str> {
     let flat: String = text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
     const KINDS: [(&str, &str); 14] = [

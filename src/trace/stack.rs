@@ -1,8 +1,8 @@
 //! Call trees: parent, depth and self time of host events.
 //!
-//! Three trees, never one: operators with runtime calls, and annotations, both by containment per
-//! thread; Python frames by their recorded parent ids. Annotations and Python frames overlap in part in
-//! real traces, so one stack over all would lose events.
+//! There are three separate trees: operators with runtime calls, and annotations, both by containment per thread; and
+//! Python frames by their recorded parent ids. In real traces annotations and Python frames partly overlap, so a single
+//! stack would lose events.
 
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
@@ -10,13 +10,13 @@ use crate::trace::events::Columns;
 use crate::units::{Ns, Span};
 use hashbrown::{HashMap, HashSet};
 
-/// An overhang below this is cut, a longer one makes a sibling, ns.
+/// A child that ends after its parent is cut if the overhang is below this, and otherwise becomes a sibling, ns.
 const CLIP_BELOW: Ns = 1_000;
 
-/// Trees of one trace. By row of all events, so a trace holds three numbers for each and no more.
+/// The trees of one trace, indexed by row. Compact: three numbers per event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stacks {
-    /// `NONE`: a root, or outside the trees.
+    /// `NONE` for a root, or outside the trees.
     parent: Vec<u32>,
     /// `OUTSIDE`: outside the trees.
     depth: Vec<u32>,
@@ -24,9 +24,9 @@ pub struct Stacks {
     self_ns: Vec<Ns>,
     /// Events that overhang their parent by less than 1 us.
     pub clipped: u64,
-    /// Events that overlap another only in part.
+    /// Number of events that partly overlap another one.
     pub siblings: u64,
-    /// Python frames that overlap another one of the same caller, or reach beyond their caller.
+    /// Number of Python frames that overlap another frame of the same caller, or end after their caller.
     pub overlaps: u64,
 }
 
@@ -40,12 +40,12 @@ impl Stacks {
         self.parent.get(row as usize).copied().filter(|p| *p != NONE)
     }
 
-    /// Events around this one. `None`: it is outside the trees.
+    /// Number of events around this one; `None` outside the trees.
     pub fn depth(&self, row: u32) -> Option<u32> {
         self.depth.get(row as usize).copied().filter(|d| *d != OUTSIDE)
     }
 
-    /// Duration without the children's, ns. `None`: the event is outside the trees.
+    /// Duration without that of the children, ns; `None` outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
         self.depth(row).and_then(|_| self.self_ns.get(row as usize).copied())
     }
@@ -55,7 +55,7 @@ impl Stacks {
         self.depth.iter().all(|d| *d == OUTSIDE)
     }
 
-    /// Builds the trees; `hosts` are the host events by lane, `python` adds the Python frames.
+    /// Builds the trees. `hosts`: host events by lane; `python`: whether to include Python frames.
     pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
         let n = c.len();
         let mut me = Self { parent: vec![NONE; n], depth: vec![OUTSIDE; n], self_ns: vec![0; n], ..Self::default() };
@@ -95,7 +95,7 @@ impl Stacks {
                     end = parent_end;
                     break;
                 }
-                // overlaps this one only in part: a child of what encloses both
+                // It overlaps this one only partly, so its parent is what encloses both.
                 is_sibling = true;
                 at -= 1;
             }
@@ -108,8 +108,8 @@ impl Stacks {
             if let Some(p) = parent {
                 self.self_ns[p as usize] -= end - start;
             }
-            // What ends no later than this event can enclose nothing that comes after it: such events are not asked
-            // again, so that a thread of events that all overlap in part costs no more than another one.
+            // Events that end no later than this one cannot enclose later events. Dropping them keeps the cost linear
+            // even if all events of a thread partly overlap.
             while open.last().is_some_and(|o| o.1 <= end) {
                 open.pop();
             }
@@ -117,15 +117,15 @@ impl Stacks {
         }
     }
 
-    /// The tree of Python frames. A frame's own time is what no child on its thread covers: frames of autograd threads
-    /// have their parent on another one, and some profilers record children that overlap each other or outlast the
-    /// frame that called them.
+    /// Builds the tree of Python frames. A frame's self time is the time that no child on its thread covers, because
+    /// frames of autograd threads have their parent on another thread, and some profilers record children that overlap
+    /// each other or outlast their caller.
     fn python(&mut self, frames: &Frames, c: &Columns) {
         for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
             self.self_ns[row as usize] = c.dur[row as usize];
             self.parent[row as usize] = parent;
         }
-        // the child of each frame that has the latest end so far
+        // For each frame, the child with the latest end so far.
         let mut latest = vec![NONE; c.len()];
         let mut overlapped: HashSet<u32> = HashSet::new();
         let calls = || frames.rows.iter().copied().zip(frames.parents.iter().copied());
@@ -160,7 +160,8 @@ impl Stacks {
                 self.self_ns[parent as usize] = c.dur[parent as usize] - covered;
             }
         }
-        // depth along the parents, without recursion; a cycle of bad ids ends at the frame it started from
+        // Depth along the parents, without recursion. Wrong ids may form a cycle, which ends at the frame where it
+        // started.
         let mut path = Vec::new();
         for &row in &frames.rows {
             let mut at = Some(row);
@@ -178,14 +179,14 @@ impl Stacks {
     }
 }
 
-/// Python frames in order of their rows, each with that of the frame that called it (`NONE`: no such frame).
+/// Python frames in order of their rows, with the row of the calling frame (`NONE` without one).
 struct Frames {
     rows: Vec<u32>,
     parents: Vec<u32>,
 }
 
 impl Frames {
-    /// The caller is the frame with the recorded id; of frames that share an id, the last.
+    /// The caller is the frame with the recorded id; if frames share an id, the last of them.
     fn new(c: &Columns, classes: &[Class]) -> Self {
         let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| classes[r as usize] == Class::Python).collect();
         let by_id = ById::new(&rows, c);
@@ -198,12 +199,12 @@ impl Frames {
 
 /// Rows of frames by their recorded ids.
 enum ById {
-    /// Ids that follow each other, as the profiler counts them: from the first on, with `NONE` between them.
+    /// Consecutive ids, as the profiler assigns them: indexed from the first id on, with `NONE` for gaps.
     Near(u64, Vec<u32>),
     Far(HashMap<u64, u32>),
 }
 
-/// Places in [`ById::Near`] for each frame, at most: no more memory than a hash map takes.
+/// Largest number of slots in [`ById::Near`] per frame: no more memory than a hash map.
 const PLACES: u64 = 4;
 
 impl ById {
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(stacks(&events).depth(199_999), Some(199_999));
     }
 
-    /// Python frames one behind the other, each with its id and its caller's.
+    /// Consecutive Python frames, each with its id and its caller's.
     fn frames(recorded: &[(Option<u64>, Option<u64>)]) -> Stacks {
         let mut c = ColumnsBuilder::default();
         for (row, (id, caller)) in recorded.iter().enumerate() {
@@ -327,7 +328,7 @@ mod tests {
     }
 
     proptest! {
-        /// By counting the instants that no child covers.
+        /// Compared with counting the instants that no child covers.
         #[test]
         fn a_frame_s_own_time_is_never_negative(spans in prop::collection::vec((0i64..40, 0i64..20), 1..12)) {
             let spans: Vec<(Ns, Ns)> = spans.into_iter().map(|(start, len)| (start, start + len)).collect();
@@ -338,7 +339,7 @@ mod tests {
     }
 
     proptest! {
-        /// Ids may be missing, shared, of nobody, one's own, or go round in circles.
+        /// Ids may be missing, shared, unknown, the frame's own, or form cycles.
         #[test]
         fn a_frame_s_caller_has_the_recorded_id_however_far_ids_lie_apart(
             recorded in prop::collection::vec((prop::option::of(0u64..30), prop::option::of(0u64..40)), 0..40),

@@ -1,4 +1,4 @@
-//! Steps: which ranges of a rank's time are training (or serving) steps, and windows built on them.
+//! Steps: the ranges of a rank's time that are training (or serving) steps, and their windows.
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
@@ -10,16 +10,15 @@ use crate::units::{Ns, Span};
 use regex::Regex;
 use std::collections::BTreeMap;
 
-/// How the steps of a rank were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepRule {
     /// `ProfilerStep#n` annotations.
     ProfilerStep,
     /// `--step-pattern`.
     Pattern,
-    /// Annotations with one name but for its digits, one after the other on one thread.
+    /// Consecutive annotations on one thread whose names differ only in digits.
     Annotation,
-    /// None found: the whole capture is one step.
+    /// No marks found: the whole capture is one step.
     Capture,
 }
 
@@ -34,23 +33,21 @@ impl StepRule {
     }
 }
 
-/// One step of one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Position in time, 0-based.
+    /// Position in time, from 0.
     pub index: u32,
     /// The number in its name.
     pub label: Option<i64>,
     pub name: StrId,
-    /// The annotation's own span.
+    /// The span of the annotation.
     pub host: Span,
-    /// The window that analyses cut by (host or device, disjoint).
+    /// The window by which analyses cut (host or device); windows are disjoint.
     pub window: Span,
-    /// Cut by the capture, or with far fewer launches (CPU: operators) than the others.
+    /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps.
     pub is_partial: bool,
 }
 
-/// Which window a step cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepWindow {
     /// The annotation.
@@ -60,7 +57,7 @@ pub enum StepWindow {
     Device,
 }
 
-/// The steps of a rank and how they were found.
+/// The steps of a rank, and the rule that found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {
     pub rule: StepRule,
@@ -68,8 +65,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Cuts the windows to what is left between the lead and the lost tail. `lost`: starts of the launch calls whose
-    /// activities were not recorded. A step that owns such a call is partial, and so is one whose host window was cut.
+    /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
+    /// recorded. A step that owns such a call, or whose host window was cut, is partial.
     pub fn narrow(&mut self, capture: Span, window: StepWindow, lost: impl Iterator<Item = Ns>) {
         let is_marked = self.rule != StepRule::Capture;
         for step in &mut self.steps {
@@ -89,14 +86,14 @@ impl Steps {
         }
     }
 
-    /// The step whose host range holds `t`.
+    /// The step whose host range contains `t`.
     pub fn at(&self, t: Ns) -> Option<u32> {
         let i = self.steps.partition_point(|s| s.host.start <= t).checked_sub(1)?;
         self.steps[i].host.holds(t).then_some(self.steps[i].index)
     }
 }
 
-/// Finds a rank's steps; windows and partial marks come with [`finish`].
+/// Finds a rank's steps; [`finish`] adds windows and partial marks.
 pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mut Health) -> Steps {
     let named = |keep: &dyn Fn(&str) -> bool, class: Class| -> Vec<u32> {
         let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
@@ -127,7 +124,7 @@ fn is_profiler_step(name: &str) -> bool {
     digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Of ranges on several threads, those of the thread with most (ties: the first thread).
+/// If several threads have such ranges, those of the thread with most (ties: the first thread).
 fn one_thread(c: &Columns, rows: Vec<u32>) -> Vec<u32> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in rows {
@@ -144,7 +141,7 @@ fn build(c: &Columns, mut rows: Vec<u32>) -> Vec<Step> {
         let r = row as usize;
         let mut host = c.span(r);
         if let Some(last) = steps.last() {
-            // steps are disjoint; microsecond times may overlap by one
+            // Steps are disjoint; in whole microseconds they may overlap by one.
             host.start = host.start.max(last.host.end);
         }
         if host.is_empty() {
@@ -162,15 +159,14 @@ fn build(c: &Columns, mut rows: Vec<u32>) -> Vec<Step> {
     steps
 }
 
-/// The last number in a name.
 fn label_of(name: &str) -> Option<i64> {
     let end = name.rfind(|ch: char| ch.is_ascii_digit())? + 1;
     let start = name[..end].rfind(|ch: char| !ch.is_ascii_digit()).map_or(0, |i| i + 1);
     name.get(start..end)?.parse().ok()
 }
 
-/// Ranges of annotations at the top level of one thread whose names are equal after digits are
-/// masked and which do not overlap: at least two. Of several such groups, the one that covers most.
+/// Annotations at the top level of one thread whose names are equal after masking digits and which do not overlap, two
+/// at least. If there are several such sets, the one that covers most time.
 fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
@@ -198,7 +194,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
         .max_by_key(|rows| (covered(rows), std::cmp::Reverse(c.ts[rows[0] as usize])))
 }
 
-/// Annotations that repeat without being steps.
+/// Whether annotations with this name repeat without being steps.
 fn is_no_step(name: &str) -> bool {
     ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"]
         .iter()
@@ -217,7 +213,7 @@ fn mask(name: &str) -> String {
     out
 }
 
-/// Gives activities their step, steps their windows and their partial marks.
+/// Assigns steps to activities, and windows and partial marks to steps.
 pub fn finish(
     steps: &mut Steps,
     all: &mut [Activity],
@@ -230,14 +226,14 @@ pub fn finish(
         a.set_step(steps.at(a.launch().map_or(a.span.start, |l| c.ts[l as usize])));
     }
     if steps.steps.is_empty() && !capture.is_empty() {
-        // the last resort: the whole capture is one step
+        // As a last resort, the whole capture is one step.
         let (host, window) = (capture, capture);
         steps.steps.push(Step { index: 0, label: None, name: StrId::EMPTY, host, window, is_partial: false });
         steps.rule = StepRule::Capture;
         all.iter_mut().for_each(|a| a.set_step(Some(0)));
         return;
     }
-    // a trace without any launch record is counted by starts
+    // In a trace without any launch record, activities count by their starts.
     let has_launches = all.iter().any(|a| a.launch().is_some());
     let mut launched: Vec<u64> = vec![0; steps.steps.len()];
     for a in all.iter() {
@@ -262,7 +258,7 @@ pub fn finish(
     if steps.steps.len() >= 3 {
         let mut sorted = launched.clone();
         sorted.sort_unstable();
-        // of an even number, the lower one
+        // For an even number, the lower one.
         let median = sorted[(sorted.len() - 1) / 2];
         for (step, n) in steps.steps.iter_mut().zip(&launched) {
             step.is_partial |= *n * 5 < median * 4;
@@ -270,10 +266,10 @@ pub fn finish(
     }
 }
 
-/// Each step's window on the device: from its start, or the end of the window before, to the end of what was launched
-/// inside it. The activities know their steps.
+/// Each step's window on the device: from its start, or the end of the previous window, to the end of what was launched
+/// inside it. The activities must have their steps.
 pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
-    // a trace without any launch record is counted by starts
+    // In a trace without any launch record, activities count by their starts.
     let has_launches = all.iter().any(|a| a.launch().is_some());
     let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.len()];
     for a in all.iter().filter(|a| a.launch().is_some() || !has_launches) {

@@ -1,5 +1,5 @@
-//! What a host thread was doing: the innermost open event at an instant, and the pieces of time with
-//! one innermost event.
+//! Finds what a host thread was doing: the innermost open event at an instant, and pieces of time with one innermost
+//! event.
 //!
 //! ```text
 //!   operator    [A..............)      [B.....)
@@ -7,8 +7,8 @@
 //!   innermost   AAAArrrrrrrrAAAA.......BBBBBBBB     the one that started last; ties: the shorter
 //! ```
 //!
-//! Events of one thread may overlap in part (annotations and Python frames do); "started last" still says
-//! one thing for every instant.
+//! Events of one thread may partly overlap (annotations and Python frames do); "started last" is still unambiguous at
+//! every instant.
 
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
@@ -16,16 +16,16 @@ use crate::trace::sparse::Sparse;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 
-/// Rows from which the halves are sorted on two threads.
+/// Number of rows from which the two halves are sorted on two threads.
 const HALVES_FROM: usize = 1 << 14;
 
-/// Sorts rows of one thread so that an outer event comes before those inside it.
+/// Sorts rows of one thread so that an outer event precedes those inside it.
 pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
     let key = |r: u32| (c.ts[r as usize], Reverse(c.dur[r as usize]), r);
     if rows.is_sorted_by_key(|&r| key(r)) {
         return;
     }
-    // files hold long runs in order, which this sort joins
+    // Files contain long sorted runs, which the stable sort merges.
     let mut keyed: Vec<_> = rows.iter().map(|&r| key(r)).collect();
     let (first, second) = keyed.split_at_mut(if rows.len() < HALVES_FROM { 0 } else { rows.len() / 2 });
     rayon::join(|| first.sort(), || second.sort());
@@ -33,7 +33,7 @@ pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
     rows.iter_mut().zip(keyed).for_each(|(slot, (_, _, r))| *slot = r);
 }
 
-/// Rows of host events by lane, each lane's outer first; lanes without any are left out.
+/// Rows of host events by lane, those of one lane outer first; lanes without any are left out.
 pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
     let lanes = c.lane.iter().max().map_or(0, |l| *l as usize + 1);
     let mut by_lane: Vec<Vec<u32>> = vec![Vec::new(); lanes];
@@ -48,8 +48,8 @@ pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
     found
 }
 
-/// For each query `(t, tag)` in ascending order of `t`: the innermost of `rows` whose closed span
-/// `[start, end]` holds `t`. `rows` are sorted outer first.
+/// For each query `(t, tag)` in ascending order of `t`, calls `found` with the innermost of `rows` whose closed span
+/// `[start, end]` contains `t`. `rows` must be sorted outer first.
 pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found: impl FnMut(u32, Option<u32>)) {
     let end = |r: u32| c.span(r as usize).end;
     let mut open: Vec<u32> = Vec::new();
@@ -57,7 +57,7 @@ pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found:
     for &(t, tag) in queries {
         while next < rows.len() && c.ts[rows[next] as usize] <= t {
             let row = rows[next];
-            // what has ended can never be innermost again
+            // An event that has ended is never innermost again.
             while open.last().is_some_and(|&o| end(o) < c.ts[row as usize]) {
                 open.pop();
             }
@@ -77,26 +77,26 @@ pub struct Piece {
     pub span: Span,
     /// The innermost event.
     pub row: u32,
-    /// The innermost open event marked by the caller (a data loader, say), if any encloses the piece.
+    /// The innermost open event that the caller marked (such as a data loader), if any encloses the piece.
     pub marked: Option<u32>,
 }
 
-/// A thread's time cut into pieces, in order; between them nothing is open. Every host event makes one or two, and they
-/// are kept as long as the trace: where a piece starts, and the one before it, or nothing, ends.
+/// A thread's time as pieces in order, with nothing open between them. Stored compactly as change points, because every
+/// host event makes one or two pieces and they are kept as long as the trace.
 #[derive(Debug, Clone, Default)]
 pub struct Pieces {
-    /// Where another event, or none, becomes the innermost.
+    /// Times at which the innermost event changes.
     starts: Vec<Ns>,
-    /// The innermost event from there on, `NOTHING` where none is open: so from the last start on.
+    /// The innermost event from each of these times on; `NOTHING` if none is open, as after the last.
     rows: Vec<u32>,
-    /// Of few: the marked event from there on.
+    /// The marked event from each of these times on; there are few.
     marked: Sparse,
 }
 
 const NOTHING: u32 = u32::MAX;
 
 impl Pieces {
-    /// A thread's pieces. `is_marked` tells events that are to be remembered for all that happens inside them. `rows` are
+    /// A thread's pieces. `is_marked` selects events that are reported for everything inside them. `rows` must be
     /// sorted outer first.
     pub fn new(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Self {
         let mut walk = Walk { out: Self::default(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN, until: Ns::MIN };
@@ -126,20 +126,19 @@ impl Pieces {
         self.marked.get(i as u32).map(|row| row as u32)
     }
 
-    /// The piece that begins with a cut, unless nothing does.
+    /// The piece that begins at a change point, unless nothing is open there.
     fn at(&self, i: usize) -> Option<Piece> {
         let (start, end) = (*self.starts.get(i)?, *self.starts.get(i + 1)?);
         let row = Some(self.rows[i]).filter(|row| *row != NOTHING)?;
         Some(Piece { span: Span::new(start, end), row, marked: self.mark(i) })
     }
 
-    /// The pieces that end after `t`, in order.
     pub fn from(&self, t: Ns) -> impl Iterator<Item = Piece> {
         let first = self.starts.partition_point(|start| *start <= t).saturating_sub(1);
         (first..self.starts.len()).filter_map(|i| self.at(i))
     }
 
-    /// The pieces that start before `t`, the last one first.
+    /// The pieces that start before `t`, last first.
     pub fn before(&self, t: Ns) -> impl Iterator<Item = Piece> {
         let end = self.starts.partition_point(|start| *start < t);
         (0..end).rev().filter_map(|i| self.at(i))
@@ -153,20 +152,20 @@ struct Open {
 
 struct Walk {
     out: Pieces,
-    /// In order of start; what has ended may linger below what is still open.
+    /// Open events in order of start; ended ones may remain below those that are still open.
     open: Vec<Open>,
-    /// The marked ones of them.
+    /// The marked events among them.
     marked: Vec<Open>,
     at: Ns,
-    /// Where the last piece ends.
+    /// End of the last piece.
     until: Ns,
 }
 
 impl Walk {
-    /// Moves to `t`, emitting the pieces on the way and closing what ends.
+    /// Advances to `t`: emits the pieces in between and closes events that end.
     fn advance(&mut self, t: Ns) {
         while let Some(top) = self.open.last() {
-            // the next moment at which something changes: the top ends, or a marked event below does
+            // The next moment at which something changes: the top event ends, or a marked event below it does.
             while self.marked.last().is_some_and(|m| m.end <= self.at) {
                 self.marked.pop();
             }
@@ -186,7 +185,7 @@ impl Walk {
         self.at = t;
     }
 
-    /// A piece begins here, unless the last one goes on.
+    /// Begins a piece here, unless the previous one continues.
     fn piece(&mut self, row: u32, marked: Option<u32>) {
         let is_behind = self.until == self.at;
         if is_behind && self.out.rows.last() == Some(&row) && self.out.mark(self.out.rows.len() - 1) == marked {
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn many_rows_are_in_order_across_the_halves_that_were_sorted_apart() {
-        // a start and a length have many rows each
+        // Many rows share a start and a length.
         let spread = |i: usize, most: i64| (i.wrapping_mul(0x9e37_79b9) >> 7) as i64 % most;
         for count in [HALVES_FROM - 1, HALVES_FROM, HALVES_FROM + 1] {
             let events: Vec<(Ns, Ns)> = (0..count).map(|i| (spread(i, 5_000), spread(i + count, 3))).collect();

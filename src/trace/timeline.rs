@@ -1,4 +1,4 @@
-//! Which classes of work run on a device at each instant.
+//! The classes of work that run on a device at each instant.
 //!
 //! ```text
 //!   compute        CCCCCCCC......CCCC.........
@@ -7,13 +7,13 @@
 //!   segments       |c  |ck |k |km|cm|c|m|.|k |     each with a set of classes
 //! ```
 //!
-//! One sweep gives the segments; every share of time (compute, exposed communication, overlap, the seven
-//! class sets, idle) is a sum over them, so parts sum to the whole by construction.
+//! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the seven class sets,
+//! idle) is a sum over them, so parts sum to the whole by construction.
 
 use crate::trace::interval::Union;
 use crate::units::{Ns, Span};
 
-/// Class of one activity; exactly one each.
+/// Class of an activity; each has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     Compute,
@@ -37,26 +37,26 @@ impl Work {
     }
 }
 
-/// A set of classes that run at once: bit 0 compute, 1 communication, 2 memory.
+/// A set of classes that run concurrently: bit 0 compute, 1 communication, 2 memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkSet(pub u8);
 
 impl WorkSet {
-    /// The seven sets that are not empty, in order of print.
+    /// The seven non-empty sets, in the order of output.
     pub const SETS: [WorkSet; 7] = [WorkSet(1), WorkSet(2), WorkSet(4), WorkSet(3), WorkSet(5), WorkSet(6), WorkSet(7)];
 
     pub fn has(self, work: Work) -> bool {
         usize::from(self.0) & work.bit() != 0
     }
 
-    /// `compute+communication` and the like.
+    /// For example `compute+communication`.
     pub fn name(self) -> String {
         let names: Vec<_> = Work::ALL.iter().filter(|w| self.has(**w)).map(|w| w.name()).collect();
         names.join("+")
     }
 }
 
-/// Time per set of classes, ns; index 0 is "nothing runs" and is left 0 by the timeline.
+/// Time per set of classes, ns; index 0 ("nothing runs") is always 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shares(pub [Ns; 8]);
 
@@ -65,7 +65,7 @@ impl Shares {
         (1..8u8).filter(|s| keep(WorkSet(*s))).map(|s| self.0[usize::from(s)]).sum()
     }
 
-    /// Time with exactly this set running.
+    /// Time with exactly this set running, ns.
     pub fn exactly(&self, set: WorkSet) -> Ns {
         self.0[usize::from(set.0)]
     }
@@ -117,29 +117,28 @@ pub struct Segment {
     pub set: WorkSet,
 }
 
-/// The segments of one device, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
     segments: Vec<Segment>,
-    /// Shares of all segments before segment `i`, at every `STRIDE`-th segment.
+    /// Shares of all segments before every `STRIDE`-th segment.
     checkpoints: Vec<Shares>,
 }
 
-/// Segments between two checkpoints: a window query walks at most this many at each end.
+/// Number of segments between two checkpoints: a window query walks over at most this many at each end.
 const STRIDE: usize = 64;
 
-/// Starts (1) and ends (-1) of spans with what each is of, in order of time, starts before ends. Empty spans have none.
+/// Starts (1) and ends (-1) of spans with their values, in order of time, starts before ends. Empty spans are left out.
 pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterator<Item = (Ns, T, i32)> {
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for (span, of) in spans.into_iter().filter(|(span, _)| !span.is_empty()) {
         starts.push((span.start, of));
         ends.push((span.end, of));
     }
-    // both are nearly in order as they come
+    // Both are nearly sorted.
     starts.sort_by_key(|e| e.0);
     ends.sort_by_key(|e| e.0);
     let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
-    // nothing ends before it starts: the ends last
+    // Nothing ends before it starts, so ends remain last.
     std::iter::from_fn(move || match (starts.peek(), ends.peek()) {
         (Some(s), Some(e)) if s.0 > e.0 => ends.next().map(|(t, of)| (t, of, -1)),
         (Some(_), _) => starts.next().map(|(t, of)| (t, of, 1)),
@@ -148,7 +147,7 @@ pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterat
 }
 
 impl Timeline {
-    /// Sweeps over spans with their classes, in any order. Empty spans make nothing busy.
+    /// Sweeps over spans with their classes, in any order. Empty spans add no busy time.
     pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
         let mut running = [0i32; 3];
         let mut segments: Vec<Segment> = Vec::new();
@@ -180,12 +179,10 @@ impl Timeline {
         &self.segments
     }
 
-    /// When anything runs.
     pub fn busy(&self) -> Union {
         Union::new(self.segments.iter().map(|s| s.span))
     }
 
-    /// When `work` runs.
     pub fn when(&self, work: Work) -> Union {
         Union::new(self.segments.iter().filter(|s| s.set.has(work)).map(|s| s.span))
     }
@@ -203,7 +200,7 @@ impl Timeline {
         sum
     }
 
-    /// Time per set of classes inside `window`.
+    /// Time per set of classes inside `window`, ns.
     pub fn shares_in(&self, window: Span) -> Shares {
         let mut shares = Shares::default();
         if !window.is_empty() {
@@ -215,7 +212,7 @@ impl Timeline {
         shares
     }
 
-    /// Time per set of classes inside several disjoint windows together.
+    /// Time per set of classes inside several disjoint windows together, ns.
     pub fn shares_in_all(&self, windows: &[Span]) -> Shares {
         let mut sum = Shares::default();
         for w in windows {

@@ -1,12 +1,11 @@
-//! The windows that every analysis answers for: span, capture, each step, and what is outside the steps.
+//! The windows for which every analysis reports: span, capture, each step, and the time outside steps.
 
 use crate::trace::step::Step;
 use crate::units::{Ns, Span};
 
-/// Which kind of window a row is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// First start to last end of the device's activities (CPU: of its host work).
+    /// First start to last end of the device's activities (on a CPU-only rank: of its host work).
     Span,
     /// First to last recorded event of the rank, without the profiler's own rows, the lead and the lost tail.
     Capture,
@@ -27,19 +26,18 @@ impl Scope {
     }
 }
 
-/// A window: one span, or (outside) the spans between the steps.
+/// A window: one span, or for `outside` the spans between the steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     pub scope: Scope,
     /// Index of the step.
     pub step: Option<u32>,
     pub label: Option<i64>,
-    /// Disjoint, in order.
+    /// Disjoint and in order.
     pub parts: Vec<Span>,
 }
 
 impl Window {
-    /// Length, ns.
     pub fn len(&self) -> Ns {
         self.parts.iter().map(|p| p.len()).sum()
     }
@@ -54,8 +52,8 @@ impl Window {
     }
 }
 
-/// All windows of a device (or of a CPU-only rank) whose work spans `span`. `steps` narrows to chosen
-/// steps; `outside` is then left out, since it would not be what remains.
+/// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps, `outside` is
+/// left out, because it would not be the remaining time.
 pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
     let whole = |scope, part| Window { scope, step: None, label: None, parts: vec![part] };
     let mut all = Vec::with_capacity(steps.len() + 3);
@@ -65,7 +63,7 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
     let mut at = capture.start;
     let mut every = true;
     for step in steps {
-        // devices of a rank may have different leads
+        // Devices of a rank may have different leads.
         let start = step.window.start.clamp(capture.start, capture.end.max(capture.start));
         let window = Span::new(start, step.window.end.min(capture.end).max(start));
         if window.start > at {

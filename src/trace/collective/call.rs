@@ -1,4 +1,4 @@
-//! One rank's calls of collectives.
+//! The calls of collectives of one rank.
 
 use crate::trace::collective::group::LocalGroup;
 use crate::trace::collective::kind::Kind;
@@ -9,44 +9,42 @@ use crate::units::{Ns, Span};
 pub struct Call {
     /// Row of the kernel, or of the range on the host.
     pub event: u32,
-    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range where neither
-    /// is recorded.
+    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range if neither is recorded.
     pub submit: Ns,
-    /// Lane of the submitting thread, where recorded.
+    /// Lane of the submitting thread, if recorded.
     pub thread: Option<u32>,
-    /// The kernel, or the range on the host.
+    /// Span of the kernel, or of the range on the host.
     pub span: Span,
-    /// When whoever waits for it goes on, ns: the end of a kernel; on the host the first sign of life of the
+    /// When work that waits for it continues, ns: the end of a kernel; on the host, the first recorded activity of the
     /// submitting thread after both the range and the operator have ended.
     pub released: Ns,
     pub kind: Kind,
     /// Index into [`RankCalls::groups`].
     pub group: u32,
-    /// Number within the group.
+    /// Sequence number within the group.
     pub seq: Option<u64>,
-    /// Size by the definition for its kind (all-gather: the whole output; reduce-scatter: the whole input).
+    /// Size in bytes, as defined for its kind (all-gather: the whole output; reduce-scatter: the whole input).
     pub bytes: Option<i64>,
     /// Index into [`RankCalls::dtypes`]; 0 is unknown.
     pub dtype: u16,
-    /// Root of a broadcast, scatter, reduce or gather by its rank, where recorded.
+    /// Rank of the root of a broadcast, scatter, reduce or gather, if recorded.
     pub root: Option<u32>,
-    /// What stands as `Rank`: the root's position in the group in recent traces, the recording rank in others.
+    /// The argument `Rank`: in recent traces the root's position in the group, in others the recording rank.
     pub rank_arg: Option<u32>,
     pub step: Option<u32>,
     pub device: Option<i64>,
     pub stream: Option<i64>,
-    /// A range on the host: it arrives when it is submitted. A kernel arrives when it starts.
+    /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it starts.
     pub on_host: bool,
 }
 
 impl Call {
-    /// When the rank was there, ns.
+    /// When the rank arrived, ns.
     pub fn arrival(&self) -> Ns {
         if self.on_host { self.submit } else { self.span.start }
     }
 }
 
-/// One message between two ranks inside a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// Index into [`RankCalls::calls`].
@@ -56,21 +54,20 @@ pub struct Edge {
     pub bytes: Option<i64>,
 }
 
-/// All calls of one rank, in order of submission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankCalls {
     pub calls: Vec<Call>,
     pub groups: Vec<LocalGroup>,
-    /// By call.
+    /// Sorted by call.
     pub edges: Vec<Edge>,
     /// Element types; the first is the empty text.
     pub dtypes: Vec<String>,
-    /// The calls in order of their events.
+    /// Indices of the calls, in order of their events.
     by_event: Box<[u32]>,
 }
 
 impl RankCalls {
-    /// Calls in order of submission, and what they refer to.
+    /// `calls` must be in order of submission.
     pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
         let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
         by_event.sort_by_key(|i| calls[*i as usize].event);
@@ -78,25 +75,25 @@ impl RankCalls {
         Self { calls, groups, edges, dtypes, by_event }
     }
 
-    /// The call that an event is.
+    /// The call that belongs to an event.
     pub fn of_event(&self, row: u32) -> Option<&Call> {
         self.index_of(row).and_then(|i| self.calls.get(i as usize))
     }
 
-    /// Index of the call that an event is.
+    /// Index of the call that belongs to an event.
     pub fn index_of(&self, row: u32) -> Option<u32> {
         let event = |i: &u32| self.calls.get(*i as usize).map(|c| c.event);
-        // of one event that is several calls, the last
+        // If one event is several calls, the last.
         let behind = self.by_event.partition_point(|i| event(i) <= Some(row));
         self.by_event.get(behind.checked_sub(1)?).copied().filter(|i| event(i) == Some(row))
     }
 
-    /// The kind of collective that an event is; unknown for what is none.
+    /// The kind of collective of an event; unknown if it is none.
     pub fn kind_of(&self, row: u32) -> Kind {
         self.of_event(row).map_or(Kind::Unknown, |c| c.kind)
     }
 
-    /// The element type of a call, where known.
+    /// The element type of a call, if known.
     pub fn dtype(&self, call: &Call) -> Option<&str> {
         self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
     }

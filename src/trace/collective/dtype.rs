@@ -1,7 +1,7 @@
-//! Element types of messages: their size, by every spelling that traces use.
+//! Element types of messages and their sizes, in all spellings that traces use.
 
-/// Size of an element in bytes: the profiler's names (`BFloat16`), those of operator inputs
-/// (`c10::BFloat16`, `long int`) and those in kernel names (`bf16`).
+/// Size of an element in bytes. Knows the names of the profiler (`BFloat16`), of operator inputs (`c10::BFloat16`,
+/// `long int`) and of kernel names (`bf16`).
 pub fn element_bytes(dtype: &str) -> Option<i64> {
     let name = dtype.strip_prefix("c10::").unwrap_or(dtype);
     Some(match name {
@@ -16,7 +16,7 @@ pub fn element_bytes(dtype: &str) -> Option<i64> {
     })
 }
 
-/// One name per type: that of the profiler's `dtype` argument.
+/// The canonical name of a type: that of the profiler's `dtype` argument.
 pub fn dtype_name(dtype: &str) -> &str {
     match dtype.strip_prefix("c10::").unwrap_or(dtype) {
         "float" | "f32" => "Float",
@@ -33,8 +33,8 @@ pub fn dtype_name(dtype: &str) -> &str {
     }
 }
 
-/// The type in the name of a reduction's kernel: `ncclDevKernel_AllReduce_Sum_f16_RING_LL(...)`,
-/// `ncclKernel_AllReduce_RING_LL_Sum_half(...)`. Other kinds move bytes, whatever their name says.
+/// The type in the kernel name of a reduction: `ncclDevKernel_AllReduce_Sum_f16_RING_LL(...)`,
+/// `ncclKernel_AllReduce_RING_LL_Sum_half(...)`. Kernels of other kinds move bytes, whatever type their name contains.
 pub fn dtype_in_kernel(name: &str) -> Option<&'static str> {
     if !name.starts_with("nccl") || !name.contains("Reduce") {
         return None;

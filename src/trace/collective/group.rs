@@ -1,33 +1,33 @@
-//! Process groups as one rank names them.
+//! Process groups as one rank describes them.
 //!
-//! A group is its member list where that is given; names are reused (every tensor-parallel group of a job
-//! may be called `1`), and lists are cut after thirty entries. A cut list is completed when the rest is
-//! regular: same distance between members, known size.
+//! A group is identified by its member list, if recorded, because names are reused (every tensor-parallel group of a
+//! job may be called `1`). Recorded lists are cut after thirty entries. A cut list is completed if it is regular: equal
+//! distances between members, and known size.
 
 use crate::trace::meta::{LARGEST_GROUP, Meta, ProcessGroup};
 use hashbrown::HashMap;
 
-/// The ranks of a process group, ascending, each once.
+/// The ranks of a process group, ascending, without duplicates.
 ///
-/// Ranks at equal distances are kept as a progression, so a group takes the memory of the ranks that the trace lists,
-/// however many members it claims to have.
+/// Ranks at equal distances are stored as a progression, so a group takes only memory for the ranks that the trace
+/// lists, however many members it claims to have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Members {
-    /// `first`, `first + stride` and so on; a single member has stride 1. Made by [`Members::regular`] only.
+    /// `first`, `first + stride` and so on; a single member has stride 1. Constructed only by [`Members::regular`].
     Regular { first: u32, stride: u32, count: u32 },
-    /// Ranks at unequal distances. Made by [`Members::listed`] only.
+    /// Ranks at unequal distances. Constructed only by [`Members::listed`].
     Listed(Vec<u32>),
 }
 
 impl Members {
-    /// `count` ranks at equal distances. `None` when there are none, or the last one is no rank.
+    /// `count` ranks at equal distances. `None` if there are none, or the last one exceeds the range of ranks.
     pub fn regular(first: u32, stride: u32, count: u32) -> Option<Self> {
         let stride = if count == 1 { 1 } else { stride };
         let last = first.checked_add(stride.checked_mul(count.checked_sub(1)?)?);
         (stride > 0 && last.is_some()).then_some(Members::Regular { first, stride, count })
     }
 
-    /// The ranks of a list, in any order.
+    /// The ranks of a list in any order.
     pub fn listed(mut ranks: Vec<u32>) -> Self {
         ranks.sort_unstable();
         ranks.dedup();
@@ -52,7 +52,6 @@ impl Members {
         self.len() == 0
     }
 
-    /// The member at a position.
     pub fn get(&self, position: usize) -> Option<u32> {
         match self {
             Members::Regular { first, stride, count } => {
@@ -77,17 +76,17 @@ impl Members {
     }
 }
 
-/// A process group in the words of one rank.
+/// A process group as one rank describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalGroup {
     pub name: Option<String>,
     pub desc: Option<String>,
     pub size: Option<u32>,
-    /// All members, ascending; `None` when the trace does not list them all.
+    /// All members, ascending; `None` if the trace does not list them all.
     pub members: Option<Members>,
-    /// The list as far as it goes, where it is cut.
+    /// The beginning of a list that is cut.
     pub head: Vec<u32>,
-    /// What tells the rank's groups apart when they have no name: a pointer, which no other rank knows.
+    /// Distinguishes the rank's groups without a name: a pointer, which is meaningless on other ranks.
     pub pointer: Option<u64>,
 }
 
@@ -109,12 +108,12 @@ impl<'a> HeaderGroups<'a> {
 }
 
 impl LocalGroup {
-    /// Fills what is missing from the file's own list of groups.
+    /// Fills missing fields from the file's own list of groups.
     pub fn complete(&mut self, header: &HeaderGroups) {
         let meta = header.meta;
         let entry = match &self.name {
             Some(name) => header.by_name.get(name.as_str()).copied(),
-            // a job with one group has no other
+            // If the job has one group, it is that one.
             None if meta.groups.len() == 1 && self.pointer.is_none() && self.size.is_none() => meta.groups.first(),
             None => None,
         };
@@ -129,7 +128,7 @@ impl LocalGroup {
             }
         }
         if self.members.is_none() && self.size.is_some() && self.size == meta.world_size {
-            // as many members as the job has ranks: all of them
+            // As many members as the job has ranks: all ranks.
             self.members = meta.world_size.and_then(|w| Members::regular(0, 1, w));
         }
         if let Some(members) = &self.members {
@@ -137,7 +136,7 @@ impl LocalGroup {
         }
     }
 
-    /// Takes a member list; a cut one is completed where it is regular.
+    /// Sets the member list; a cut list is completed if it is regular.
     pub fn list(&mut self, mut ranks: Vec<u32>, is_cut: bool) {
         ranks.sort_unstable();
         ranks.dedup();
@@ -159,7 +158,7 @@ impl LocalGroup {
         self.head = ranks;
     }
 
-    /// A name for people.
+    /// Display name.
     pub fn shown(&self) -> String {
         match (&self.name, &self.desc) {
             (Some(name), Some(desc)) if desc != name && desc != "undefined" => format!("{name} ({desc})"),
@@ -169,12 +168,12 @@ impl LocalGroup {
     }
 }
 
-/// The size of a group as an event states it: at least 1, and no more than any job has.
+/// The size of a group as an event states it, limited to plausible values: at least 1, at most [`LARGEST_GROUP`].
 pub fn possible_size(size: u32) -> Option<u32> {
     (1..=LARGEST_GROUP).contains(&size).then_some(size)
 }
 
-/// `[0, 2, 4, ...]` as torch writes it: the ranks, and whether the list was cut. `None`: not a list.
+/// Parses `[0, 2, 4, ...]` as torch writes it: the ranks, and whether the list was cut. `None` if it is not a list.
 pub fn parse_ranks(text: &str) -> Option<(Vec<u32>, bool)> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     let mut ranks = Vec::new();

@@ -1,6 +1,6 @@
-//! Kinds of collectives, and who waits for whom in each.
+//! Kinds of collectives, and which members wait for which in each.
 
-/// What a collective does. `collective_kind` of the kernel rules gives the names.
+/// The operation of a collective. `collective_kind` of the kernel rules parses its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     AllReduce,
@@ -54,37 +54,36 @@ impl Kind {
         }
     }
 
-    /// The kind with this name.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|k| k.name() == name)
     }
 
-    /// Whether it ends at nearly the same true moment on every member, so that clocks can be set by it.
+    /// Whether it ends at nearly the same true moment on every member, so that clocks can be aligned by it.
     pub fn is_synchronous(self) -> bool {
         matches!(self, Kind::AllReduce | Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll | Kind::Barrier)
     }
 
-    /// Between two ranks each time, not the whole group.
+    /// Whether messages are between two ranks instead of the whole group.
     pub fn is_point_to_point(self) -> bool {
         matches!(self, Kind::Send | Kind::Recv | Kind::SendRecv)
     }
 
-    /// The root gives and the others wait for it.
+    /// Whether the root sends and the others wait for it.
     pub fn is_from_root(self) -> bool {
         matches!(self, Kind::Broadcast | Kind::Scatter)
     }
 
-    /// The root waits for all and the others for nobody.
+    /// Whether the root waits for all, and the others for no one.
     pub fn is_to_root(self) -> bool {
         matches!(self, Kind::Reduce | Kind::Gather)
     }
 
-    /// Whether every member must give the same size.
+    /// Whether every member must pass the same size.
     pub fn has_one_size(self) -> bool {
         matches!(self, Kind::AllReduce | Kind::Broadcast | Kind::Reduce | Kind::Barrier)
     }
 
-    /// Bus bandwidth over algorithm bandwidth for `n` members (nccl-tests, `PERFORMANCE.md`).
+    /// Bus bandwidth divided by algorithm bandwidth for `n` members (nccl-tests, `PERFORMANCE.md`).
     pub fn bus_factor(self, n: u32) -> f64 {
         let share = if n == 0 { 0.0 } else { f64::from(n - 1) / f64::from(n) };
         match self {

@@ -1,7 +1,7 @@
-//! Collectives as one rank recorded them: which calls, of which process group, how large.
+//! Collectives as one rank recorded them: the calls, their process groups and sizes.
 //!
-//! Which call of one rank belongs to which of another is not said in a trace; that is found across ranks
-//! (`job`). Here is what each rank says by itself.
+//! A trace does not say which call of one rank corresponds to which call of another; `job` matches them. This module
+//! has only what each rank says by itself.
 
 mod call;
 pub(crate) mod dtype;

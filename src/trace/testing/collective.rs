@@ -1,23 +1,22 @@
-//! A collective as torch describes it: its kind, size, group and number, and the arguments in which
-//! it is recorded.
+//! Describes a collective as torch records it: kind, size, group, sequence number and arguments.
 //!
-//! The same `Collective` goes to `record_param_comms` on the host and to the kernel on the device,
-//! as in real traces; what each of the two carries depends on the age of torch, see `Detail`.
+//! The same `Collective` is passed to `record_param_comms` on the host and to the kernel on the device, as in real
+//! traces; `Detail` says which arguments each of them has, depending on the version of torch.
 
 use serde_json::{Value, json};
 
 /// How much a trace says about its collectives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// 2026: everything, also `Seq` and `Comms Id`, on operator and kernel.
+    /// 2026: everything, including `Seq` and `Comms Id`, on operator and kernel.
     #[default]
     Full,
-    /// 2024 and 2025: sizes and group on both, no number.
+    /// 2024 and 2025: sizes and group on both, no sequence number.
     NoSequence,
-    /// Before: eight positional `Concrete Inputs` on the operator (the number is the second),
-    /// nothing on the kernel.
+    /// Earlier: eight positional `Concrete Inputs` on the operator (the second is the sequence number), nothing on the
+    /// kernel.
     Positional,
-    /// Nothing but names.
+    /// Only names.
     Nothing,
 }
 
@@ -39,9 +38,8 @@ pub struct Collective {
 }
 
 impl Collective {
-    /// Any kind by its torch name: `allreduce`, `_allgather_base`, `_reduce_scatter_base`,
-    /// `broadcast`, `all_to_allv`, `send`, `recv`, `barrier`... `elements` is the input; change the
-    /// output with `out_elements`.
+    /// A collective by its torch name: `allreduce`, `_allgather_base`, `_reduce_scatter_base`, `broadcast`,
+    /// `all_to_allv`, `send`, `recv`, `barrier`... `elements` is the input; `out_elements` changes the output.
     pub fn new(name: &str, elements: u64, dtype: &str) -> Self {
         Collective {
             name: name.to_owned(),
@@ -64,12 +62,12 @@ impl Collective {
         Self::new("allreduce", elements, dtype)
     }
 
-    /// An all-gather in which each of `members` contributes `elements` values.
+    /// An all-gather to which each of `members` contributes `elements` values.
     pub fn all_gather(elements: u64, members: u64, dtype: &str) -> Self {
         Self::new("_allgather_base", elements, dtype).out_elements(elements * members)
     }
 
-    /// A reduce-scatter in which each of `members` keeps `elements` values.
+    /// A reduce-scatter of which each of `members` keeps `elements` values.
     pub fn reduce_scatter(elements: u64, members: u64, dtype: &str) -> Self {
         Self::new("_reduce_scatter_base", elements * members, dtype).out_elements(elements)
     }
@@ -84,7 +82,7 @@ impl Collective {
         Collective { source_rank: Some(from), ..Self::new("recv", elements, dtype) }
     }
 
-    /// Elements of the output, where they differ from the input.
+    /// Number of elements of the output, if it differs from the input.
     pub fn out_elements(mut self, elements: u64) -> Self {
         self.out_elements = elements;
         self
@@ -98,19 +96,19 @@ impl Collective {
         self
     }
 
-    /// Its number in the group (`Seq`, or the second positional input).
+    /// Sequence number in the group (`Seq`, or the second positional input).
     pub fn seq(mut self, sequence: u64) -> Self {
         self.sequence = Some(sequence);
         self
     }
 
-    /// `Comms Id`: may be larger than an i64.
+    /// `Comms Id`, which may exceed an i64.
     pub fn comms_id(mut self, communicator: u64) -> Self {
         self.communicator = Some(communicator);
         self
     }
 
-    /// The root of a broadcast or scatter, the source of a receive.
+    /// The root of a broadcast or scatter, or the source of a receive.
     pub fn source(mut self, rank: u32) -> Self {
         self.source_rank = Some(rank);
         self
@@ -143,7 +141,7 @@ impl Collective {
         format!("{backend}:{kind}")
     }
 
-    /// A kernel name as NCCL 2.19 and later gives it.
+    /// The kernel name as in NCCL 2.19 and later.
     pub fn kernel_name(&self) -> String {
         let number = match self.dtype.as_str() {
             "Float" => "f32",
@@ -166,7 +164,6 @@ impl Collective {
         format!("ncclDevKernel_{body}(ncclDevKernelArgsStorage<4096ul>)")
     }
 
-    /// Torch's name of the kind.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -245,7 +242,7 @@ impl Collective {
         args
     }
 
-    /// Tensors, number, group pointer, rank, -, in split, out split, group size.
+    /// Tensors, sequence number, group pointer, rank, -, in split, out split, group size.
     fn positional_args(&self, rank: Option<u32>) -> Vec<(&'static str, Value)> {
         let sequence = self.sequence.map(|s| s.to_string()).unwrap_or_default();
         let pointer = 93_825_000_000_000 + 4096 * u64::from(rank.unwrap_or(0));

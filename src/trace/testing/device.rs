@@ -1,7 +1,6 @@
-//! Rows of the device: kernels, copies, fills and synchronisation, with the arguments of each
-//! vendor.
+//! Device rows: kernels, copies, fills and synchronisation, with the arguments of each vendor.
 //!
-//! Sizes are bytes. What is not said is made plausible: one block of 128 threads, context 1.
+//! Sizes in bytes. Unspecified values get plausible defaults: one block of 128 threads, context 1.
 
 use std::ops::Range;
 
@@ -12,8 +11,7 @@ use crate::trace::testing::row::Row;
 use crate::trace::testing::trace::complete;
 use crate::trace::testing::vendor::Vendor;
 
-/// What a synchronisation row says. Such rows are host waits or dependencies drawn on the device,
-/// never work.
+/// Meaning of a synchronisation row. Such rows are host waits or dependencies drawn on the device, not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
     /// The host waited for a stream.
@@ -38,7 +36,7 @@ impl SyncKind {
 }
 
 impl<'a> Row<'a> {
-    /// Adds a kernel under this launch. On a graph launch call it again for each kernel.
+    /// Adds a kernel under this launch. On a graph launch, call it once per kernel.
     pub fn kernel(self, name: &str, stream: i64, span: Range<i64>) -> Row<'a> {
         let vendor = self.trace.vendor;
         let mut row = self.device_row(vendor.kernel_category(), name, stream, span);
@@ -98,7 +96,7 @@ impl<'a> Row<'a> {
         self.add_device_row(row)
     }
 
-    /// Adds a synchronisation row; `stream` is -1 where none is meant.
+    /// Adds a synchronisation row; `stream` is -1 for none.
     pub fn sync_row(self, kind: SyncKind, stream: i64, span: Range<i64>) -> Row<'a> {
         let category = self.trace.vendor.sync_category();
         let mut row = self.device_row(category, kind.name(), stream, span);
@@ -106,8 +104,7 @@ impl<'a> Row<'a> {
         self.add_device_row(row)
     }
 
-    /// What a synchronisation row waits for: stream, event, and the correlation id of the call that
-    /// recorded the event.
+    /// What a synchronisation row waits for: stream, event, and the correlation id of the call that recorded the event.
     pub fn waits_on(self, stream: i64, event: i64, record: Option<u64>) -> Row<'a> {
         let record = record.map_or(json!(-1), |id| json!(id));
         self.arg("wait_on_stream", stream)
@@ -115,12 +112,12 @@ impl<'a> Row<'a> {
             .arg("wait_on_cuda_event_record_corr_id", record)
     }
 
-    /// Blocks of a kernel. Occupancy numbers that follow from it are set too.
+    /// Number of blocks of a kernel. Also sets the occupancy values that follow from it.
     pub fn grid(self, grid: [u32; 3]) -> Row<'a> {
         self.shape("grid", grid)
     }
 
-    /// Threads per block of a kernel.
+    /// Number of threads per block of a kernel.
     pub fn block(self, block: [u32; 3]) -> Row<'a> {
         self.shape("block", block)
     }
@@ -181,8 +178,7 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Where the launch happened. A launch that is not in the trace lies nowhere, so no operator is
-    /// found around it.
+    /// Where the launch happened. A launch that is not in the trace has no place, so no operator is found around it.
     fn launch_point(&self) -> LaunchPoint {
         match self.launch.and_then(|at| self.trace.events.get(at)) {
             Some(Event::Row(row)) => row.launch.unwrap_or(NOWHERE),
@@ -221,7 +217,7 @@ fn set_bytes(row: &mut EventRow, bytes: u64) {
     }
 }
 
-/// Blocks and warps per multiprocessor, to six digits as Kineto writes them.
+/// Blocks and warps per multiprocessor, with six digits as Kineto writes them.
 fn set_occupancy(row: &mut EventRow, multiprocessors: u32) {
     let product = |key: &str| {
         let sides = row.arg(key).and_then(Value::as_array)?;

@@ -1,9 +1,8 @@
-//! One row of the trace as the builder keeps it, before it is written. Times are ns after the
-//! trace's origin.
+//! The builder's representation of one row before it is written. Times in ns after the trace's origin.
 
 use serde_json::Value;
 
-/// One event of any phase, or a piece of raw JSON in its place.
+/// An event of any phase, or raw JSON in its place.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Row(EventRow),
@@ -19,8 +18,7 @@ pub(super) struct EventRow {
     pub tid: Place,
     pub ts: i64,
     pub dur: Option<i64>,
-    /// The launch that this row is, or that caused it; `External id` is found from it when the
-    /// trace is written.
+    /// The launch that this row is, or that caused it; used to find `External id` when the trace is written.
     pub launch: Option<LaunchPoint>,
     pub args: Vec<(String, Arg)>,
 }
@@ -35,7 +33,7 @@ pub(super) enum Phase {
     Metadata,
 }
 
-/// An event's name; the raw form goes into the file unescaped, for tests of broken producers.
+/// An event's name. The raw form is written unescaped, for tests of broken producers.
 #[derive(Clone, Debug)]
 pub(super) enum Name {
     Text(String),
@@ -50,7 +48,7 @@ pub(super) enum Place {
     Text(String),
 }
 
-/// A value in `args`; the raw form goes into the file as it is, for example a bare `inf`.
+/// A value in `args`. The raw form is written unchanged, for example a bare `inf`.
 #[derive(Clone, Debug)]
 pub(super) enum Arg {
     Json(Value),
@@ -73,7 +71,7 @@ impl EventRow {
         })
     }
 
-    /// Sets an argument, in the place of an older value of the same key.
+    /// Sets an argument, replacing an older value of the same key.
     pub fn set(&mut self, key: &str, value: Arg) {
         match self.args.iter_mut().find(|(k, _)| k == key) {
             Some((_, old)) => *old = value,

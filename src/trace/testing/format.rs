@@ -1,18 +1,17 @@
-//! How a trace is written down: which generation of Kineto, which order, which of its known
-//! defects.
+//! How a trace is written: version of Kineto, order, and known defects.
 //!
-//! Every field changes the text of a file and none changes what the trace says, except
-//! `Era::Microseconds`, which cuts times to whole microseconds as Kineto did then. So one built
-//! trace, written in all formats, must give one answer.
+//! Every field changes the text of a file, but not the content of the trace (except `Era::Microseconds`, which
+//! truncates times to whole microseconds, as Kineto did then). So one trace written in all formats must give the same
+//! answer.
 
-/// Options of writing; start from `Format::default()` and change what a test is about.
+/// Options for writing; start from `Format::default()` and change what a test is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// Generation of the time format.
     pub era: Era,
-    /// Where `baseTimeNanoseconds` stands (only in `Era::Base`).
+    /// Position of `baseTimeNanoseconds` (only in `Era::Base`).
     pub base: Side,
-    /// Where the other top-level keys stand.
+    /// Position of the other top-level keys.
     pub metadata: Placement,
     /// Object with `traceEvents`, or a bare list of events.
     pub root: Root,
@@ -26,9 +25,9 @@ pub struct Format {
     pub times: Times,
     /// How the fraction of a microsecond is written.
     pub fraction: Fraction,
-    /// What `External id` means on launches and device rows.
+    /// Meaning of `External id` on launches and device rows.
     pub external_ids: ExternalIds,
-    /// Write events in a random but repeatable order; those that start together stay in order.
+    /// Write events in a pseudo-random order with this seed; events that start together stay in order.
     pub shuffle: Option<u64>,
 }
 
@@ -45,11 +44,11 @@ pub enum Era {
 }
 
 impl Era {
-    /// All of them, for tests that must hold for each.
+    /// All variants, for tests that must hold for each.
     pub const ALL: [Era; 3] = [Era::Microseconds, Era::Decimal, Era::Base];
 }
 
-/// Before or after the events.
+/// Position relative to the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// Before `traceEvents`.
@@ -59,7 +58,7 @@ pub enum Side {
     After,
 }
 
-/// Where the top-level keys stand.
+/// Position of the top-level keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// All before the events.
@@ -67,24 +66,24 @@ pub enum Placement {
     Before,
     /// All after the events.
     After,
-    /// `schemaVersion` and `deviceProperties` before, the rest (so also the rank) after.
+    /// `schemaVersion` and `deviceProperties` before, the rest (including the rank) after.
     Both,
 }
 
-/// What the outermost JSON value is.
+/// The outermost JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Root {
     /// `{"traceEvents": [...], ...}`
     #[default]
     Object,
-    /// `[...]`: there is no place for metadata, it is left out.
+    /// `[...]`: has no place for metadata, which is left out.
     Array,
 }
 
 /// White space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// Several lines an event, as Kineto writes.
+    /// Several lines per event, as Kineto writes.
     #[default]
     Pretty,
     /// No white space at all.
@@ -97,8 +96,8 @@ pub enum Categories {
     /// `kernel`, `cpu_op`, `gpu_memcpy`, ...
     #[default]
     Current,
-    /// 2021 and 2022: `Kernel`, `Operator`, `Memcpy`, ...; annotations are `Operator` too;
-    /// `external id` in lower case.
+    /// 2021 and 2022: `Kernel`, `Operator`, `Memcpy`, ...; annotations are `Operator`, too; `external id` in lower
+    /// case.
     Legacy,
 }
 
@@ -108,7 +107,7 @@ pub enum Ids {
     /// Numbers.
     #[default]
     Numbers,
-    /// Text; a device row's thread is then "stream 7".
+    /// Text; the thread of a device row is then "stream 7".
     Text,
 }
 
@@ -134,13 +133,13 @@ pub enum Fraction {
     Unpadded,
 }
 
-/// What `External id` holds on launches and device rows.
+/// The value of `External id` on launches and device rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExternalIds {
     /// The id of the innermost operator around the launch.
     #[default]
     Operator,
-    /// A copy of the correlation id: the trap of many torch versions.
+    /// A copy of the correlation id, as in many versions of torch.
     Correlation,
     /// No such argument.
     Absent,

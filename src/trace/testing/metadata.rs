@@ -1,7 +1,6 @@
 //! Top-level keys of a file: devices, ranks and process groups, host, time base.
 //!
-//! Objects are put together as text, so that their key order does not depend on how serde_json was
-//! compiled.
+//! Objects are assembled as text, so that the order of keys does not depend on features of serde_json.
 
 use serde_json::{Value, json};
 
@@ -11,7 +10,7 @@ use crate::trace::testing::vendor::Vendor;
 use crate::trace::testing::write::quoted;
 
 impl TraceBuilder {
-    /// The top-level keys of one side of the events.
+    /// The top-level keys before or after the events.
     pub(super) fn keys(&self, format: &Format, side: Side) -> Vec<(String, Vec<u8>)> {
         let early = if format.metadata == Placement::After { Side::After } else { Side::Before };
         let late = if format.metadata == Placement::Before { Side::Before } else { Side::After };

@@ -1,8 +1,8 @@
-//! A small language in which tests and samples write traces that can be read by eye.
+//! A builder with which tests and samples describe traces that can be checked by eye.
 //!
-//! Times are `i64` nanoseconds after the trace's origin, spans are half open ranges. A builder
-//! holds one rank; `Format` says how the file is written (time era, key order, spelling, known
-//! defects of producers). The bytes depend on nothing but the calls, and events stand in the file
+//! Times are `i64` nanoseconds after the trace's origin, spans are half open ranges. A builder holds one rank; `Format`
+//! says how the file is written (time era, key order, spelling, known defects of producers). The bytes depend only on
+//! the calls, and events are in the file in the order of the calls.
 //! in the order of the calls.
 //!
 //! ```text
@@ -22,8 +22,8 @@
 //! assert!(json.contains("\"correlation\": 1"));
 //! ```
 //!
-//! The surprising one: `External id` of a launch and the parent of a Python frame are looked up
-//! when the trace is written, so operators and frames may be added after what they contain.
+//! `External id` of a launch and the parent of a Python frame are determined when the trace is written, so operators
+//! and frames may be added after what they contain.
 
 mod collective;
 mod device;

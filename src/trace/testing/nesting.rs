@@ -1,12 +1,12 @@
-//! Which span lies in which: operators around launches, Python frames around frames.
+//! Finds which span contains which: operators around launches, Python frames around frames.
 //!
-//! Spans of one thread are taken in order of start; each remembers the one still open below it, so
-//! a look-up climbs as many spans as are nested and no more.
+//! Spans of one thread are in order of start, and each stores the one that was still open below it, so a look-up visits
+//! only as many spans as are nested.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// One span of a thread, with the id that others will name.
+/// One span of a thread, with the id by which others refer to it.
 pub(super) struct Nested {
     pub pid: i64,
     pub tid: i64,
@@ -50,7 +50,7 @@ impl Nesting {
         chain.find(|s| s.end >= ts).map(|s| s.id)
     }
 
-    /// The innermost span around the whole of another.
+    /// The innermost span that contains another one completely.
     pub fn parent(&self, id: u64) -> Option<u64> {
         let at = *self.by_id.get(&id)?;
         let child = self.spans.get(at)?;

@@ -1,5 +1,4 @@
-//! Rows that belong to no host thread: device annotations, overhead, counters, flows, the record
-//! window, names.
+//! Rows that belong to no host thread: device annotations, overhead, counters, flows, the record window, names.
 
 use std::ops::Range;
 
@@ -10,15 +9,14 @@ use crate::trace::testing::row::Row;
 use crate::trace::testing::thread::Thread;
 use crate::trace::testing::trace::{TraceBuilder, complete};
 
-/// Rows.
 impl TraceBuilder {
-    /// A host thread, on which operators, annotations, Python frames and API calls are added.
+    /// A host thread, to which operators, annotations, Python frames and API calls are added.
     pub fn thread(&mut self, tid: i64) -> Thread<'_> {
         Thread::new(self, tid)
     }
 
-    /// The launch with this correlation id, to add device rows to it later; a device row added here
-    /// without such a launch has none, as when it was launched before the capture.
+    /// The launch with this correlation id, to add device rows to it later. If there is no such launch, the device row
+    /// is unlinked, as if launched before the capture.
     pub fn linked(&mut self, correlation: u64) -> Row<'_> {
         let found = self.events.iter().position(|event| match event {
             Event::Row(row) => row.launch.is_some() && row.dur.is_some() && row.correlation() == Some(correlation),
@@ -27,13 +25,13 @@ impl TraceBuilder {
         Row::launched(self, found, correlation)
     }
 
-    /// A launch that the trace does not show: `t.unlinked().kernel(...)`.
+    /// A launch that is not in the trace: `t.unlinked().kernel(...)`.
     pub fn unlinked(&mut self) -> Row<'_> {
         let correlation = self.take_correlation();
         Row::launched(self, None, correlation)
     }
 
-    /// `gpu_user_annotation`: a host range drawn again on a stream.
+    /// `gpu_user_annotation`: a host range repeated on a stream.
     pub fn gpu_annotation(&mut self, name: &str, stream: i64, span: Range<i64>) -> Row<'_> {
         let pid = Place::Number(self.device_index);
         self.add(complete("gpu_user_annotation", name, pid, Place::Stream(stream), span))
@@ -44,7 +42,7 @@ impl TraceBuilder {
         self.add(complete("overhead", name, Place::Number(-1), Place::Number(0), span))
     }
 
-    /// A counter sample, drawn under the rank's device.
+    /// A counter sample, shown under the rank's device.
     pub fn counter(&mut self, name: &str, ts: i64, values: &[(&str, f64)]) -> Row<'_> {
         let mut row = complete("", name, Place::Number(self.device_index), Place::Number(0), ts..ts);
         row.phase = Phase::Counter;
@@ -55,7 +53,7 @@ impl TraceBuilder {
         self.add(row)
     }
 
-    /// A `fwdbwd` arrow from a forward operator to its backward node: (thread, time) each.
+    /// A `fwdbwd` flow from a forward operator to its backward node, each given as (thread, time).
     pub fn forward_backward(&mut self, id: u64, forward: (i64, i64), backward: (i64, i64)) {
         let pid = Place::Number(self.pid);
         let ends = [(Phase::FlowStart { id }, forward), (Phase::FlowEnd { id }, backward)];
@@ -75,18 +73,17 @@ impl TraceBuilder {
         self.instant("Record Window End", "", "", end);
     }
 
-    /// Any complete event: category, name, pid, tid.
+    /// Any complete event.
     pub fn event(&mut self, category: &str, name: &str, pid: i64, tid: i64, span: Range<i64>) -> Row<'_> {
         self.add(complete(category, name, Place::Number(pid), Place::Number(tid), span))
     }
 
-    /// Bytes that stand in the list of events as they are, JSON or not.
+    /// Bytes that are written into the list of events unchanged, JSON or not.
     pub fn raw_event(&mut self, bytes: impl AsRef<[u8]>) {
         self.events.push(Event::Raw(bytes.as_ref().to_vec()));
     }
 
-    /// `process_name`, `process_labels`, `thread_name` and sort rows for every process, thread and
-    /// stream used so far.
+    /// `process_name`, `process_labels`, `thread_name` and sort rows for every process, thread and stream used so far.
     pub fn name_rows(&mut self, process: &str, threads: &[(i64, &str)]) {
         let mut places: Vec<(Place, Place)> = Vec::new();
         for event in &self.events {
@@ -125,7 +122,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Number of events so far, rows that the builder adds by itself included.
+    /// Number of events so far, including rows that the builder adds itself.
     pub fn event_count(&self) -> usize {
         self.events.len()
     }

@@ -1,4 +1,4 @@
-//! The row that was just added: its arguments, and the device rows of a launch.
+//! The row that was added last: sets its arguments, and adds device rows to a launch.
 
 use std::ops::Range;
 
@@ -8,9 +8,8 @@ use crate::trace::testing::collective::Collective;
 use crate::trace::testing::event::{Arg, Event, EventRow, Name};
 use crate::trace::testing::trace::TraceBuilder;
 
-/// The row that was just added. Calls that set arguments change it; calls that add a device row
-/// (`kernel`, `memcpy`, `memset`, `sync_row`) add it under the same launch and go on with the new
-/// row.
+/// The row that was added last. Calls that set arguments change it; calls that add a device row (`kernel`, `memcpy`,
+/// `memset`, `sync_row`) add it under the same launch and continue with the new row.
 #[derive(Debug)]
 pub struct Row<'a> {
     pub(super) trace: &'a mut TraceBuilder,
@@ -36,12 +35,12 @@ impl<'a> Row<'a> {
         Row { trace, at: launch, launch, correlation: Some(correlation) }
     }
 
-    /// Sets an argument, new or in the place of the builder's own.
+    /// Sets an argument, possibly replacing the builder's own.
     pub fn arg(self, key: &str, value: impl Into<Value>) -> Self {
         self.edit(|row| row.set(key, Arg::Json(value.into())))
     }
 
-    /// Sets an argument to text that goes into the file as it is: `inf`, `0x0`, or worse.
+    /// Sets an argument to text that is written unchanged: `inf`, `0x0`, or invalid JSON.
     pub fn raw_arg(self, key: &str, text: &str) -> Self {
         self.edit(|row| row.set(key, Arg::Raw(text.to_owned())))
     }
@@ -51,12 +50,12 @@ impl<'a> Row<'a> {
         self.edit(|row| row.args.retain(|(k, _)| k != key))
     }
 
-    /// Puts bytes in the place of the name, unescaped.
+    /// Replaces the name by bytes that are written unescaped.
     pub fn raw_name(self, bytes: impl AsRef<[u8]>) -> Self {
         self.edit(|row| row.name = Name::Raw(bytes.as_ref().to_vec()))
     }
 
-    /// Another category.
+    /// Replaces the category.
     pub fn category(self, category: &str) -> Self {
         self.edit(|row| category.clone_into(&mut row.category))
     }

@@ -10,7 +10,7 @@ use crate::trace::testing::row::Row;
 use crate::trace::testing::trace::{TraceBuilder, complete};
 use crate::trace::testing::vendor::Call;
 
-/// One host thread of a trace; each call adds one row and returns it for arguments or device rows.
+/// One host thread of a trace. Each call adds one row and returns it, to set arguments or add device rows.
 #[derive(Debug)]
 pub struct Thread<'a> {
     trace: &'a mut TraceBuilder,
@@ -42,8 +42,8 @@ impl<'a> Thread<'a> {
         self.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", span)
     }
 
-    /// A Python frame such as `train.py(42): forward` or `nn.Module: Linear_0`. Its parent is the
-    /// innermost frame of the thread that contains it.
+    /// A Python frame such as `train.py(42): forward` or `nn.Module: Linear_0`. Its parent is the innermost frame of
+    /// the thread that contains it.
     pub fn frame(&mut self, name: &str, span: Range<i64>) -> Row<'_> {
         let id = self.trace.take_python();
         let index = self.trace.take_event_index();
@@ -53,7 +53,7 @@ impl<'a> Thread<'a> {
         self.trace.add(row)
     }
 
-    /// An API call of the runtime under the vendor's own name.
+    /// A runtime API call under the vendor's own name.
     pub fn call(&mut self, call: Call, span: Range<i64>) -> Row<'_> {
         let (name, id) = self.trace.vendor.call(call);
         let key = self.trace.vendor.call_id_key();
@@ -86,8 +86,8 @@ impl<'a> Thread<'a> {
         self.api(category, name, span)
     }
 
-    /// A `[memory]` record: bytes allocated (or freed, when negative) and the total after it. Host
-    /// memory, unless `.on_device(...)` follows.
+    /// A `[memory]` record: bytes allocated (negative: freed) and the total after it. Host memory, unless followed by
+    /// `.on_device(...)`.
     pub fn memory(&mut self, ts: i64, address: u64, bytes: i64, total_allocated: i64) -> Row<'_> {
         let index = self.trace.take_event_index();
         let mut row = self.row("cpu_instant_event", "[memory]", ts..ts);
@@ -133,8 +133,8 @@ impl<'a> Thread<'a> {
         launch.kernel(&collective.kernel_name(), stream, run).collective(collective)
     }
 
-    /// A whole collective on a CPU job: `c10d::*` on this thread is only the submission, the
-    /// collective is the annotation `gloo:*` on a worker thread. Returns the annotation.
+    /// A whole collective on a CPU job: `c10d::*` on this thread is only the submission, the collective is the
+    /// annotation `gloo:*` on a worker thread. Returns the annotation.
     pub fn gloo(&mut self, collective: &Collective, submit: Range<i64>, worker: i64, run: Range<i64>) -> Row<'_> {
         self.submission(collective, submit);
         self.tid = worker;
@@ -147,7 +147,7 @@ impl<'a> Thread<'a> {
             .arg("Input Dims", json!([[collective.elements()]]))
     }
 
-    /// The `c10d::*` operator alone.
+    /// Only the `c10d::*` operator.
     pub fn submission(&mut self, collective: &Collective, span: Range<i64>) -> Row<'_> {
         self.op(&collective.operator(), span)
             .arg("Concrete Inputs", json!(["", "", "", "", "-1"]))

@@ -1,12 +1,11 @@
-//! Nanoseconds in, microseconds as text out, without a float on the way.
+//! Converts integer nanoseconds to microseconds as text, without floating point.
 
 use crate::trace::testing::format::{Era, Fraction};
 
-/// `baseTimeNanoseconds` of a builder that is told nothing: the start of one 7,889,238 s slice of
-/// Unix time, as Kineto takes it.
+/// Default `baseTimeNanoseconds`: the start of a slice of 7,889,238 s of Unix time, as Kineto chooses it.
 pub const DEFAULT_BASE_NS: i64 = 225 * 7_889_238 * 1_000_000_000;
 
-/// Where time 0 of a builder lies after its base, when it is told nothing.
+/// Default distance of a builder's time 0 from its base, ns.
 pub(super) const DEFAULT_ORIGIN_AFTER_BASE_NS: i64 = 1_000_000_000_000;
 
 /// Nanoseconds; for symmetry with `us` and `ms`.
@@ -33,8 +32,7 @@ pub(super) fn timestamp(absolute_ns: i64, base_ns: i64, era: Era, fraction: Frac
     }
 }
 
-/// Text of `dur`. In whole microseconds it is the difference of the cut ends, so that rows stay
-/// disjoint.
+/// Text of `dur`. In whole microseconds it is the difference of the truncated ends, so that rows stay disjoint.
 pub(super) fn duration(absolute_ns: i64, dur_ns: i64, era: Era, fraction: Fraction) -> String {
     match era {
         Era::Microseconds => {

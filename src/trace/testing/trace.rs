@@ -1,4 +1,4 @@
-//! The builder itself: what a rank is. Rows of host threads are in `thread`, the others in `place`.
+//! The builder: properties of a rank. Rows of host threads are in `thread`, the others in `place`.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::trace::testing::event::{Event, EventRow, Name, Phase, Place};
 use crate::trace::testing::time::{DEFAULT_BASE_NS, DEFAULT_ORIGIN_AFTER_BASE_NS};
 use crate::trace::testing::vendor::Vendor;
 
-/// Makes the trace of one rank.
+/// Builds the trace of one rank.
 #[derive(Clone, Debug)]
 pub struct TraceBuilder {
     pub(super) rank: Option<u32>,
@@ -67,7 +67,7 @@ impl Default for TraceBuilder {
     }
 }
 
-/// What the rank is; to be said first, because rows are made to fit.
+/// Properties of the rank. Set them first, because rows depend on them.
 impl TraceBuilder {
     /// An empty trace: no rank, no device, no events.
     pub fn new() -> Self {
@@ -92,7 +92,7 @@ impl TraceBuilder {
         self
     }
 
-    /// One more process group in `pg_config`.
+    /// Adds a process group to `pg_config`.
     pub fn group(mut self, name: &str, description: &str, ranks: impl IntoIterator<Item = u32>) -> Self {
         self.groups.push(Group {
             name: name.to_owned(),
@@ -108,19 +108,19 @@ impl TraceBuilder {
         self
     }
 
-    /// One more visible device: name and number of multiprocessors.
+    /// Adds a visible device: name and number of multiprocessors.
     pub fn device(mut self, name: &str, multiprocessors: u32) -> Self {
         self.devices.push(Device { name: name.to_owned(), multiprocessors });
         self
     }
 
-    /// The device that this rank's work runs on; 0 when not said.
+    /// The device that runs this rank's work; default 0.
     pub fn device_index(mut self, index: i64) -> Self {
         self.device_index = index;
         self
     }
 
-    /// Whose profiler the trace imitates; CUDA when not said.
+    /// The vendor whose profiler the trace imitates; default CUDA.
     pub fn vendor(mut self, vendor: Vendor) -> Self {
         self.vendor = vendor;
         self
@@ -132,13 +132,13 @@ impl TraceBuilder {
         self
     }
 
-    /// Unix ns of the builder's time 0. Shifting it shifts the rank's clock.
+    /// Unix time of the builder's time 0, ns. Shifting it shifts the rank's clock.
     pub fn origin(mut self, unix_ns: i64) -> Self {
         self.origin_ns = unix_ns;
         self
     }
 
-    /// `baseTimeNanoseconds`. Changes how times are written, not when things happened.
+    /// `baseTimeNanoseconds`. Changes how times are written, not the times themselves.
     pub fn base_time(mut self, unix_ns: i64) -> Self {
         self.base_ns = unix_ns;
         self
@@ -150,15 +150,13 @@ impl TraceBuilder {
         self
     }
 
-    /// A top-level key with any JSON text, also a wrong one; takes the place of the builder's own
-    /// key of that name.
+    /// A top-level key with any JSON text, valid or not; replaces the builder's own key of that name.
     pub fn top_level(mut self, key: &str, raw_json: &str) -> Self {
         self.top_level.push((key.to_owned(), raw_json.to_owned()));
         self
     }
 }
 
-/// What the other files of the builder need.
 impl TraceBuilder {
     pub(super) fn flow(&mut self, category: &str, phase: Phase, pid: Place, tid: Place, ts: i64) {
         let mut row = complete(category, category, pid, tid, ts..ts);
@@ -190,8 +188,7 @@ fn take(counter: &mut u64) -> u64 {
     value
 }
 
-/// A complete event without arguments. The end may lie before the start: tests of broken times need
-/// that.
+/// A complete event without arguments. The end may precede the start, for tests of broken times.
 pub(super) fn complete(category: &str, name: &str, pid: Place, tid: Place, span: Range<i64>) -> EventRow {
     EventRow {
         phase: Phase::Complete,

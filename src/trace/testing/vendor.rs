@@ -1,9 +1,8 @@
-//! What differs between makers of accelerators: categories, names of API calls, ids of API calls.
+//! Differences between vendors of accelerators: categories, names and ids of API calls.
 //!
-//! The surprising one: HIP calls carry the category `cuda_runtime`, and number their API calls in
-//! `cid` where CUDA writes `cbid`.
+//! HIP calls have the category `cuda_runtime`, and number their API calls in `cid` where CUDA writes `cbid`.
 
-/// Whose profiler back end the trace imitates.
+/// The vendor whose profiler back end the trace imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Vendor {
     /// CUDA and CUPTI.
@@ -11,14 +10,14 @@ pub enum Vendor {
     Nvidia,
     /// HIP and roctracer: `hip*` calls under `cuda_runtime`, `kind` on device rows.
     Amd,
-    /// SYCL: device rows have a queue and no stream.
+    /// SYCL: device rows have a queue but no stream.
     Xpu,
     /// MTIA: device rows under `mtia_ccp_events`, `stream_id` on the calls.
     Mtia,
 }
 
 impl Vendor {
-    /// All of them, for tests that must hold for each.
+    /// All vendors, for tests that must hold for each.
     pub const ALL: [Vendor; 4] = [Vendor::Nvidia, Vendor::Amd, Vendor::Xpu, Vendor::Mtia];
 
     pub(super) fn runtime_category(self) -> &'static str {
@@ -58,7 +57,7 @@ impl Vendor {
         }
     }
 
-    /// The argument that numbers an API call, where there is one.
+    /// The argument with the number of an API call, if there is one.
     pub(super) fn call_id_key(self) -> Option<&'static str> {
         match self {
             Vendor::Nvidia => Some("cbid"),
@@ -124,14 +123,14 @@ impl Vendor {
     }
 }
 
-/// The API calls that the builder knows under every vendor's name.
+/// API calls that exist under every vendor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// An ordinary kernel launch.
     Launch,
     /// The launch with attributes that NCCL, RCCL and cuBLAS use.
     LaunchExtended,
-    /// One call that starts a captured graph: many device rows.
+    /// A call that starts a captured graph, with many device rows.
     LaunchGraph,
     /// An asynchronous copy.
     Copy,

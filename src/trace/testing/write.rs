@@ -1,7 +1,7 @@
-//! From the builder's rows to the bytes of a file.
+//! Writes the builder's rows as the bytes of a file.
 //!
-//! The text is put together by hand and not by a serialiser, because tests need what no serialiser
-//! writes: broken names, bare words, unpadded fractions, keys in a chosen order.
+//! The text is assembled by hand instead of by a serializer, because tests need what no serializer writes: broken
+//! names, bare words, unpadded fractions, a chosen order of keys.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ impl TraceBuilder {
         String::from_utf8_lossy(&self.to_bytes(&Format::default())).into_owned()
     }
 
-    /// The file in a chosen format. Not UTF-8 when raw bytes that are none were put in.
+    /// The file in a chosen format. Not valid UTF-8 if such raw bytes were added.
     pub fn to_bytes(&self, format: &Format) -> Vec<u8> {
         let mut events: Vec<Vec<u8>> = {
             let pen = Pen {
@@ -63,7 +63,7 @@ impl TraceBuilder {
         encoder.finish()
     }
 
-    /// The events in another order; rows of one start keep theirs, as ties are defined to go by it.
+    /// A permutation of the events; rows with equal starts keep their order, because ties are resolved by it.
     fn shuffled(&self, seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.events.len()).collect();
         shuffle(&mut order, seed);
@@ -99,7 +99,7 @@ impl TraceBuilder {
     }
 }
 
-/// Writes events of one trace in one format.
+/// Writes the events of one trace in one format.
 struct Pen<'a> {
     trace: &'a TraceBuilder,
     format: &'a Format,
@@ -225,7 +225,7 @@ impl Pen<'_> {
         }
     }
 
-    /// In old files a flow from a launch was called `launch`, and one to a backward node like its
+    /// Name of a flow. In old files a flow from a launch was called `launch`, and one to a backward node like its
     /// category.
     fn flow_name<'c>(&self, row: &EventRow, name: &'c str) -> &'c str {
         let is_flow = matches!(row.phase, Phase::FlowStart { .. } | Phase::FlowEnd { .. });
@@ -260,7 +260,7 @@ pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Fisher-Yates on splitmix64, so that a seed always gives the same order.
+/// Fisher-Yates with splitmix64, so that a seed always gives the same order.
 fn shuffle(order: &mut [usize], seed: u64) {
     let mut state = seed;
     for last in (1..order.len()).rev() {

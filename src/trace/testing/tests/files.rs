@@ -1,4 +1,4 @@
-//! What the file around the rows looks like.
+//! Tests of the file around the rows.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! The builder's output, read back with serde_json.
+//! Tests of the builder: its output is read back with serde_json.
 
 mod files;
 mod rows;

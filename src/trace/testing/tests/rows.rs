@@ -1,4 +1,4 @@
-//! What single rows look like.
+//! Tests of single rows.
 
 use crate::trace::testing::tests::*;
 
