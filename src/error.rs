@@ -1,4 +1,4 @@
-//! Errors, each with the file and the place, and a hint on a line of its own.
+//! Errors. Each names the file and the position, and may have a hint on its own line.
 //!
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
@@ -7,7 +7,7 @@ use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A file that was not analysed. The other files go on.
+/// Why a file was not analysed. The other files of the set are analysed nevertheless.
 #[derive(Debug, Error)]
 pub enum ReadError {
     #[error("cannot read {file}: {source}")]
@@ -19,13 +19,13 @@ pub enum ReadError {
         file: String,
         what: &'static str,
         hint: &'static str,
-        /// Known to be a whole file of another kind, such as an execution trace or a database.
+        /// Whether it is a whole file of another known kind, such as an execution trace or a database.
         is_known: bool,
     },
-    /// Most rows have categories that are not known: what the file is instead.
+    /// Most rows have unknown categories; `what` says what the file contains instead.
     #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
     UnknownContent { file: String, what: String },
-    /// Nothing of a packed file can be unpacked.
+    /// Nothing of a compressed file can be decompressed.
     #[error("cannot read {file}: expected a Kineto trace, found that {reason}")]
     Damaged { file: String, reason: String },
     #[error("cannot read {file}: expected events, found the end of the file before the first")]
@@ -39,7 +39,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What the user can do about it.
+    /// Advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::Other => {
@@ -68,22 +68,22 @@ impl ReadError {
         }
     }
 
-    /// Whether the file is something else than a trace, which in a folder is no error unless its name says that it is
-    /// the trace of a rank.
+    /// Whether the file is not a trace. In a folder that is no error, unless the file's name marks it as the trace of a
+    /// rank.
     pub fn is_foreign(&self) -> bool {
         matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. } | ReadError::Damaged { .. })
     }
 
-    /// Whether the file is whole and of another kind, which hta knows: no error in a folder, whatever its name.
+    /// Whether the file is a whole file of another known kind. In a folder that is no error, whatever its name.
     pub fn is_other_format(&self) -> bool {
         matches!(self, ReadError::NotATrace { is_known: true, .. })
     }
 }
 
-/// What the timelines of `hta what-if --method published` are called.
+/// Name of the timelines that `hta what-if --method published` reads.
 pub const PIPELINE_TIMELINE: &str = "a timeline of pipeline stages";
 
-/// What zstd says of a frame whose window is larger than it may take.
+/// Part of zstd's message for a frame whose window exceeds the limit.
 const NEEDS_MEMORY: &str = "too much memory";
 
 fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
@@ -102,7 +102,7 @@ fn left(limit: MemoryLimit) -> String {
     }
 }
 
-/// A set of files that cannot be analysed together, or arguments that cannot be met.
+/// A set of files that cannot be analysed together, or invalid arguments.
 #[derive(Debug, Error)]
 pub enum SetError {
     #[error("cannot find {what}: no such file or folder")]

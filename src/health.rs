@@ -1,15 +1,16 @@
-//! Health counters: what was repaired, dropped or odd in a file. Nothing is lost silently.
+//! Health counters: everything in a file that was repaired, dropped or unusual, so that nothing is lost silently.
 //!
-//! [`COUNTERS`] is the one list of counters, which `hta explain health` prints. A counter of severity `info` or `repair` never changes the exit code.
+//! [`COUNTERS`] is the only list of counters; `hta explain health` prints it. Counters of severity `info` and `repair`
+//! never change the exit code.
 
 use std::collections::BTreeMap;
 
-/// How bad a counter is.
+/// Severity of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing; the numbers are right.
     Info,
-    /// A value was mended and the event kept.
+    /// A value was corrected and the event kept.
     Repair,
     /// Something in the file could not be used.
     Loss,
@@ -40,12 +41,12 @@ pub struct CounterSpec {
 
 macro_rules! counters {
     ($($id:ident $name:literal $sev:ident $doc:literal;)+) => {
-        /// The counters; the discriminant is the position in [`COUNTERS`].
+        /// The counters; the discriminant is the index in [`COUNTERS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Counter { $($id),+ }
 
-        /// Every counter there is.
+        /// All counters.
         pub const COUNTERS: &[CounterSpec] = &[$(CounterSpec {
             id: Counter::$id, name: $name, severity: Severity::$sev, doc: $doc,
         }),+];
@@ -138,13 +139,13 @@ impl Counter {
     }
 }
 
-/// How often a counter was hit, and where first.
+/// How often a counter was hit, and the first case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     pub count: u64,
-    /// Offset in the unpacked file, where one is known.
+    /// Offset of the first case in the decompressed file, if known.
     pub first_byte: Option<u64>,
-    /// The first example, in words.
+    /// Description of the first case.
     pub example: String,
 }
 
@@ -155,17 +156,17 @@ pub struct Health {
 }
 
 impl Health {
-    /// Counts one case at a byte of the unpacked file.
+    /// Counts one case at an offset of the decompressed file.
     pub fn hit(&mut self, counter: Counter, byte: u64) {
         self.add(counter, 1, Some(byte), "");
     }
 
-    /// Counts one case with an example in words.
+    /// Counts one case, with a description.
     pub fn note(&mut self, counter: Counter, example: &str) {
         self.add(counter, 1, None, example);
     }
 
-    /// Counts `count` cases at once; the place and example of the first are kept.
+    /// Counts `count` cases; the position and description of the first are kept.
     pub fn add(&mut self, counter: Counter, count: u64, byte: Option<u64>, example: &str) {
         if count == 0 {
             return;
@@ -189,7 +190,7 @@ impl Health {
         self.tallies.get(&counter).map_or(0, |t| t.count)
     }
 
-    /// Whether anything of severity loss or worse was counted.
+    /// Whether anything of severity loss or fatal was counted.
     pub fn has_loss(&self) -> bool {
         self.tallies.keys().any(|c| c.spec().severity >= Severity::Loss)
     }

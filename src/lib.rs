@@ -24,16 +24,18 @@
 //!
 //! # Units
 //!
-//! Times are `i64` nanoseconds, spans half open, sizes bytes. Missing is `None` or null, never -1.
-//! Ratios and percentages are made at the last step.
+//! Times are `i64` nanoseconds, spans half open, sizes bytes. Missing is `None` or null, never -1. Ratios and
+//! percentages are computed at the last step.
 //!
-//! # Words
+//! # Terms
 //!
-//! *rank*: one process of the job, one trace file. *activity*: a kernel, copy or set on a device.
-//! *launch*: the runtime call that submitted it; *owning operator*: the innermost operator around that
-//! call. *compute*, *communication*, *memory*: the class of an activity, exactly one each. *exposed*: not
-//! covered by compute. *window*: the time a row is for: span, capture, step, outside. *capture*: first to
-//! last recorded event. *host wait*: the device idles and its next activity is not submitted yet.
+//! - *rank*: one process of the job, with one trace file.
+//! - *activity*: a kernel, copy or set on a device.
+//! - *launch*: the runtime call that submitted an activity; *owning operator*: the innermost operator around that call.
+//! - *compute*, *communication*, *memory*: the class of an activity; each has exactly one.
+//! - *exposed*: not covered by compute.
+//! - *window*: the time for which a row is: span, capture, step, outside; *capture*: first to last recorded event.
+//! - *host wait*: idle time of a device whose next activity is not submitted yet.
 
 #![deny(unsafe_code)]
 

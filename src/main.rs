@@ -1,4 +1,4 @@
-//! The `hta` binary: tells the allocator how it is used, and hands its arguments to the library.
+//! The `hta` binary: configures the allocator, and passes its arguments to the library.
 
 use std::process::ExitCode;
 
@@ -8,16 +8,17 @@ fn main() -> ExitCode {
     hta::cli::main(std::env::args_os())
 }
 
-/// Freed blocks of this size go back to the system at once, and so does what is free behind the others.
+/// Returns freed memory to the OS: allocations of 256 KiB or more get their own mapping, and the heap top is trimmed
+/// above 1 MiB.
 ///
-/// glibc takes the size of what is freed for a sign that blocks like it will be asked for again, and from then on keeps
-/// them. A rank's columns and what each analysis makes of them have all sizes and come once: what one of them has left
-/// would be there beside the next, a third of all memory.
+/// By default glibc raises both thresholds when large blocks are freed, assuming that blocks of that size will be
+/// allocated again. A rank's columns and the data of each analysis have many sizes and are allocated once, so freed
+/// memory would accumulate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn give_back_what_is_freed() {
     const OF_ITS_OWN: libc::c_int = 256 << 10;
     const BEHIND: libc::c_int = 1 << 20;
-    // SAFETY: two numbers, of which the allocator takes note; no other thread runs yet. What it does not take, it ignores.
+    // SAFETY: mallopt takes two integers and ignores invalid ones; no other thread is running yet.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, OF_ITS_OWN);
         libc::mallopt(libc::M_TRIM_THRESHOLD, BEHIND);

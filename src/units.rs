@@ -1,9 +1,9 @@
-//! Time and size units, and the only place that formats them.
+//! Units of time and size, and their formatting.
 //!
-//! Every time in the crate is an `i64` of nanoseconds, every span is half open `[start, end)`,
-//! every size is bytes. Ratios become `f64` at the last step, here or in an analysis' output row.
+//! All times in the crate are `i64` nanoseconds, all spans are half open `[start, end)`, all sizes are bytes. Ratios
+//! become `f64` at the last step, here or in the output row of an analysis.
 
-/// Nanoseconds: a point in time (Unix epoch, or the file's own origin) or a length.
+/// Nanoseconds: a point in time (since the Unix epoch, or the file's own origin) or a duration.
 pub type Ns = i64;
 
 /// A half-open span of time `[start, end)`, in ns. Empty when `end <= start`.
@@ -38,26 +38,26 @@ impl Span {
     }
 }
 
-/// A bound on memory.
+/// A memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// What all ranks in flight may need together.
+    /// Memory that all ranks in flight may need together, bytes.
     pub bytes: u64,
-    /// Set by the user, not taken from the machine.
+    /// True if the user set the limit, false if it follows from the machine.
     pub given: bool,
 }
 
-/// `part / whole` as a ratio, `None` where the denominator is 0.
+/// `part / whole` as a ratio; `None` if `whole` is 0.
 pub fn ratio(part: Ns, whole: Ns) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)
 }
 
-/// `100 * part / whole`, `None` where the denominator is 0.
+/// `100 * part / whole`; `None` if `whole` is 0.
 pub fn percent(part: Ns, whole: Ns) -> Option<f64> {
     (whole != 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// A duration for people: three or four significant digits and a unit, e.g. `12.35 ms`.
+/// Formats a duration with three or four significant digits and a unit, e.g. `12.35 ms`.
 pub fn fmt_ns(ns: Ns) -> String {
     let a = (ns as f64).abs();
     let (value, unit) = if a < 1e3 {
@@ -72,7 +72,7 @@ pub fn fmt_ns(ns: Ns) -> String {
     format!("{} {unit}", significant(value))
 }
 
-/// A size for people, powers of 1000, e.g. `35.2 MB`.
+/// Formats a size in powers of 1000, e.g. `35.2 MB`.
 pub fn fmt_bytes(bytes: u64) -> String {
     let b = bytes as f64;
     match bytes {
@@ -83,12 +83,12 @@ pub fn fmt_bytes(bytes: u64) -> String {
     }
 }
 
-/// A percentage for people: `12.3 %`, or `-` where there is none.
+/// Formats a percentage: `12.3 %`, or `-` for `None`.
 pub fn fmt_pct(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_string(), |v| format!("{v:.1} %"))
 }
 
-/// An integer with thousands separated by commas.
+/// Formats an integer with commas between thousands.
 pub fn fmt_count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
