@@ -1,10 +1,9 @@
-//! Makes the samples under `data/samples/` that are not recordings, and what is known about them.
+//! Generates the samples under `data/samples/` that are not recordings, and their known answers.
 //!
-//! `cargo run --release --example make_samples [DIRECTORY]` writes `gpu_ddp8/rank_*.json.gz`,
-//! `gpu_single`, `gpu_counters`, `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The same bytes come out every time. The answers are
-//! computed here, from the spans that were planted and by brute force over instants, so that they
-//! share no code with the analyses they check. Times are ns.
-
+//! `cargo run --release --example make_samples [DIRECTORY]` writes `gpu_ddp8/rank_*.json.gz`, `gpu_single`,
+//! `gpu_counters`, `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The output is always the same, byte for byte. The answers
+//! are computed here, from the planted spans and by brute force over instants, so they share no code with the analyses
+//! that they check. Times in ns.
 #[path = "make_samples/answers.rs"]
 mod answers;
 #[path = "make_samples/backward.rs"]
@@ -38,7 +37,7 @@ pub struct Collective {
     pub sequence: u64,
     /// Start of the kernel on each rank.
     pub arrivals: Vec<i64>,
-    /// One end for all.
+    /// The common end on all ranks.
     pub end: i64,
 }
 
@@ -62,8 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Steps of all ranks in turn: every rank submits its work, then the collectives are joined, then
-/// every rank ends its step.
+/// Runs the steps: in each step every rank submits its work, then the collectives are joined, then every rank ends its
+/// step.
 fn run_job() -> (Vec<Rank>, Vec<Collective>) {
     let mut ranks: Vec<Rank> = (0..WORLD).map(Rank::new).collect();
     let mut collectives = Vec::new();
@@ -82,8 +81,8 @@ fn run_job() -> (Vec<Rank>, Vec<Collective>) {
     (ranks, collectives)
 }
 
-/// An all-reduce moves data only when all members are there, so it ends everywhere at the last
-/// arrival + its transfer.
+/// An all-reduce moves data only when all members have arrived, so on all ranks it ends at the last arrival + its
+/// transfer.
 ///
 /// ```text
 /// rank 0    |waiting..........|transfer|

@@ -1,8 +1,7 @@
-//! `KNOWN_ANSWERS.json`: what a right analysis of `gpu_ddp8` finds, from the planted spans alone.
+//! `KNOWN_ANSWERS.json`: the correct results of an analysis of `gpu_ddp8`, computed from the planted spans alone.
 //!
-//! A time is cut at every start and end that was planted; between two cuts nothing changes, so each
-//! piece is asked what runs in it. Slow and obvious on purpose. All times are ns, instants are Unix
-//! ns.
+//! Time is cut at every planted start and end; between two cuts nothing changes, so each piece is classified by what
+//! runs in it. Slow and simple on purpose. Times in ns, instants in Unix ns.
 
 use std::ops::Range;
 
@@ -123,8 +122,7 @@ fn step(rank: &Rank, step: &Step) -> String {
     object(&fields)
 }
 
-/// The breakdown of one window: what runs at each instant, the first of compute, communication,
-/// memory.
+/// The breakdown of one window: each piece counts for the first of compute, communication, memory that runs.
 fn window(planted: &[Planted], window: Range<i64>) -> Vec<(&'static str, String)> {
     let total = |is: fn(&Running) -> bool| measure(planted, &window, is);
     let communication = total(|r| r.communication);
@@ -176,7 +174,7 @@ fn running_at(planted: &[Planted], instant: i64) -> Running {
     running
 }
 
-/// Last arrival minus the one before.
+/// Last arrival minus the previous one.
 fn gain(c: &Collective) -> i64 {
     let mut sorted = c.arrivals.clone();
     sorted.sort_unstable();

@@ -1,5 +1,4 @@
-//! The second half of a step: the backward pass on the autograd thread, and the all-reduces of its
-//! gradients.
+//! The second half of a step: the backward pass on the autograd thread, and the all-reduces of its gradients.
 
 use std::ops::Range;
 
@@ -12,8 +11,7 @@ use crate::rank::{Class, Planted, Rank};
 use crate::work;
 
 impl Rank {
-    /// Layers in reverse on the autograd thread; a bucket is reduced as soon as its gradients are
-    /// submitted.
+    /// Layers in reverse order on the autograd thread; a bucket is reduced as soon as its gradients are submitted.
     pub fn backward(&mut self, step: u64, start: i64) -> (i64, Vec<i64>, Vec<Option<u64>>) {
         let (main, autograd) = (self.main, self.autograd);
         let mut at = start + us(30);
@@ -83,8 +81,7 @@ impl Rank {
         self.planted.push(Planted { class: Class::Communication, span });
     }
 
-    /// An autograd node in its wrapper, and the arrow from its forward operator. Returns the node's
-    /// start.
+    /// An autograd node in its wrapper, with the flow from its forward operator. Returns the node's start.
     fn node(&mut self, name: &str, span: Range<i64>, number: u64) -> i64 {
         let (main, autograd) = (self.main, self.autograd);
         let node = span.start + us(2)..span.end - us(1);

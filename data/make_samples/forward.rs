@@ -1,4 +1,4 @@
-//! The first half of a step: data loading, the copies to the device, the forward pass.
+//! The first half of a step: data loading, copies to the device, the forward pass.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::rank::{Class, Planted, Rank};
 use crate::work;
 
 impl Rank {
-    /// The GPU has nothing to do while the host is in here.
+    /// Data loading, during which the GPU is idle.
     pub fn load(&mut self, step: u64, start: i64) -> Range<i64> {
         let loader = start + us(20)..start + us(20) + job::loader_ns(self.number, step);
         let (a, b) = (loader.start, loader.end);
@@ -28,7 +28,7 @@ impl Rank {
         loader
     }
 
-    /// A blocking copy from pageable memory, and one from pinned memory on a stream of its own.
+    /// A blocking copy from pageable memory, and a copy from pinned memory on its own stream.
     pub fn copy_inputs(&mut self, at: i64) -> (i64, i64) {
         let copy = at + us(14)..at + us(14) + job::COPY_NS;
         let labels = copy.end + us(46)..copy.end + us(46) + job::LABELS_NS;
@@ -105,7 +105,7 @@ impl Rank {
     }
 }
 
-/// Number of the autograd node that a layer's linear operator makes; its activation has the next.
+/// Sequence number of the autograd node of a layer's linear operator; its activation has the next number.
 pub fn forward_number(step: u64, layer: u64) -> u64 {
     step * 100 + layer * 2
 }

@@ -1,6 +1,5 @@
-//! The job that `gpu_ddp8` shows, and what is planted in it: data-parallel training of a six-layer
-//! network on two hosts with four GPUs each. Every number that a test may expect stands here. Times
-//! are ns.
+//! The job of `gpu_ddp8` and its planted problems: data-parallel training of a six-layer network on two hosts with four
+//! GPUs each. All numbers that a test may expect are defined here. Times in ns.
 
 use hta::trace::testing::{Collective, DEFAULT_BASE_NS, ms, us};
 
@@ -10,25 +9,25 @@ pub const FIRST_STEP: u64 = 10;
 pub const STEP_COUNT: u64 = 5;
 pub const LAYERS: u64 = 6;
 
-/// Unix time of the builder's time 0, the same on all ranks: the clocks agree.
+/// Unix time of the builder's time 0, the same on all ranks, so the clocks agree.
 pub const ORIGIN_NS: i64 = DEFAULT_BASE_NS + 4_369_298_123_456_000;
 pub const FIRST_STEP_START_NS: i64 = ms(1);
 pub const BETWEEN_STEPS_NS: i64 = us(50);
 
-/// Every rank waits this long for data in every step, with an idle GPU...
+/// Every rank waits this long for data in every step, with an idle GPU,
 pub const LOADER_NS: i64 = ms(2);
-/// ...and this rank waits longer in one step.
+/// and this rank waits longer in one step.
 pub const SLOW_LOADER_RANK: u32 = 5;
 pub const SLOW_LOADER_STEP: u64 = 12;
 pub const SLOW_LOADER_EXTRA_NS: i64 = us(2_500);
 
-/// One kernel of the forward pass takes longer on one rank, in every step.
+/// One kernel of the forward pass is slower on one rank, in every step.
 pub const SLOW_KERNEL: &str = "slow_gemm_kernel_128x128x32_tn(GemmParams)";
 pub const SLOW_KERNEL_NS: i64 = us(500);
 pub const LATE_RANK: u32 = 3;
 pub const LATE_RANK_EXTRA_NS: i64 = ms(6);
 
-/// Small natural differences between ranks, on one kernel of the forward pass.
+/// Small natural differences between ranks, in one kernel of the forward pass.
 pub const SPREAD_NS: [i64; WORLD as usize] = [us(0), us(7), us(3), us(5), us(9), us(2), us(6), us(4)];
 
 pub const COPY_BYTES: u64 = 4_194_304;
@@ -45,8 +44,8 @@ pub const WEIGHT_GRADIENT_NS: i64 = us(440);
 pub const MEMSET_NS: i64 = us(3);
 pub const ADAM_NS: i64 = us(250);
 
-/// Between kernels of the forward pass and of the optimizer; the backward pass has none, so that
-/// what is covered is exact.
+/// Gap between kernels of the forward pass and of the optimizer. The backward pass has no gaps, so that overlap is
+/// exact.
 pub const KERNEL_GAP_NS: i64 = 800;
 /// From the end of the gradients of a bucket to the start of its all-reduce.
 pub const EVENT_LATENCY_NS: i64 = 1_200;
@@ -56,15 +55,15 @@ pub const COMPUTE_STREAM: i64 = 7;
 pub const COPY_STREAM: i64 = 13;
 pub const NCCL_STREAM: i64 = 20;
 
-/// A bucket of gradients: reduced once the backward pass of `after_layer` is done.
+/// A bucket of gradients, which is reduced when the backward pass of `after_layer` is done.
 pub struct Bucket {
     pub after_layer: u64,
     pub elements: u64,
     pub transfer_ns: i64,
 }
 
-/// The first two fit under the backward pass, the last has nothing to hide under: on the late rank,
-/// which never waits, 1.5 + 1.5 of 5 ms are covered.
+/// The first two fit under the backward pass, the last is fully exposed: on the late rank, which never waits, 1.5 + 1.5
+/// of 5 ms are overlapped.
 pub const BUCKETS: [Bucket; 3] = [
     Bucket { after_layer: 4, elements: 6_553_600, transfer_ns: us(1_500) },
     Bucket { after_layer: 2, elements: 6_553_600, transfer_ns: us(1_500) },
@@ -103,7 +102,7 @@ pub fn collective(step: u64, bucket: usize) -> Collective {
         .comms_id(10_159_970_886_766_084_423)
 }
 
-/// Host calls do not all take the same time: up to 900 ns, repeatable.
+/// Jitter of host calls: up to 900 ns, reproducible.
 pub fn jitter_ns(state: &mut u64) -> i64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! `MANIFEST.tsv`: what each sample file is, where it comes from, and its checksum.
+//! `MANIFEST.tsv`: description, origin and checksum of each sample file.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 const MADE: &str = "cargo run --release --example make_samples";
 const RECORDED: &str = "own recording, torch 2.15.0 on CPU, unchanged";
 
-/// Path, what it is, how it was made.
+/// Path, description, and how it was made.
 fn entries() -> Vec<(String, String, &'static str)> {
     let mut entries = vec![
         (
@@ -47,7 +47,7 @@ fn entries() -> Vec<(String, String, &'static str)> {
     entries
 }
 
-/// The table. A file that is missing is an error: the manifest names what is in the repository.
+/// The table. A missing file is an error, because the manifest lists the files of the repository.
 pub fn text(directory: &Path) -> io::Result<String> {
     let mut lines = vec!["path\tbytes\tsha256\twhat\thow".to_owned()];
     for (path, what, how) in entries() {
@@ -59,8 +59,7 @@ pub fn text(directory: &Path) -> io::Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// SHA-256 (FIPS 180-4) in hexadecimal; here because a checksum alone is no reason for a
-/// dependency.
+/// SHA-256 (FIPS 180-4) in hexadecimal; implemented here to avoid a dependency for a single checksum.
 fn sha256(data: &[u8]) -> String {
     let mut padded = data.to_vec();
     padded.push(0x80);
@@ -81,7 +80,7 @@ fn roots(degree: u32, count: usize) -> Vec<u32> {
     (2_u128..).filter(is_prime).take(count).map(|prime| fraction_of_root(prime, degree)).collect()
 }
 
-/// floor(prime^(1/degree) * 2^32) by bisection, without floats.
+/// floor(prime^(1/degree) * 2^32) by bisection, without floating point.
 fn fraction_of_root(prime: u128, degree: u32) -> u32 {
     let scaled = prime << (32 * degree);
     let (mut low, mut high) = (0_u128, 1_u128 << 37);

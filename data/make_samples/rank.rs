@@ -1,4 +1,4 @@
-//! One rank of the job: what its host does in a step, and what its GPU does then.
+//! One rank of the job: the work of its host and its GPU in a step.
 //!
 //! ```text
 //! main       |loader....|copy|fwd|backward|opt|cudaDeviceSynchronize...................|
@@ -7,8 +7,8 @@
 //! stream 20                                        |all-reduce|all-reduce|all-reduce|
 //! ```
 //!
-//! The host submits a whole step ahead of the GPU, so only the loader, the first copy and the first
-//! kernel follow the host; all else follows the GPU.
+//! The host submits a whole step ahead of the GPU, so only the loader, the first copy and the first kernel depend on
+//! the host; everything else depends on the GPU.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub enum Class {
     Memory,
 }
 
-/// A span of GPU work that was planted.
+/// A planted span of GPU work.
 pub struct Planted {
     pub class: Class,
     pub span: Range<i64>,
@@ -46,18 +46,18 @@ pub struct Rank {
     pub autograd: i64,
     pub compute_end: i64,
     pub jitter: u64,
-    /// Sequence number and start of the operators that make autograd nodes.
+    /// Sequence number and start of the operators that create autograd nodes.
     pub forward_starts: Vec<(u64, i64)>,
 }
 
-/// A step whose work is submitted, and whose collectives have no end yet.
+/// A step whose work is submitted, but whose collectives have no end yet.
 pub struct Submitted {
     step: u64,
     start: i64,
     loader: Range<i64>,
     gpu_start: i64,
     host: i64,
-    /// When the gradients of each bucket are there.
+    /// When the gradients of each bucket are ready.
     pub ready: Vec<i64>,
     all_reduces: Vec<Option<u64>>,
     optimizer: Vec<Option<u64>>,
@@ -95,8 +95,7 @@ impl Rank {
         }
     }
 
-    /// All that the host does up to the synchronisation, and the GPU's work up to the last
-    /// gradient.
+    /// The host's work up to the synchronisation, and the GPU's work up to the last gradient.
     pub fn submit_step(&mut self, step: u64, start: i64) -> Submitted {
         let loader = self.load(step, start);
         let (gpu_start, host) = self.copy_inputs(loader.end + us(30));
@@ -106,7 +105,7 @@ impl Rank {
         Submitted { step, start, loader, gpu_start, host, ready, all_reduces, optimizer }
     }
 
-    /// What the GPU does once the collectives are known, and the end of the step.
+    /// The GPU's work once the collectives are known. Returns the end of the step.
     pub fn finish_step(&mut self, work: Submitted, collectives: &[Collective]) -> i64 {
         for (collective, launch) in collectives.iter().zip(&work.all_reduces) {
             self.all_reduce(collective, launch.unwrap_or(0));
@@ -131,7 +130,7 @@ impl Rank {
         end
     }
 
-    /// The rows at the end of a file.
+    /// Adds the rows at the end of a file.
     pub fn finish(&mut self, end: i64) {
         let (main, autograd) = (self.main, self.autograd);
         self.trace.thread(main).frame("train.py(61): main", us(950)..end + us(100));
@@ -182,7 +181,7 @@ impl Rank {
         self.compute_end
     }
 
-    /// Launches a kernel at a host time; it runs when the stream is free.
+    /// Launches a kernel at a host time; it starts when the stream is free.
     pub fn compute(&mut self, tid: i64, launch: i64, kernel: &Kernel, gap: i64, dur: i64) {
         let start = (self.compute_end + gap).max(launch + us(5));
         let wobble = job::jitter_ns(&mut self.jitter);

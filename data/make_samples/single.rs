@@ -1,14 +1,14 @@
-//! `gpu_single`: one GPU that is fed badly in all the usual ways, and `gpu_counters`: replayed hardware counters.
+//! `gpu_single`: one GPU with the usual problems of a slow host, and `gpu_counters`: replayed hardware counters.
 //!
 //! ```text
 //! main      |loader|pageable copy|small copies|cells: 72 launches....|graph|item: sync|40 launches|sync|
 //! stream 7         |cp           |............|k k k  k k k  k k k...|kkkkk|cp        |kkkkkkkkkkkkkkkk|
 //! ```
 //!
-//! Planted, in every step: a loop body of three short kernels that the host launches one by one, so that the GPU
-//! waits for the host; ten kernels in one graph launch; a blocking copy from pageable memory and small copies; a
-//! value read back; then long kernels that queue up. One step has a longer loader and an extra kernel, one
-//! allocates memory. All times are ns.
+//! Planted in every step: a loop body of three short kernels that the host launches one by one, so that the GPU waits
+//! for the host; ten kernels in one graph launch; a blocking copy from pageable memory and small copies; a value that
+//! is read back; then long kernels that queue up. One step has a longer loader and an additional kernel, one allocates
+//! memory. Times in ns.
 
 use hta::trace::testing::{Call, SyncKind, TraceBuilder, us};
 use std::ops::Range;
@@ -18,11 +18,11 @@ const MAIN: i64 = 7_100;
 const STREAM: i64 = 7;
 pub const FIRST_STEP: u64 = 20;
 pub const STEPS: u64 = 8;
-/// Loader and kernels of this step take longer.
+/// The loader and the kernels of this step take longer.
 pub const SLOW_STEP: u64 = 25;
-/// This one allocates and frees device memory.
+/// This step allocates and frees device memory.
 pub const ALLOCATING_STEP: u64 = 26;
-/// The last kernel of this one has no launch record.
+/// The last kernel of this step has no launch record.
 pub const UNLINKED_STEP: u64 = 27;
 pub const LOADER_NS: i64 = 1_500_000;
 pub const SLOW_LOADER_EXTRA_NS: i64 = 4_000_000;
@@ -74,7 +74,7 @@ pub fn trace() -> TraceBuilder {
 
 struct Job {
     trace: TraceBuilder,
-    /// When the stream is free.
+    /// When the stream becomes free.
     free: i64,
 }
 
@@ -139,7 +139,7 @@ impl Job {
         next + us(5)
     }
 
-    /// Three short kernels a cell, each launched on its own: shorter than its launch.
+    /// Three short kernels per cell, each launched separately and shorter than its launch.
     fn cells(&mut self, mut at: i64) -> i64 {
         let begin = at;
         for cell in 0..CELLS {
@@ -176,7 +176,7 @@ impl Job {
         at + us(25)
     }
 
-    /// A value is read back: the host waits for all that was submitted.
+    /// Reads a value back: the host waits for all submitted work.
     fn item(&mut self, at: i64) -> i64 {
         let copy = self.free.max(at + us(12))..self.free.max(at + us(12)) + us(2);
         let sync = at + us(14)..copy.end.max(at + us(14)) + us(5);
@@ -213,7 +213,7 @@ impl Job {
     }
 }
 
-/// Counters of the ranges of `gpu_counters`: multiply-adds, multiplications, additions of a launch.
+/// Counters of the ranges of `gpu_counters`: multiply-adds, multiplications and additions of a launch.
 pub const COUNTED: [(&str, i64, i64, i64); 4] = [
     ("aten::mm", 1_048_576, 0, 0),
     ("aten::add", 0, 0, 65_536),
@@ -221,7 +221,7 @@ pub const COUNTED: [(&str, i64, i64, i64); 4] = [
     ("aten::mm", 2_097_152, 0, 1_024),
 ];
 
-/// The trace of `gpu_counters`: the profiler replays each kernel for its counters, so their times mean nothing.
+/// The trace of `gpu_counters`. The profiler replays each kernel for its counters, so the times are meaningless.
 pub fn counters() -> TraceBuilder {
     let mut trace = TraceBuilder::new().rank(0).pid(MAIN).origin(ORIGIN_NS).device("NVIDIA A100-SXM4-40GB", 108);
     for (k, (op, ..)) in COUNTED.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The operators of the network, with the kernels they launch: names, shapes, launch sizes.
 
-/// One kernel as it is launched.
+/// One kernel with its launch parameters.
 pub struct Kernel {
     pub name: &'static str,
     pub grid: [u32; 3],

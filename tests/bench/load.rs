@@ -1,12 +1,12 @@
-//! Loading alone, as a whole process: unpack, scan, columns.
+//! Measures loading alone, as a separate process: decompression, scanning, columns.
 //!
 //! ```text
 //! cargo build --release --example load
 //! target/release/examples/load [--threads N] TRACE...
 //! ```
 //!
-//! `tests/bench/end_to_end.py` sets it against `gzip -dc`. It is what every command does first with a file; joining
-//! launches to kernels and finding steps comes after it and counts as analysing. Prints events and bytes of JSON.
+//! `tests/bench/end_to_end.py` compares it with `gzip -dc`. Every command begins with this; connecting launches with
+//! kernels and finding steps come later and count as analysis. Prints the number of events and bytes of JSON.
 
 use hta::read::discover::discover;
 use hta::read::load::load;

@@ -1,10 +1,10 @@
-//! How fast an event reader can be: hta's scanner against simd-json's tape and serde_json structs.
+//! Benchmark of event readers: hta's scanner against simd-json's tape and serde_json structs.
 //!
-//! `cargo bench --bench reader` reads the largest sample (unpacked into memory once) with
+//! `cargo bench --bench reader` reads the largest sample (decompressed into memory once) with
 //!  - `hta`: the scanner, straight from bytes to columns with interned texts,
 //!  - `simd_json_tape`: simd-json's tape over event-sized slices, names interned, times parsed,
 //!  - `serde_json_structs`: serde_json into borrowed structs over event-sized slices, the same work,
-//!  - `gzip_inflate`: unpacking alone, for scale.
+//!  - `gzip_inflate`: decompression alone, for comparison.
 //!
 //! All report bytes of JSON per second.
 
@@ -29,7 +29,7 @@ fn unpacked() -> Vec<u8> {
     text
 }
 
-/// Every event's slice, found by the tokenizer.
+/// The slice of every event, found by the tokenizer.
 fn event_slices(text: &[u8]) -> Vec<&[u8]> {
     let key = b"\"traceEvents\":";
     let at = memchr::memmem::find(text, key).expect("the sample has events") + key.len();
@@ -48,7 +48,7 @@ fn event_slices(text: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// What both competitors keep of an event.
+/// The data of an event that both competitors keep.
 #[derive(Default)]
 struct Kept {
     ts: Vec<i64>,
@@ -113,7 +113,7 @@ fn readers(c: &mut Criterion) {
                 let e = tape.as_value();
                 let text = |key: &str| e.get(key).and_then(|v| v.into_string());
                 if text("ph") == Some("X") {
-                    // the tape holds numbers as f64: exact times would need the text again
+                    // The tape stores numbers as f64; exact times would need the text again.
                     let number =
                         |key: &str| e.get(key).and_then(|v| v.cast_f64()).map(|v| v.to_string()).unwrap_or_default();
                     let correlation = e.get("args").and_then(|a| a.get("correlation")).and_then(|v| v.as_u64());

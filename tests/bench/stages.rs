@@ -1,4 +1,5 @@
-//! Each stage of a run by itself, in bytes of JSON per second: unpack, scan, link, every analysis, Parquet.
+//! Benchmark of the stages of a run, in bytes of JSON per second: decompression, scanning, linking, every analysis,
+//! Parquet.
 //!
 //! ```text
 //! cargo bench --bench stages                          the largest sample
@@ -6,9 +7,9 @@
 //! cargo bench --bench stages -- map/queue             one stage
 //! ```
 //!
-//! A stage is given what the stages before it made, so the times add up to a run on one thread. An analysis is
-//! measured as `map` on a trace that was linked anew, since what analyses share is made by the first that asks for it:
-//! each carries what it needs, and their sum is more than a run takes. `map_all` is what a run takes.
+//! Each stage starts from the result of the stages before it, so the times add up to a run on one thread. An analysis
+//! is measured as `map` on a freshly linked trace, because shared facts are computed by the first analysis that needs
+//! them. So each includes what it needs, and their sum is more than a run takes; `map_all` is what a run takes.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
@@ -36,7 +37,7 @@ use std::path::PathBuf;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
 
-/// All rows that an analysis gives of a rank.
+/// All rows that an analysis emits for a rank.
 fn mapped(analysis: &dyn Analysis, trace: &RankTrace, options: &Options) -> Vec<Batch> {
     let mut rows = Vec::new();
     analysis.map(trace, options, &mut |batch| rows.push(batch));
@@ -72,7 +73,7 @@ impl Source {
     }
 }
 
-/// What a user gets who gives no options and asks for no events.
+/// The default options, without events.
 fn options() -> Options {
     Options {
         model: ModelOptions {

@@ -1,5 +1,5 @@
-//! Integration tests in one binary, so that Polars is linked once: hta against other tools, against
-//! answers computed apart from any tool, against damaged input, and against its own invariants.
+//! Integration tests in a single binary, so that Polars is linked once: hta against other tools, against answers
+//! computed without any tool, against damaged input, and against its own invariants.
 
 mod analyses;
 mod cli;

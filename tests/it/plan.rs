@@ -1,14 +1,14 @@
-//! Random small traces: a plan that can be written with the trace builder and counted by hand.
+//! Random small traces: a plan can be written with the trace builder, and counted by brute force.
 //!
-//! All times lie within [`END`] ns, so that every instant is one cell of an array. Host events of one
-//! thread never have equal spans: which of two such events is the inner one, only the file's order says.
+//! All times lie within [`END`] ns, so that every instant is one element of an array. Host events of one thread never
+//! have equal spans, because then only the order of the file would decide which one is inner.
 
 use hta::trace::testing::{Format, SyncKind, TraceBuilder};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// No event ends later, ns after the origin.
+/// No event ends later than this, ns after the origin.
 pub const END: i64 = 160;
 
 /// Unix time of a plan's time 0, ns.
@@ -34,7 +34,7 @@ pub enum Kind {
     Loader,
     Call,
     Gpu,
-    /// Drawn on a device, but no work.
+    /// Drawn on a device, but not work.
     Drawn,
     /// The profiler's own row.
     Overhead,
@@ -47,9 +47,9 @@ pub struct Row {
     pub name: String,
     pub start: i64,
     pub end: i64,
-    /// Of host events.
+    /// For host events.
     pub thread: i64,
-    /// Of activities.
+    /// For activities.
     pub device: i64,
     pub stream: i64,
     pub class: Class,
@@ -72,7 +72,7 @@ pub struct Host {
     pub thread: i64,
     pub start: i64,
     pub dur: i64,
-    /// Activities of a call: none, one, or a graph's.
+    /// Activities of a call: none, one, or those of a graph.
     pub launched: Vec<Activity>,
 }
 
@@ -126,7 +126,7 @@ pub fn plans() -> impl Strategy<Value = Plan> {
                 host.iter_mut().for_each(|h| h.launched.clear());
                 unlinked.clear();
             } else if shape == 2 {
-                // GPU only: every launch is lost
+                // GPU only: no launch is recorded.
                 unlinked.extend(host.drain(..).flat_map(|h| h.launched));
             }
             Plan { steps, host, unlinked, drawn }
@@ -134,8 +134,8 @@ pub fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Launches without an activity behind the last one that has any would be a lost tail, which `record_edges` tests: here they
-/// are calls that start nothing.
+/// Launches without an activity after the last one that has any would be a lost tail, which `record_edges` tests. Here
+/// they become calls that start nothing.
 fn without_lost_tail(rows: &mut [Row]) {
     let owners: HashSet<usize> = rows.iter().filter_map(|r| r.launch).collect();
     let Some(last) = owners.iter().map(|&i| rows[i].start).max() else { return };
@@ -235,7 +235,7 @@ impl Plan {
                         Class::Memory => launch.memcpy("HtoD (Pinned -> Device)", r.stream, 64, span),
                         _ => launch.kernel(&r.name, r.stream, span),
                     };
-                    // nodes of a graph are told apart, equal rows would be taken for copies of one
+                    // Nodes of a graph get distinct ids, because equal rows would be removed as duplicates.
                     row.graph_node(1, i as u64).correlation()
                 }
                 Kind::Drawn if r.name == "Stream Sync" => {

@@ -1,4 +1,4 @@
-//! The registry's promises: what is declared is what is produced, names are unique, pages exist.
+//! Promises of the registry: declared tables are produced, names are unique, pages exist.
 
 use crate::robustness::invariants::traces_below;
 use crate::run::{answer_by, options};
@@ -35,7 +35,7 @@ pub fn follows_its_declaration(batch: &Batch) {
 #[test]
 fn produced_tables_are_the_declared_ones_on_every_sample() {
     let mut filled: BTreeSet<&str> = BTreeSet::new();
-    // what compares ranks needs several of them
+    // Comparing ranks needs several of them.
     let sets = ["gpu_ddp8", "gloo_ddp4"].map(|s| shared::samples().join(s));
     for file in traces_below(&shared::samples()).into_iter().chain(sets) {
         if file.ends_with("ground_truth.json") || file.ends_with("KNOWN_ANSWERS.json") {
@@ -60,13 +60,12 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
             follows_its_declaration(&answer.outcome.health_table());
         }
     }
-    // every declared table has rows somewhere: none is declared in vain
+    // Every declared table has rows for some sample.
     let all: BTreeSet<&str> = TOOLS.iter().flat_map(|t| declared(*t)).map(|s| s.name).collect();
     let empty: Vec<&&str> = all.difference(&filled).collect();
-    // the samples' activities all have their launch;
-    // HTA's straggler heuristic knows no kernel of today's NCCL, as in every recording of the last years
-    // and wants three kernels below one operator for a sequence; no sample has that
-    // and all samples begin and end with idle devices: `record_edges` fills its table
+    // Exceptions: the samples' activities all have their launches; HTA's straggler heuristic does not know today's NCCL
+    // kernels, and its sequences need three kernels below one operator, which no sample has; all samples begin and end
+    // with idle devices, so `record_edges` is tested elsewhere.
     let excused = ["health", "record_edges", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
     assert!(empty.iter().all(|t| excused.contains(t)), "no sample fills {empty:?}");
 }
@@ -86,7 +85,7 @@ fn stems_tables_and_columns_are_unique_and_in_snake_case() {
         assert!(snake(spec.name), "{}", spec.name);
         let columns: BTreeSet<&str> = spec.columns.iter().map(|c| c.name).collect();
         assert_eq!(columns.len(), spec.columns.len(), "{}", spec.name);
-        // other tools' columns keep their names
+        // Columns of other tools keep their names.
         let ours = !spec.name.starts_with("compat_");
         assert!(!ours || columns.iter().all(|c| snake(c)), "{}: {columns:?}", spec.name);
         assert!(spec.columns.iter().all(|c| !c.doc.is_empty()) && !spec.doc.is_empty(), "{}", spec.name);

@@ -1,8 +1,8 @@
-//! The direction of the source: which rooms may use which, and that no two files need each other.
+//! The direction of dependencies in the source: which modules may use which, and that there are no circles.
 //!
-//! In every folder, the files and folders in it are nodes; one uses another where any file of it names a module of the
+//! In every folder, the files and folders in it are nodes; one uses another if any of its files names a module of the
 //! other. These graphs have no circle, and at the top they follow the order of [`ROOMS`]. The `mod.rs` of a folder is
-//! the folder itself, so it may use what is in it and be used by it.
+//! the folder itself, so it may use its content and be used by it.
 
 use crate::shared;
 use regex::Regex;
@@ -46,7 +46,7 @@ fn leaves(tree: &str) -> Vec<String> {
     parts.flat_map(|p| leaves(&format!("{}{p}", before.trim_start()))).collect()
 }
 
-/// The module among `known` that a path leads to or into, seen from `own`.
+/// The module in `known` to which a path leads, seen from `own`.
 fn target(path: &str, own: &[String], known: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
     let mut full: Vec<String> = own.to_vec();
     for (i, part) in path.split("::").map(str::trim).enumerate() {
@@ -76,7 +76,7 @@ fn uses(files: &BTreeMap<Vec<String>, String>) -> Uses {
     files.iter().map(of).collect()
 }
 
-/// Which children of a folder use which, with a file that does.
+/// For a folder, which children use which, with a file that does.
 fn children(uses: &Uses, folder: &[String]) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let child = |m: &[String]| m.strip_prefix(folder).and_then(|rest| rest.first().cloned());
     let mut out: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
@@ -89,8 +89,8 @@ fn children(uses: &Uses, folder: &[String]) -> BTreeMap<String, BTreeMap<String,
     out
 }
 
-/// A circle among the children of a folder: what is left when all that use nothing (else) are taken away, again and again,
-/// and then all that nothing uses.
+/// A circle among the children of a folder: the nodes that remain when nodes that use no remaining node, or are used by
+/// none, are removed repeatedly.
 fn circle(graph: &BTreeMap<String, BTreeMap<String, Vec<String>>>) -> Vec<String> {
     let mut left: BTreeSet<&String> = graph.keys().collect();
     loop {

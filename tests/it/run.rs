@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What a user gets who gives no options.
+/// The default options.
 pub fn options() -> Options {
     Options {
         model: ModelOptions {
@@ -76,7 +76,7 @@ impl Record {
         self.cell(column).as_str().unwrap_or_default()
     }
 
-    /// A cell; a column that does not exist is a mistake in the test.
+    /// A cell. A column that does not exist is an error in the test.
     pub fn cell(&self, column: &str) -> &Value {
         self.0.get(column).unwrap_or_else(|| panic!("no column `{column}` in {}", self.0))
     }
@@ -95,19 +95,19 @@ impl Answer {
         self.batches().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
     }
 
-    /// What an analysis says below its pictures.
+    /// The notes of an analysis.
     pub fn notes(&self, stem: &str) -> Vec<String> {
         let of = self.outcome.outputs.iter().filter(|(a, _)| a.stem() == stem);
         of.flat_map(|(_, o)| o.views.iter().flat_map(|v| v.notes.clone())).collect()
     }
 
-    /// The rows of a table that `keep` wants.
+    /// The rows of a table that satisfy `keep`.
     pub fn rows_where(&self, table: &str, keep: impl Fn(&Record) -> bool) -> Vec<Record> {
         self.rows(table).into_iter().filter(keep).collect()
     }
 }
 
-/// Keeps the rows, in the order in which the pipeline hands them over.
+/// Keeps the rows, in the order in which the pipeline passes them.
 #[derive(Default)]
 pub struct Keep(pub Mutex<Vec<Batch>>);
 
@@ -127,7 +127,7 @@ impl RowSink for Keep {
     }
 }
 
-/// Shows nothing.
+/// Shows no progress.
 pub struct Quiet;
 
 impl Progress for Quiet {
@@ -158,7 +158,7 @@ fn try_run_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Resul
     Ok(Answer { outcome, streamed })
 }
 
-/// A file as a rank's trace; `None` where it is none.
+/// A file as a rank's trace; `None` if it is not one.
 pub fn try_trace(path: &Path) -> Option<RankTrace> {
     let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true };
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;

@@ -1,10 +1,10 @@
-//! Where the real traces and other tools' answers are. They are not part of the repository: a test
-//! that needs them says so and passes when they are absent.
+//! Location of real traces and other tools' answers. They are not part of the repository: a test that needs them says
+//! so and passes if they are absent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` where there is none.
+/// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` if there is none.
 pub fn folder() -> Option<PathBuf> {
     let root = match std::env::var_os("HTA_SHARED") {
         Some(path) => PathBuf::from(path),
@@ -66,7 +66,7 @@ pub fn folders_below(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Whether a folder is searched for files of this name.
+/// Whether a file with this name is read from a folder.
 pub fn looks_like_a_trace(path: &Path) -> bool {
     let name = path.to_string_lossy().to_lowercase();
     [".json", ".json.gz", ".json.zst", ".tmp"].iter().any(|e| name.ends_with(e))

@@ -1,5 +1,5 @@
-//! Whole files, packed or not: read on one thread and on all, in small pieces, within a bound of memory. Both give the
-//! same columns, or both refuse.
+//! Whole files, compressed or not: read on one thread and on all, in small pieces, within a memory limit. Both must
+//! give the same columns, or both must refuse.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The tables of a partial, one after the other, each behind its length (4 bytes, little endian): any bytes give tables
-//! and a set of ranks, or what is wrong with them.
+//! The tables of a partial, each preceded by its length (4 bytes, little endian): any bytes must give tables and a set
+//! of ranks, or an error.
 
 #![no_main]
 
@@ -7,7 +7,8 @@ use hta::partial::{assemble, read};
 use libfuzzer_sys::fuzz_target;
 use std::sync::Once;
 
-/// Panics of the Parquet decoders are caught, and are answers; libFuzzer would end at the first. Any other still ends it.
+/// Panics of the Parquet decoders are caught and accepted, because libFuzzer would stop at the first. Other panics end
+/// the run.
 static CAUGHT: Once = Once::new();
 
 fuzz_target!(|data: &[u8]| {
@@ -20,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         rest = next;
     }
     if let Ok(state) = assemble(tables) {
-        // a set that was accepted can be told
+        // An accepted set must be consistent.
         assert!(state.ranks.windows(2).all(|w| w[0].rank < w[1].rank));
     }
 });

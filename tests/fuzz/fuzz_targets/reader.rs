@@ -1,4 +1,4 @@
-//! Bytes to columns, in one block and cut anywhere: the same columns, the same counters, or the same refusal.
+//! Bytes to columns, in one block and cut anywhere: both must give the same columns and counters, or the same refusal.
 //!
 //! The first byte is the length of the blocks.
 
@@ -9,7 +9,7 @@ use hta::read::kineto::event::LoadOptions;
 use hta_fuzz::Seen;
 use libfuzzer_sys::fuzz_target;
 
-/// Reads as a stream does: what was not consumed comes again with the next block.
+/// Reads like a stream: bytes that were not consumed are passed again with the next block.
 fn feed(blocks: &mut dyn Iterator<Item = &[u8]>) -> Result<Seen, Refusal> {
     let mut document = Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
     let mut buf: Vec<u8> = Vec::new();

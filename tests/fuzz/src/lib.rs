@@ -1,4 +1,4 @@
-//! What the fuzz targets share. From the root of the repository:
+//! Code shared by the fuzz targets. From the root of the repository:
 //!
 //! ```text
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz reader -- -max_len=4096 -max_total_time=600
@@ -6,15 +6,16 @@
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz partials -- -max_len=200000 -max_total_time=600
 //! ```
 //!
-//! `corpus/<target>` holds what was written by hand or by the tests' builder. What earlier runs of `reader` have found is
-//! packed: `mkdir found && tar -xzf tests/fuzz/corpus/reader_found.tar.gz -C found`, and name `found` before the rest.
-//! What a target finds goes to `artifacts/`; new inputs go to the first folder that is named, `corpus/<target>` else.
+//! `corpus/<target>` contains inputs written by hand or by the tests' builder. Inputs that earlier runs of `reader`
+//! found are in an archive: `mkdir found && tar -xzf tests/fuzz/corpus/reader_found.tar.gz -C found`, and name `found`
+//! before the other folders. Crashes go to `artifacts/`; new inputs go to the first folder that is named, else to
+//! `corpus/<target>`.
 
 use hta::trace::args::ARGS;
 use hta::trace::events::Columns;
 use hta::health::Counter;
 
-/// What can be told apart of two readings: texts, times, lanes, arguments, counters.
+/// The parts of a reading that are compared: texts, times, lanes, arguments, counters.
 #[derive(Debug, PartialEq)]
 pub struct Seen {
     texts: Vec<String>,

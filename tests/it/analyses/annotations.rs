@@ -1,4 +1,4 @@
-//! Annotations: by eye on small traces, and against a count of every nanosecond on random ones.
+//! Annotations: small traces checked by eye, and random ones compared with counting every nanosecond.
 
 use crate::cli::one_analysis::{of_files, of_trace, set};
 use crate::plan::{Class, Kind, ORIGIN, Row, plans};
@@ -78,7 +78,7 @@ fn a_name_nested_in_itself_owns_an_activity_once() {
     assert_eq!(ints(&r, ["activity_count", "gpu_ns", "gpu_self_ns"]), [1, 10, 10]);
 }
 
-/// The launch is lost, but the profiler drew two ranges around the kernel: the shorter one has it.
+/// The launch is not recorded, but the profiler drew two ranges around the kernel: the shorter one owns it.
 #[test]
 fn an_activity_without_a_launch_belongs_to_the_shortest_range_drawn_around_its_start() {
     let mut t = TraceBuilder::new().rank(0);
@@ -136,7 +136,7 @@ fn a_cpu_only_rank_has_ranges_and_working_time() {
 /// Device, scope, step, side and name.
 type Key = (Option<i64>, String, Option<i64>, &'static str, String);
 
-/// What a row should hold.
+/// The expected values of a row.
 #[derive(Default, Debug, PartialEq, Clone)]
 struct Want {
     ranges: Vec<usize>,
@@ -152,7 +152,7 @@ fn drawn_range(r: &Row) -> bool {
     r.kind == Kind::Drawn && r.name == "range_0"
 }
 
-/// By the definitions, one activity and one range at a time.
+/// Computed directly from the definitions, one activity and one range at a time.
 fn wanted(rows: &[Row], brute: &Brute) -> BTreeMap<Key, Want> {
     let mut want: BTreeMap<Key, Want> = BTreeMap::new();
     let mut devices: Vec<Option<i64>> = rows.iter().filter(|r| r.kind == Kind::Gpu).map(|r| Some(r.device)).collect();
@@ -233,12 +233,12 @@ fn wanted(rows: &[Row], brute: &Brute) -> BTreeMap<Key, Want> {
     want
 }
 
-/// Cells in which any of these rows is open.
+/// Number of instants at which any of these rows is open.
 fn cells<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> i64 {
     (0..200).filter(|t| rows.clone().any(|r| r.start <= *t && *t < r.end)).count() as i64
 }
 
-/// Cells inside ranges of a thread in which it works, summed over threads.
+/// Number of instants inside ranges of a thread at which it works, summed over threads.
 fn working(rows: &[Row], ranges: &[usize]) -> i64 {
     let works = |r: &Row| matches!(r.kind, Kind::Op | Kind::CommunicationOp | Kind::Call | Kind::CommunicationRange);
     let at = |r: &Row, thread: i64, t: i64| r.thread == thread && r.start <= t && t < r.end;
@@ -290,7 +290,7 @@ proptest! {
             prop_assert!(w.own <= gpu);
             *own.entry((key.0, key.1)).or_default() += r.int("gpu_self_ns");
         }
-        // self times share all durations out
+        // Self times partition all durations.
         for ((device, scope), sum) in own.iter().filter(|(k, _)| k.1 == "capture") {
             let all: i64 = rows.iter().filter(|r| r.kind == Kind::Gpu && Some(r.device) == *device)
                 .map(|r| r.end - r.start).sum();
@@ -299,7 +299,7 @@ proptest! {
     }
 }
 
-/// What must hold on every input: self times share all durations out, and are part of the inclusive ones.
+/// Invariants of every input: self times partition all durations, and are part of the inclusive ones.
 pub fn check(what: &str, answer: &Answer) {
     let mut own: BTreeMap<(i64, Option<i64>, bool), i64> = BTreeMap::new();
     let table = answer.rows("user_annotations");
@@ -330,8 +330,8 @@ pub fn check(what: &str, answer: &Answer) {
 const NCCL_DATA: &str = "hta/nccl_parser_config_nccl_data.json.gz";
 const MI300: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
 
-/// Trace, name, and over the capture: activities, their sum, self and busy time, ns. Counted from the files apart
-/// from hta, activity by activity.
+/// Trace, name, and over the capture: number of activities, their sum, self and busy time, ns. Counted from the files
+/// without hta, activity by activity.
 const KNOWN: [(&str, &str, [i64; 4]); 10] = [
     (NCCL_DATA, "## backward ##", [18, 57_312, 57_312, 57_312]),
     (NCCL_DATA, "## forward ##", [1356, 38_768_022, 0, 38_768_022]),

@@ -1,4 +1,4 @@
-//! Copies and sets: by eye, by brute force, and on real traces whose copies were counted apart from hta.
+//! Copies and sets: by eye, by brute force, and on real traces whose copies were counted without hta.
 
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
@@ -14,8 +14,8 @@ fn lane(r: &Record) -> Lane {
     (r.int("rank"), r.opt_int("device"), r.text("direction").to_string())
 }
 
-/// What holds on every trace: directions sum to all copies, steps and outside to the span, and the integral
-/// of the bandwidth is the bytes.
+/// Invariants of every trace: directions sum to all copies, steps and outside to the span, and the integral of the
+/// bandwidth is the bytes.
 pub fn check(what: &str, answer: &Answer) {
     let copies = answer.rows("memory_copies");
     let kernels = answer.rows("kernels");
@@ -48,7 +48,7 @@ pub fn check(what: &str, answer: &Answer) {
     }
 }
 
-/// Copies that no kernel covers: together at least what section 1 calls exposed, each at most that.
+/// Exposed copies: together at least what `temporal_breakdown` calls exposed memory, each at most that.
 fn exposed_is_part_of_the_breakdowns(what: &str, answer: &Answer, copies: &[Record]) {
     for b in answer.rows("temporal_breakdown").iter().filter(|b| b.text("scope") == "span" && b.text("basis") == "gpu")
     {
@@ -81,7 +81,7 @@ fn the_integral_is_the_bytes(what: &str, answer: &Answer, copies: &[Record]) {
             })
             .sum();
         let (most, _) = bytes[key];
-        // copies without a length have bytes and no place in the series
+        // Copies of length 0 have bytes, but are not in the series.
         assert!(area <= most * (1.0 + 1e-9) + 1.0, "{what}: {key:?}: {area} of {most}");
         let last = points.last().map(|p| (p.float("bandwidth_gb_per_s"), p.int("copy_count")));
         assert_eq!(last, Some((Some(0.0), 0)), "{what}: {key:?}");
@@ -133,10 +133,10 @@ fn copies_are_told_apart_by_direction_and_memory_and_their_exposed_time_is_that_
     assert_eq!(kinds, [("DtoH", "device", "pageable"), ("HtoD", "pinned", "device")]);
     let columns = ["count", "size_bytes", "dur_sum_ns", "exposed_ns", "async_count", "blocking_count", "call_ns"];
     assert_eq!(columns.map(|c| rows[0].int(c)), [1, 8, us(8), us(8), 0, 1, us(40)]);
-    // of c2 the kernel covers 26 to 32
+    // The kernel covers c2 from 26 to 32.
     assert_eq!(columns.map(|c| rows[1].int(c)), [2, 200_000, us(20), us(14), 2, 0, us(8)]);
     assert_eq!(["bandwidth_gb_per_s", "max_bandwidth_gb_per_s"].map(|c| rows[1].float(c)), [Some(10.0), Some(10.0)]);
-    // the synchronous copy: its call and the copy, without the kernel, are 20 to 26 and 40 to 60
+    // The synchronous copy: its call and the copy, without the kernel, take 20 to 26 and 40 to 60.
     let rule = one(answer
         .rows_where("memory_copy_rules", |r| r.text("scope") == "capture" && r.text("rule") == "synchronous_copy"));
     let got = ["count", "size_bytes", "busy_ns", "call_ns", "no_kernel_ns"].map(|c| rule.int(c));
@@ -240,8 +240,8 @@ fn without_copies_there_is_a_reason() {
     assert!(output.views.iter().any(|v| v.notes.contains(&"rank 0: no copies or sets".to_string())));
 }
 
-/// Trace, direction, source, target; count, sized count, bytes, summed, busy and exposed time, copies whose
-/// call returns no earlier than they end, and those of asynchronous calls.
+/// Trace, direction, source, target; count, sized count, bytes, summed, busy and exposed time, number of copies whose
+/// call returns no earlier than they end, and of copies of asynchronous calls.
 type Known = (&'static str, &'static str, &'static str, &'static str, [i64; 8]);
 
 const DIFF_TEST: &str = "hta/trace_diff_test_test.json.gz";
@@ -251,7 +251,7 @@ const B200: &str = "tracelens/b200_eager_trace.json.gz";
 const MI300: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
 const RESNET50: &str = "kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz";
 
-/// Counted from the files by a program of another language.
+/// Counted from the files by an independent program in another language.
 const KNOWN: [Known; 15] = [
     (DIFF_TEST, "DtoD", "device", "device", [4645, 4645, 27916597296, 92932000, 92932000, 86702000, 0, 4602]),
     (DIFF_TEST, "DtoH", "device", "pageable", [60, 60, 117936, 124000, 124000, 26000, 60, 60]),

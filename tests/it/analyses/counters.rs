@@ -18,7 +18,7 @@ type Series = (i64, Option<i64>, String);
 /// First start, latest end, values times widths.
 type Sum = (i64, i64, f64);
 
-/// What holds on every trace: buckets tile the capture, and values times widths are the time with kernels.
+/// Invariants of every trace: buckets tile the capture, and values times widths are the time with kernels.
 pub fn check(what: &str, answer: &Answer) {
     let rows = answer.rows("counters");
     let means = answer.rows("counter_means");
@@ -53,7 +53,7 @@ pub fn check(what: &str, answer: &Answer) {
         let kernels = b.int("compute_ns") + b.int("exposed_communication_ns");
         assert_eq!(windows[&key].int("kernel_ns"), kernels, "{what}: {}", b.0);
     }
-    // what is counted twice is counted alike
+    // Both tables agree on values that are in both.
     let of = |table: &str, column: &str| -> f64 {
         answer.rows(table).iter().filter_map(|r| r.float(column)).fold(0.0, f64::max)
     };
@@ -165,7 +165,7 @@ fn a_bucket_is_a_hundredth_of_the_capture_rounded_up() {
         [us(1), us(100), us(101), us(250), us(7_000), 123_456_789].map(width),
         [us(1), us(1), us(2), us(5), us(100), us(2_000)]
     );
-    // a million buckets are enough
+    // The number of buckets is limited to a million.
     assert_eq!(bucket_width(Span::new(0, us(3_000_000)), Some(us(1))), us(5));
     assert_eq!(bucket_width(Span::new(0, us(3_000_000)), Some(us(3))), us(3));
 }
@@ -196,7 +196,7 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
         let want = reference[key]["0"].as_f64().expect("a number");
         assert!(near(row.float(column), want), "{column}: plugin {want}, hta {}", row.0);
     }
-    // its buckets of 100 ms from its own start; the last one takes what is left, here more than one width
+    // The plugin has buckets of 100 ms from its own start; the last one takes the rest, here more than one width.
     let trace = rank_trace(&file, 0);
     let buckets = reference["gpu_util_buckets"]["0"].as_array().expect("a list");
     let at = |i: usize| buckets[i][0].as_i64().expect("a time") * 1000;
@@ -211,7 +211,7 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
     assert_eq!(compared, 10);
 }
 
-/// Traces of the plugin's own tests that hta answers otherwise, and why: plugin, hta.
+/// Traces of the plugin's own tests for which hta answers differently, and why: plugin, hta.
 const OTHERWISE: [(&str, f64, f64, &str); 5] = [
     ("test_distributed_nccl.0", 0.5148936170212766, 0.933_643_771_827_706_6, NO_LAUNCHES),
     ("test_distributed_nccl.1", 0.7787234042553192, 0.766_049_382_716_049_4, NO_LAUNCHES),

@@ -1,5 +1,4 @@
-//! The critical path: planted chains that can be read off a timeline, answers for real traces, and what must
-//! hold on every input.
+//! The critical path: planted chains that can be read off a timeline, known answers for real traces, and invariants.
 
 use crate::plan::{ORIGIN, Plan, plans};
 use crate::robustness::invariants::traces_below;
@@ -45,7 +44,7 @@ fn a_kernel_follows_the_start_of_its_launch() {
     let wanted =
         [(0, 10, "host_operator", "host"), (10, 30, "launch_latency", "launch"), (30, 60, "gpu_compute", "gpu")];
     assert_eq!(chain(&t, 0, 60), wanted);
-    // cut on both sides, and a tail behind the last end
+    // Cut on both sides, and a tail after the last end.
     assert_eq!(chain(&t, 20, 40), [(20, 30, "launch_latency", "launch"), (30, 40, "gpu_compute", "gpu")]);
     assert_eq!(chain(&t, 50, 70), [(50, 60, "gpu_compute", "gpu"), (60, 70, "tail", "anchor")]);
     assert_eq!(chain(&t, 80, 90), [(80, 90, "unexplained", "anchor")]);
@@ -94,7 +93,7 @@ fn a_stream_that_waits_for_an_event_follows_the_activity_behind_it() {
     let path = chain(&two_streams(true), 20, 80);
     let wanted = [(20, 50, "gpu_compute", "gpu"), (50, 55, "cross_stream_delay", "stream_wait")];
     assert_eq!(path[..2], wanted);
-    // 15 us after its launch the start is explained without the event
+    // 15 us after its launch the start is explained without the event.
     let path = chain(&two_streams(false), 40, 80);
     assert_eq!(path, [(40, 55, "launch_latency", "launch"), (55, 80, "gpu_compute", "gpu")]);
 }
@@ -115,7 +114,7 @@ fn a_start_that_nothing_explains_follows_an_end_just_before_on_another_stream() 
     };
     assert_eq!(chain(&with(80), 60, 90)[1], (80, 85, "cross_stream_delay", "inferred"));
     assert_eq!(chain(&with(65), 60, 90)[1], (65, 85, "cross_stream_delay", "inferred"));
-    // 21 us are too many
+    // 21 us are too far.
     assert_eq!(chain(&with(64), 60, 90)[0], (60, 85, "launch_latency", "launch"));
 }
 
@@ -140,7 +139,7 @@ fn a_blocking_call_returns_after_the_activity_it_waits_for() {
         main.op("aten::add", us(70)..us(80));
         assert_eq!(chain(&t, 5, 80), wanted, "{kind:?}");
     }
-    // a stream on which nothing ran is not waited for
+    // A stream on which nothing ran is not waited for.
     let mut t = builder();
     let mut main = t.thread(1);
     main.launch(us(5)..us(7)).kernel("sgemm", 7, us(20)..us(60));
@@ -182,7 +181,7 @@ fn a_long_silence_ends_with_the_work_of_another_thread() {
         (320, 400, "host_operator", "host"),
     ];
     assert_eq!(chain(&t, 0, 400), wanted);
-    // 80 us of silence are the thread's own
+    // 80 us of silence count for the thread itself.
     let mut t = builder();
     let mut main = t.thread(1);
     main.op("aten::mm", us(0)..us(50));
@@ -228,7 +227,7 @@ fn traces_of_one_side_use_the_edges_they_have() {
     let mut silent = builder();
     silent.thread(1).frame("train.py(1): main", us(0)..us(50));
     assert_eq!(chain(&silent, 0, 50), [(0, 50, "tail", "anchor")]);
-    // at the end of the window the device goes before the host
+    // At the end of the window the device takes precedence over the host.
     let mut t = builder();
     t.thread(1).op("aten::mm", us(0)..us(50));
     t.unlinked().kernel("a", 7, us(10)..us(50));
@@ -305,7 +304,7 @@ pub fn tiles(what: &str, answer: &Answer) {
     assert!(rows.keys().eq(summary.keys()), "{what}");
     for (rank, classes) in summary {
         let (start, dur) = (classes[0].int("ts_ns"), classes[0].int("dur_ns"));
-        // what the device did before the launches of the recording stands before the window
+        // Work from before the recording precedes the window.
         let before = rows[&rank].iter().filter(|r| r.text("class") == "before_capture").map(|r| r.int("dur_ns"));
         let mut at = start - before.sum::<i64>();
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
@@ -325,7 +324,7 @@ pub fn tiles(what: &str, answer: &Answer) {
     }
 }
 
-/// What of a segment no other activity may change: span, class, edge, event, source.
+/// The properties of a segment that another activity must not change: span, class, edge, event, source.
 type Fact = (Span, &'static str, Edge, Option<u32>, Option<u32>);
 
 fn facts(path: &[Segment]) -> Vec<Fact> {
@@ -380,7 +379,7 @@ fn every_step_and_capture_of_every_real_trace_is_tiled() {
 /// A blocking call or a wait: kind, thread, start, length, stream.
 type Wait = (u8, i64, i64, i64, i64);
 
-/// A unit of the plans, ns: long enough for every threshold to be crossed.
+/// Time unit of the plans, ns: large enough that every threshold is crossed.
 const UNIT: i64 = 4_000;
 
 /// A plan in longer units, with blocking calls and waits between streams.
@@ -423,8 +422,8 @@ fn waits() -> impl Strategy<Value = Vec<Wait>> {
     prop::collection::vec((0u8..5, 1i64..3, 0i64..130, 0i64..40, 0i64..3), 0..8)
 }
 
-/// The same without calls that wait for all streams and begin before the last launch: such a one may wait for what is
-/// added, which counts as launched before everything, and not for what it lies in.
+/// The same without calls that wait for all streams and begin before the last launch: such a call may wait for the
+/// added activity, which counts as launched before everything, instead of the activity that contains it.
 fn without_early_waits_for_all(mut waits: Vec<Wait>, plan: &Plan) -> Vec<Wait> {
     let last = plan.host.iter().filter(|h| !h.launched.is_empty()).map(|h| h.start).max().unwrap_or(0);
     let mut is_recorded = false;
@@ -508,7 +507,7 @@ fn a_thread_that_is_silent_while_its_communication_runs_polls_it() {
     let path = polling("ncclDevKernel_AllReduce", 290, 300);
     assert_eq!(path, [&before[..], &ended, &[(300, 320, "host_operator", "host")]].concat());
     assert_eq!(polling("ncclDevKernel_AllReduce", 310, 300), [&before[..], &running].concat());
-    // it ended more than 100 us before, the silence is short, or it is no communication
+    // Communication that ended more than 100 us before, a short silence, or a kernel that is not communication.
     let others = [("ncclDevKernel_AllReduce", 199, 300), ("ncclDevKernel_AllReduce", 105, 111), ("sgemm", 290, 300)];
     for (name, until, silent_until) in others {
         let path = polling(name, until, silent_until);

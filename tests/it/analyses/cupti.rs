@@ -1,4 +1,4 @@
-//! Counters of CUPTI's range profiler: by eye on a small trace, and on the one real recording.
+//! Counters of CUPTI's range profiler: by eye on a small trace, and on a real recording.
 
 use crate::cli::one_analysis::{of_files, of_trace};
 use crate::run::{Answer, options};
@@ -8,7 +8,7 @@ use hta::trace::testing::TraceBuilder;
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 const HADD: &str = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum";
 
-/// Two launches, the second with operators around it, and two ranges that the file has in the wrong order.
+/// Two launches, the second with operators around it, and two ranges that are in the wrong order in the file.
 fn recording() -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0);
     t.thread(1).launch(0..5);
@@ -47,7 +47,7 @@ fn ranges_pair_with_launches_in_order_of_time() {
         .map(|r| (r.int("range_index"), r.text("counter").to_string(), r.float("value")))
         .collect();
     let of = |i, name: &str, value| (i, name.to_string(), Some(value));
-    // what is no number is left out
+    // Values that are not numbers are left out.
     assert_eq!(
         counters,
         [of(0, FFMA, 7.0), of(0, HADD, 1.0), of(0, "x.avg", 2.5), of(1, FFMA, 100.0), of(1, HADD, 1.0)]
@@ -79,7 +79,7 @@ fn a_trace_without_ranges_has_no_rows_and_no_section_in_the_report() {
     assert!(answer.outcome.outputs.iter().all(|(_, o)| o.views.is_empty()));
 }
 
-/// 77 ranges, 77 launches; the sum of operations was counted from the file by a few lines of Python.
+/// 77 ranges, 77 launches; the sum of operations was counted from the file by an independent script.
 #[test]
 fn the_real_recording_has_a_launch_and_an_operator_for_each_range() {
     let Some(root) = shared::folder() else { return };

@@ -1,10 +1,10 @@
-//! Real traces with answers that were computed apart from any tool, from the definitions; exact.
+//! Real traces with exact answers that were computed from the definitions, without any tool.
 
 use crate::run::{Record, answer, device_windows, options};
 use crate::shared;
 use std::path::Path;
 
-/// A window of a trace and what it holds, ns.
+/// A window of a trace and its content, ns.
 struct Window {
     trace: &'static str,
     scope: &'static str,
@@ -77,7 +77,7 @@ fn device_idle_time_splits_as_the_definitions_say() {
     }
 }
 
-/// One addition of two tensors: what the device waits for is the start of the CUDA context.
+/// One addition of two tensors: the device waits for the creation of the CUDA context.
 #[test]
 fn simple_add_waits_for_cuda_free_and_for_its_first_launch() {
     let Some(root) = shared::folder() else { return };
@@ -92,8 +92,8 @@ fn simple_add_waits_for_cuda_free_and_for_its_first_launch() {
     assert_eq!((of("cudaFree"), of("cudaLaunchKernel")), (7_998_623_000, 4_220_038_000));
 }
 
-/// The reference counts kernels only, hta copies and sets too: busy, span and idle time differ by them,
-/// so what is compared is what kernels alone decide.
+/// The reference counts only kernels, hta also copies and sets. Busy, span and idle time differ by these, so only
+/// values that depend on kernels alone are compared.
 #[test]
 fn megatron_has_the_computation_communication_and_kernels_of_the_reference() {
     let Some(root) = shared::folder() else { return };

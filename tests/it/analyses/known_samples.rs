@@ -1,4 +1,4 @@
-//! `data/samples/gpu_ddp8` against KNOWN_ANSWERS.json, which its maker computed from what it planted.
+//! `data/samples/gpu_ddp8` against KNOWN_ANSWERS.json, which is computed from the planted facts.
 //!
 //! ```text
 //! rank 3    |compute............|ar|ar|ar|        the late one, never waits
@@ -55,7 +55,7 @@ fn window(known: &Value, keep: impl Fn(&Record) -> bool) -> usize {
         assert_eq!(breakdown.int(column), int(&known[column]), "{column} in {known}");
     }
     assert_eq!(overlap.int("overlap_ns"), int(&known["overlap_ns"]));
-    // six decimals are written
+    // Written with six decimals.
     let ratio = overlap.float("overlap_ratio").expect("there is communication");
     let written = known["overlap_ratio"].as_f64().expect("a ratio");
     assert!((ratio - written).abs() <= 0.000_000_5, "{ratio} {known}");
@@ -107,7 +107,7 @@ fn collectives_start_end_and_wait_as_planted() {
             let ends = |r: &&Record| r.int("rank") == rank && r.int("ts_ns") + r.int("dur_ns") == end;
             let row = kernels.iter().find(ends).unwrap_or_else(|| panic!("rank {rank}: nothing ends at {end}"));
             let start = row.int("ts_ns");
-            // the profiler's word, and the one word that hta has for all spellings
+            // The profiler's name, and hta's name for all spellings.
             assert_eq!((known["kind"].as_str(), row.text("kind")), (Some("allreduce"), "all_reduce"));
             assert_eq!(row.int("size_bytes"), int(&known["size_bytes"]));
             assert_eq!(start, int(&known["arrival_ns"][rank as usize]));
@@ -211,7 +211,7 @@ fn the_planted_late_rank_runs_one_kernel_longer() {
 fn all_ranks_share_one_clock() {
     let offsets: Vec<i64> = list(&planted("clocks")["offset_ns"]).iter().map(int).collect();
     assert_eq!(offsets, [0; 8]);
-    // every collective ends at one instant on all ranks: see `collectives_start_end_and_wait_as_planted`
+    // Every collective ends at the same instant on all ranks: see `collectives_start_end_and_wait_as_planted`.
     let first: Vec<i64> =
         ANSWER.rows_where("temporal_breakdown", |r| r.text("scope") == "span").iter().map(|r| r.int("ts_ns")).collect();
     assert_eq!(first, [int(&KNOWN["ranks"][0]["span"]["start_ns"]); 8]);

@@ -1,5 +1,5 @@
-//! Launch calls: by eye on small traces, against a count of every nanosecond on random ones, and against
-//! figures of real traces that a few lines of Python gave.
+//! Launch calls: by eye on small traces, compared with counting every nanosecond on random ones, and with figures of
+//! real traces from an independent script.
 
 use crate::cli::one_analysis::{of_files, of_trace, set};
 use crate::plan::{Kind, ORIGIN, Row, plans};
@@ -49,8 +49,8 @@ fn a_call_has_latency_delay_and_the_work_it_started() {
     let columns = ["cpu_dur_ns", "activity_count", "gpu_dur_ns", "gpu_busy_ns", "idle_ns"];
     assert_eq!(
         rows.iter().map(|r| ints(r, columns)).collect::<Vec<_>>(),
-        // the last nanosecond of the third call lies behind the last recorded end, and a launch behind it owns nothing: what ran
-        // there is not recorded
+        // The last nanosecond of the third call is after the last recorded end, and a later launch owns nothing, so
+        // what ran then is not recorded.
         [[10, 1, 6, 6, 10], [10, 2, 20, 20, 5], [10, 1, 3, 3, 6], [2, 0, 0, 0, 0],]
     );
     let starts = ["latency_ns", "delay_ns", "gpu_span_ns"];
@@ -64,7 +64,7 @@ fn a_call_has_latency_delay_and_the_work_it_started() {
     assert_eq!(ints(&launch, ["cpu_sum_ns", "cpu_p50_ns", "cpu_max_ns", "short_gpu_ns"]), [22, 10, 10, 9]);
     assert_eq!(ints(&launch, ["latency_p50_ns", "latency_max_ns", "delay_p50_ns", "delay_max_ns"]), [6, 20, -4, 10]);
     assert_eq!(launch.float("delay_mean_ns"), Some(3.0));
-    // the graph is not short: it runs 20 ns
+    // The graph is not short: it runs for 20 ns.
     assert_eq!(ints(&stats(&answer, "cudaGraphLaunch"), ["activity_count", "short_count"]), [2, 0]);
     let lost = one(answer.rows_where("unlinked_activities", |r| r.text("scope") == "capture"));
     assert_eq!(ints(&lost, ["unlinked_count", "unlinked_ns"]), [1, 8]);
@@ -116,8 +116,8 @@ fn outliers_are_counted_above_the_limits_that_were_asked_for() {
     assert_eq!(counts(&o), [2, 100_001, 0]);
 }
 
-/// Ten launches of 10 us for kernels of 1 us, one after the other: the device waits for the host. Of the
-/// step's 100 us it idles 90 us, all inside launch calls.
+/// Ten launches of 10 us for kernels of 1 us, one after the other: the device waits for the host. It is idle for 90 of
+/// the step's 100 us, all inside launch calls.
 #[test]
 fn a_rank_that_waits_inside_launches_of_short_kernels_is_told_so() {
     let mut t = TraceBuilder::new().rank(0);
@@ -134,7 +134,7 @@ fn a_rank_that_waits_inside_launches_of_short_kernels_is_told_so() {
     assert_eq!((found[0].cost_ns_per_step, found[0].share_of_step), (90_000, Some(0.9)));
     assert!(found[0].sentence.starts_with("Rank 0 loses 90.0 us per step (90.0 % of 100 us)"), "{}", found[0].sentence);
     assert!(found[0].sentence.contains("100.0 % of 10 launches per step"), "{}", found[0].sentence);
-    // a device that is busy meanwhile loses nothing
+    // A device that is busy in the meantime loses nothing.
     t.unlinked().kernel("long", 8, 0..300_000);
     assert!(sentences(&of_trace("launches", &t, &options())).is_empty());
 }
@@ -150,20 +150,20 @@ fn a_trace_without_launches_answers_with_the_reason() {
     let notes: Vec<&String> =
         answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views).flat_map(|v| &v.notes).collect();
     assert_eq!(notes, ["rank 0: no launches recorded"]);
-    // activities that nobody is seen to launch are reported all the same
+    // Activities without any launch call are reported as well.
     t.unlinked().kernel("k", 7, 20..30);
     let lost = of_trace("launches", &t, &options()).rows_where("unlinked_activities", |r| r.text("scope") == "capture");
     assert_eq!(one(lost).float("gpu_pct"), Some(100.0));
 }
 
-/// Cells in which any of these activities runs.
+/// Number of instants at which any of these activities runs.
 fn busy(rows: &[Row], keep: impl Fn(&Row) -> bool, span: (i64, i64)) -> i64 {
     let runs = |t: &i64| rows.iter().any(|r| r.kind == Kind::Gpu && keep(r) && r.start <= *t && *t < r.end);
     (span.0..span.1).filter(runs).count() as i64
 }
 
-/// Whether a call began before the first launched activity of a stream that it feeds, and one whose launch is not recorded
-/// came before that.
+/// Whether a call began before the first launched activity of a stream that it feeds, and an activity without a launch
+/// record precedes that one.
 fn is_behind_unrecorded(rows: &[Row], call: usize) -> bool {
     rows.iter().filter(|a| a.launch == Some(call)).any(|own| {
         let mut stream: Vec<(i64, usize, bool)> = (0..rows.len())
@@ -176,7 +176,7 @@ fn is_behind_unrecorded(rows: &[Row], call: usize) -> bool {
     })
 }
 
-/// Scope and step of something that starts at `t`, beside the capture.
+/// Scope and step of something that starts at `t`, in addition to the capture.
 fn scopes(brute: &Brute, rows: &[Row], t: i64) -> Vec<(String, Option<i64>)> {
     let mut all = vec![("capture".to_string(), None)];
     if !brute.steps.is_empty() {
@@ -204,7 +204,7 @@ proptest! {
         let is_launch = |i: &usize| rows[*i].name.contains("Launch") || rows.iter().any(|a| a.launch == Some(*i));
         let calls: Vec<usize> = (0..rows.len()).filter(|&i| rows[i].kind == Kind::Call).filter(is_launch).collect();
         prop_assert_eq!(table.keys().copied().collect::<Vec<_>>(), calls.clone());
-        // by scope, step and api: calls, activities, host time, short, their GPU time, idle
+        // By scope, step and API: calls, activities, host time, short calls, their GPU time, idle time.
         let mut sums: BTreeMap<(String, Option<i64>, String), [i64; 6]> = BTreeMap::new();
         for i in calls {
             let (call, r) = (&rows[i], &table[&i]);
@@ -241,7 +241,7 @@ proptest! {
             (key, ints(r, columns))
         }).collect();
         prop_assert_eq!(got, sums);
-        // every activity is in exactly one launch, or unlinked
+        // Every activity belongs to exactly one launch, or is unlinked.
         let capture = |table: &str, column: &str| -> i64 {
             answer.rows_where(table, |r| r.text("scope") == "capture").iter().map(|r| r.int(column)).sum()
         };
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// What must hold on every input: each activity is in one launch or unlinked, parts sum to the capture.
+/// Invariants of every input: each activity belongs to one launch or is unlinked, and parts sum to the capture.
 pub fn check(what: &str, answer: &Answer) {
     let (stats, lost, calls) =
         (answer.rows("launch_stats"), answer.rows("unlinked_activities"), answer.rows("launches"));
@@ -294,12 +294,12 @@ pub fn check(what: &str, answer: &Answer) {
 const NCCL_DATA: &str = "hta/nccl_parser_config_nccl_data.json.gz";
 const MI300: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
 
-/// API, and of its calls over the capture: how many count in latency and delay, host time, short ones, their busy time,
-/// late starts, median and 95th percentile of delay and of latency, ns.
+/// API, and of its calls over the capture: number of calls used for latency and delay, host time, short calls, their
+/// busy time, late starts, median and 95th percentile of delay and of latency, ns.
 type Known = (&'static str, &'static str, [i64; 9]);
 
-/// Counted from the files apart from hta, call by call. In the trace of the MI300 each stream begins with activities whose
-/// launch is not recorded: calls that began before its first launched activity are left out.
+/// Counted from the files without hta, call by call. In the trace of the MI300 each stream begins with activities whose
+/// launch is not recorded; calls that began before its first launched activity are left out.
 const KNOWN: [Known; 9] = [
     (NCCL_DATA, "cudaLaunchKernel", [2550, 24_428_263, 1022, 3_792_066, 192, 1746, 138_004, 12_711, 146_657]),
     (NCCL_DATA, "cudaLaunchKernelExC", [150, 1_218_296, 5, 35_007, 31, 17_957, 251_050, 25_725, 256_012]),

@@ -27,7 +27,7 @@ fn of(t: &TraceBuilder, options: &Options) -> Answer {
     answer(&[path], options)
 }
 
-/// Three rounds of `a b c`, a step each, launched one by one or as a graph, and something else after each.
+/// Three rounds of `a b c`, one per step, launched one by one or as a graph, and something else after each.
 ///
 /// ```text
 ///   us         0    5    10   15   20   25   30   35   40
@@ -113,12 +113,12 @@ fn sequences_are_those_of_outermost_operators_unless_one_is_asked_for() {
     let add = |x: &str| row("aten::add", x, 1, 10_000, 2_000);
     assert_eq!(shown(&options()), [linear.clone(), add("x"), add("y"), add("z")]);
     assert_eq!(shown(&with(&[("--op", "aten::addmm")])), [row("aten::addmm", "a|b|c", 3, 54_000, 48_000)]);
-    // addmm has a matching ancestor
+    // addmm has a selected ancestor.
     assert_eq!(shown(&with(&[("--op-glob", "*::*l*n*"), ("--min-length", "3")])), std::slice::from_ref(&linear));
     assert_eq!(shown(&with(&[("--op-glob", "aten::?*"), ("--min-length", "3")])), [linear]);
 }
 
-/// A row's occurrences, looked for one by one in the table of kernels.
+/// A row's occurrences, searched one by one in the table of kernels.
 fn look_for(what: &str, row: &Record, streams: &BTreeMap<[Option<i64>; 3], Vec<Record>>) {
     let key = ["rank", "device", "stream"].map(|c| row.opt_int(c));
     let text = &streams[&key];
@@ -155,7 +155,7 @@ fn look_for(what: &str, row: &Record, streams: &BTreeMap<[Option<i64>; 3], Vec<R
     assert!(gpu <= text.iter().map(|k| k.int("dur_ns")).sum());
 }
 
-/// What must hold; the first `most` patterns are looked for again. Returns the number of patterns.
+/// Checks invariants; the first `most` patterns are searched again. Returns the number of patterns.
 fn check(what: &str, answer: &Answer, most: usize) -> usize {
     let mut streams: BTreeMap<[Option<i64>; 3], Vec<Record>> = BTreeMap::new();
     for k in answer.rows("kernels") {
@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Length, count and stream of the first row; found apart from hta.
+/// Length, count and stream of the first row, determined without hta.
 const FIRST: [(&str, [i64; 3]); 5] = [
     ("hta/nccl_parser_config_nccl_data.json.gz", [1251, 3, 7]),
     ("hta/trace_diff_control_control.json.gz", [1494, 6, 7]),
@@ -225,7 +225,8 @@ fn a_training_step_and_a_layer_are_found_without_step_marks() {
     }
 }
 
-/// Two rounds of `a b c` in steps of 100 us and four behind them. In each the device idles 16 us between kernels.
+/// Two rounds of `a b c` in steps of 100 us, and four more after the steps. In each the device idles 16 us between
+/// kernels.
 ///
 /// ```text
 ///   us        0         100       200   300       400 ..

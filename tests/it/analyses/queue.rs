@@ -18,7 +18,8 @@ fn lane(r: &Record) -> Lane {
     (r.int("rank"), r.opt_int("device"), r.opt_int("stream"))
 }
 
-/// What holds on every trace: a queue is never negative, ends at 0, and its integral is what launches waited.
+/// Invariants of every trace: a queue is never negative, ends at 0, and its integral is the summed waiting time of
+/// launches.
 pub fn check(what: &str, answer: &Answer) {
     let mut series: BTreeMap<Lane, Vec<Record>> = BTreeMap::new();
     for r in answer.rows("queue_length") {
@@ -33,7 +34,7 @@ pub fn check(what: &str, answer: &Answer) {
             let values = |p: &Record| (p.int("queue_length"), p.int("pending_activities"));
             assert_ne!(values(&pair[0]), values(&pair[1]), "{what}: {}", pair[1].0);
             let length = pair[0].int("queue_length");
-            // the span begins behind the lead of the device
+            // The span begins after the lead of the device.
             let seen = pair[1].int("ts_ns") - pair[0].int("ts_ns").max(r.int("ts_ns"));
             if seen <= 0 {
                 continue;
@@ -71,7 +72,7 @@ pub fn check(what: &str, answer: &Answer) {
     }
 }
 
-/// The integral of the length equals the sum of what each launch waited, from the list of activities.
+/// The integral of the length equals the sum of the waits of all launches, computed from the list of activities.
 fn little_holds(what: &str, answer: &Answer, stats: &[Record]) {
     let mut waits: BTreeMap<(Lane, i64), (i64, i64)> = BTreeMap::new();
     for k in answer.rows("kernels").iter().filter(|k| k.opt_int("launch_event_id").is_some()) {
@@ -83,7 +84,7 @@ fn little_holds(what: &str, answer: &Answer, stats: &[Record]) {
     let mut sums: BTreeMap<Lane, (i64, i64)> = BTreeMap::new();
     for ((lane, _), (enter, start)) in &waits {
         let sum = sums.entry(*lane).or_default();
-        // the span begins behind the lead of the device
+        // The span begins after the lead of the device.
         let begin = begins.get(lane).copied().unwrap_or(i64::MIN);
         sum.0 += (start - (*enter).max(begin)).max(0);
         sum.1 += i64::from(*enter >= begin);
@@ -144,7 +145,7 @@ fn a_graph_is_one_launch_in_the_queue_and_each_of_its_activities_is_pending() {
     let want = [[0, 1, 1], [10, 2, 2], [20, 3, 4], [22, 2, 3], [40, 1, 2], [50, 0, 1], [70, 0, 0]];
     assert_eq!(points, want);
     let span = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span"));
-    // waits of 22, 30 and 30 us over the 50 us to the last leave
+    // Waits of 22, 30 and 30 us over the 50 us until the last one leaves.
     let got = ["launch_count", "empty_at_launch_count", "max_length", "max_pending"].map(|c| span.int(c));
     assert_eq!(got, [3, 1, 3, 4]);
     assert_eq!((span.int("dur_ns"), span.int("wait_ns"), span.float("mean_length")), (us(50), us(82), Some(1.64)));
@@ -188,13 +189,13 @@ fn without_launches_there_are_no_queues_and_a_reason() {
     assert_eq!(reason(&cpu_only, "queue"), ["rank 0: no GPU activity"]);
 }
 
-/// A queue of at most two: the third call returns when the first kernel has started.
+/// A queue of at most two launches: the third call returns when the first kernel has started.
 #[test]
 fn a_host_held_by_a_full_queue_is_told() {
     let mut t = TraceBuilder::new().rank(0);
     let mut main = t.thread(1);
     for i in 0..12 {
-        // two quick launches, then each waits for room
+        // Two quick launches; then each waits for room.
         let call = if i < 2 { us(10 * i)..us(10 * i + 5) } else { us(20 + 100 * (i - 2))..us(115 + 100 * (i - 2)) };
         main.launch(call).kernel("k", 7, us(50 + 100 * i)..us(150 + 100 * i));
     }
@@ -213,7 +214,7 @@ fn a_host_held_by_a_full_queue_is_told() {
     assert!(findings[0].contains("while 2 or more launches wait"), "{findings:?}");
 }
 
-/// Trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls meanwhile.
+/// Trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls during that time.
 type Known = (&'static str, i64, i64, i64, Option<i64>, i64, i64);
 
 const KNOWN: [Known; 2] = [
@@ -241,8 +242,8 @@ fn queues_of_real_traces_are_as_long_as_known() {
     }
 }
 
-/// The queue of one stream counted at every instant: enter and leave of each launch, enter and leave of
-/// each activity, and the spans of the calls.
+/// The queue of one stream counted at every instant: enter and leave of each launch and of each activity, and the spans
+/// of the calls.
 #[derive(Default)]
 struct Counted {
     launches: Vec<(i64, i64)>,
@@ -274,7 +275,7 @@ fn waiting(all: &[(i64, i64)], t: i64) -> i64 {
     all.iter().filter(|(enter, leave)| *enter <= t && t < *leave).count() as i64
 }
 
-/// One row of `queue_stats` against the instants of its window.
+/// Compares one row of `queue_stats` with the instants of its window.
 fn compare(r: &Record, q: &Counted, cells: &[i64]) {
     let mut lengths: Vec<i64> = cells.iter().map(|t| waiting(&q.launches, *t)).collect();
     let pending = cells.iter().map(|t| waiting(&q.activities, *t)).max().unwrap_or(0);

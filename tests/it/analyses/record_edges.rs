@@ -1,5 +1,5 @@
-//! Work from before and after the recording: by eye on tiny traces, one for each condition, and on real traces with known
-//! answers.
+//! Work from before and after the recording: by eye on tiny traces, one for each condition, and on real traces with
+//! known answers.
 
 use crate::run::{Answer, Record, answer, options, rank_trace, try_trace};
 use crate::shared;
@@ -38,7 +38,7 @@ fn of_scope(answer: &Answer, table: &str, scope: &str) -> Vec<Record> {
     answer.rows_where(table, |r| r.text("scope") == scope)
 }
 
-/// Two launches wait for 4.985 ms: the stream was at work before the recording.
+/// Two launches wait for 4.985 ms: the stream was busy before the recording.
 ///
 /// ```text
 ///   host       |aten::add ..........|                              us(0)..us(100)
@@ -78,7 +78,7 @@ fn work_from_before_the_recording_is_in_no_window() {
             r.0
         );
     }
-    // gaps of the device: only the one behind its last activity
+    // Gaps of the device: only the one after its last activity.
     assert_eq!(a.rows_where("idle_gaps", |r| r.opt_int("stream").is_none()).len(), 1);
 }
 
@@ -131,7 +131,7 @@ fn the_critical_path_of_the_capture_ends_before_it_with_one_segment() {
 
 #[test]
 fn a_step_that_the_lead_cuts_keeps_what_is_left_of_it() {
-    // a step before, over and behind the end of the lead
+    // A step before, across and after the end of the lead.
     let mut t = hidden();
     let mut main = t.thread(1);
     main.step(1, us(0)..us(400));
@@ -155,7 +155,7 @@ fn a_threshold_decides_what_a_hidden_wait_is() {
     assert_eq!(edges(&run_with(&hidden(), &o), "hidden_work").len(), 0);
 }
 
-/// A trace in which the launches of `hidden` are as the closure makes them.
+/// A trace in which the closure makes the launches of `hidden`.
 fn with(make: impl FnOnce(&mut TraceBuilder)) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
     t.thread(1).op("aten::add", us(0)..us(100));
@@ -179,15 +179,15 @@ fn each_condition_is_needed() {
         main.launch(us(30)..us(35)).kernel("b", 7, start + us(100)..start + us(200));
     };
     assert!(fires(&with(|t| two(t, us(5_000)))));
-    // (a) something is recorded on the stream before: a head
+    // (a) An earlier activity is recorded on the stream: a recorded head.
     assert!(!fires(&with(|t| {
         t.unlinked().kernel("before", 7, us(1)..us(2));
         two(t, us(5_000));
     })));
-    // (b) the wait is shorter than a millisecond
+    // (b) The wait is shorter than a millisecond.
     assert!(!fires(&with(|t| two(t, us(1_014)))));
     assert!(fires(&with(|t| two(t, us(1_015)))));
-    // (c) the device is recorded as busy meanwhile, on another stream: 1 % may be, not more
+    // (c) The device is recorded as busy on another stream: allowed for 1 %, not more.
     let busy = |ns: i64| {
         with(|t| {
             t.thread(1).launch(us(16)..us(17)).kernel("other", 9, us(20)..us(20) + ns);
@@ -196,7 +196,7 @@ fn each_condition_is_needed() {
     };
     assert!(fires(&busy(us(50))));
     assert!(!fires(&busy(us(51))));
-    // (d) the recording had begun longer before the launch than the wait is long
+    // (d) The recording began longer before the launch than the wait is long.
     let late = |after: i64| {
         with(|t| {
             let mut main = t.thread(1);
@@ -206,7 +206,7 @@ fn each_condition_is_needed() {
     };
     assert!(fires(&late(us(2_000))));
     assert!(!fires(&late(us(2_001))));
-    // (e) one launch alone may be late by itself, unless a call waited with it
+    // (e) A single launch may be late by itself, unless a call waited with it.
     let alone = |sync: Option<(i64, i64)>| {
         with(|t| {
             let mut main = t.thread(1);
@@ -218,14 +218,14 @@ fn each_condition_is_needed() {
     };
     assert!(!fires(&alone(None)));
     assert!(fires(&alone(Some((us(100), us(5_110))))));
-    // the call returned too late, or was too short, to have waited for that
+    // The call returned too late, or was too short, to have waited for it.
     assert!(!fires(&alone(Some((us(100), us(6_016))))));
     assert!(!fires(&alone(Some((us(2_700), us(5_110))))));
 }
 
 #[test]
 fn a_recorded_head_is_busy_time_and_its_launches_are_flagged() {
-    // the launch of `x` was not recorded, that of `a` came while x ran
+    // The launch of `x` was not recorded; that of `a` came while x ran.
     let a = run(&with(|t| {
         t.unlinked().kernel("x", 7, us(5)..us(300));
         let mut main = t.thread(1);
@@ -262,9 +262,9 @@ fn launches_without_activities_at_the_end_are_a_lost_tail() {
 
 #[test]
 fn calls_that_start_no_work_make_no_lost_tail() {
-    // a set whose size is not known may be one of no bytes
+    // A set of unknown size may have 0 bytes.
     assert_eq!(edges(&run(&cut_short(["cudaMemsetAsync", "cudaStreamQuery"])), "lost_tail"), []);
-    // launches into a graph that is being captured do not run
+    // Launches that are captured into a graph do not run.
     let captured = with(|t| {
         let mut main = t.thread(1);
         main.launch(us(10)..us(15)).kernel("a", 7, us(20)..us(60));
@@ -273,7 +273,7 @@ fn calls_that_start_no_work_make_no_lost_tail() {
         main.runtime("cudaStreamEndCapture", us(60)..us(65));
     });
     assert_eq!(edges(&run(&captured), "lost_tail"), []);
-    // where links are missing, the call may own one of the activities behind it
+    // If links are missing, the call may own one of the later activities.
     let mut unlinked = cut_short(["cudaLaunchKernel", "cudaLaunchKernel"]);
     unlinked.unlinked().kernel("b", 7, us(70)..us(80));
     assert_eq!(edges(&run(&unlinked), "lost_tail"), []);
@@ -309,7 +309,7 @@ fn a_graph_launch_with_fewer_activities_than_another_of_its_graph_is_counted() {
     assert_eq!(found(&graph(true, &["a", "b"])), [(1, 1)]);
     assert_eq!(found(&graph(false, &["a", "b"])), [(1, 1)]);
     assert_eq!(found(&graph(false, &["a", "b", "c"])), []);
-    // another graph: its names do not begin those of the first
+    // Another graph: its names are not the beginning of the first one's.
     assert_eq!(found(&graph(false, &["b", "c"])), []);
 }
 
@@ -331,7 +331,7 @@ fn calls_of_the_profiler_itself_are_told_apart() {
     let rule =
         a.rows_where("memory_copy_rules", |r| r.text("rule") == "synchronize_call" && r.text("scope") == "capture");
     assert_eq!(one(rule).int("count"), 1);
-    // without stacks: behind all launches, and just before the end
+    // Without stacks: after all launches, and just before the end.
     let last = |end: i64| {
         with(|t| {
             let mut main = t.thread(1);
@@ -398,7 +398,7 @@ fn real(name: &str) -> Option<Answer> {
     Some(answer(&[tracelens(name)?], &options()))
 }
 
-/// Delays of the launches that nothing stood before.
+/// Delays of the launches that were not queued behind unrecorded work.
 fn clean_delays(answer: &Answer) -> Vec<i64> {
     let clean = answer.rows_where("launches", |r| r.cell("behind_unrecorded") == &Value::Bool(false));
     let mut delays: Vec<i64> = clean.iter().filter_map(|r| r.opt_int("delay_ns")).collect();
@@ -436,7 +436,7 @@ fn a_decode_step_of_sglang_is_not_idle_for_half_a_second() {
     let wait = one(a.rows_where("record_edges", |r| r.text("case") == "host_wait"));
     assert_eq!(wait.text("evidence"), "`hipMemcpyWithStream` waited for work from before the capture");
     assert_eq!(edges(&a, "host_wait")[0].1, 361_701);
-    // the kernel on another stream in the lead keeps its row
+    // The kernel on another stream in the lead keeps its row.
     let first = one(a.rows("ranks")).int("first_ts_ns");
     assert_eq!(a.rows_where("kernels", |r| r.int("ts_ns") - first < 463_380_240).len(), 1);
 }
@@ -473,7 +473,7 @@ fn of_all_real_traces_two_begin_behind_hidden_work_and_none_loses_its_tail() {
     assert_eq!(hidden, [SD, VD]);
 }
 
-/// A trace without the device rows that start at `t` us after the first event, or later; and how many these are.
+/// A trace without the device rows that start `t` us after the first event or later, and the number of these.
 fn cut(name: &str, t: f64, folder: &Path) -> Option<(PathBuf, usize)> {
     let packed = std::fs::File::open(tracelens(name)?).unwrap();
     let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
@@ -508,7 +508,7 @@ fn a_tail_that_is_cut_off_is_found() {
         let launches = a.rows("launches");
         let most = launches.iter().filter(|r| r.text("api").contains("GraphLaunch")).map(|r| r.int("activity_count"));
         assert_eq!(most.collect::<Vec<_>>(), [graph], "{name}");
-        // calls that own nothing, copies among them
+        // Calls without activities, including copies.
         let trace = rank_trace(&path, 0);
         let is_launch = |n: &str| ["launch", "memcpy", "memset"].iter().any(|p| n.to_ascii_lowercase().contains(p));
         let own = |row: u32| !trace.launches().of(row).is_empty();

@@ -1,4 +1,4 @@
-//! Call stacks on small traces that can be checked by eye, and what must hold on every trace.
+//! Call stacks on small traces that can be checked by eye, and invariants of every trace.
 
 use crate::plan::{ORIGIN, plans};
 use crate::run::{Answer, Keep, Quiet, Record, options};
@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Runs `stacks` alone; `None` where no file is readable. `--by shape` loads the arguments it needs, as the command does.
+/// Runs only `stacks`; `None` if no file is readable. `--by shape` loads the arguments that it needs, as the command
+/// does.
 pub fn stacks(paths: &[PathBuf], options: &Options) -> Option<Answer> {
     let analysis = find("stacks").expect("it is registered");
     let inputs = discover(paths).expect("the files are there");
@@ -26,7 +27,7 @@ pub fn stacks(paths: &[PathBuf], options: &Options) -> Option<Answer> {
     Some(Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") })
 }
 
-/// The default options with some of the analysis' own.
+/// The default options plus some of the analysis' own.
 pub fn with(given: &[(&str, &str)]) -> Options {
     let mut o = options();
     for (flag, value) in given {
@@ -82,7 +83,7 @@ fn own_times_add_up_and_recursion_counts_once_in_totals() {
     let rows = operators(&answer, columns);
     assert_eq!(rows["linear"], [1, 30, 16, 0, 20, 0, 20, 1]);
     assert_eq!(rows["mm"], [1, 14, 10, 4, 20, 20, 20, 1]);
-    // the inner sum adds its own time, not its total
+    // The inner sum adds its self time, but not its total.
     assert_eq!(rows["sum"], [2, 20, 18, 2, 5, 5, 5, 1]);
     assert_eq!(rows["[no operator]"], [1, 2, 0, 2, 20, 20, 20, 1]);
     assert_eq!(rows["[unlinked]"], [0, 0, 0, 0, 5, 5, 5, 1]);
@@ -99,7 +100,7 @@ fn shapes_and_steps_divide_the_rows() {
     let sums = answer.rows_where("operators", |r| r.text("name") == "sum" && r.text("scope") == "step");
     let cells = |r: &Record| (r.int("step_label"), r.text("input_dims").to_string(), r.int("host_ns"), r.int("gpu_ns"));
     let got: Vec<_> = sums.iter().map(cells).collect();
-    // by shape the inner one is no recursion
+    // By shape the inner one is not a recursion.
     assert_eq!(got, [(4, "[[2]]".to_string(), 6_000, 5_000), (4, "[[4]]".to_string(), 20_000, 5_000)]);
     let outside = answer.rows_where("operators", |r| r.text("scope") == "outside");
     assert!(outside.is_empty(), "{outside:?}");
@@ -108,7 +109,7 @@ fn shapes_and_steps_divide_the_rows() {
 #[test]
 fn folded_stacks_add_up_to_the_roots_and_to_the_gpu_work() {
     let mut t = small();
-    // linear runs inside main, which outlasts nothing: [0, 35)
+    // linear runs inside main, [0, 35), and nothing outlasts it.
     t.thread(1).frame("train.py(1): main; x", us(0)..us(35));
     let text = |weight| of(&t, &with(&[("--folded", weight)])).outcome.outputs[0].1.raw.clone().expect("folded stacks");
     assert_eq!(
@@ -183,7 +184,7 @@ fn modules_get_their_forward_and_backward_time() {
         let rule = if with_flows { "flow" } else { "sequence" };
         assert_eq!((stacks.text("bwd_rule"), stacks.int("bwd_joined_count")), (rule, 2));
         assert_eq!(stacks.int("bwd_unmatched_count"), 1);
-        // a backward operator stands under the module of its forward operator
+        // A backward operator belongs to the module of its forward operator.
         let backward = answer.rows_where("operators", |r| r.text("name") == "MmBackward0");
         let paths: Vec<&str> = backward.iter().map(|r| r.text("module")).collect();
         assert_eq!(paths, ["Net_0/Linear_0", "Net_0/Linear_1"]);
@@ -229,7 +230,7 @@ fn calls_that_wait_are_counted_once_and_only_inside_steps() {
     );
 }
 
-/// Frames, operators and launches nested a hundred thousand deep: anything quadratic would take minutes.
+/// Frames, operators and launches nested a hundred thousand deep: quadratic work would take minutes.
 #[test]
 fn deep_recursion_takes_neither_the_stack_nor_quadratic_time() {
     let n = 100_000;
@@ -278,7 +279,7 @@ struct Node {
     is_op: bool,
 }
 
-/// What must hold on every trace, counted anew from `call_tree` and `kernels`.
+/// Invariants of every trace, computed again from `call_tree` and `kernels`.
 fn check(what: &str, answer: &Answer) {
     let all = answer.rows("call_tree");
     let stacks = answer.rows("call_stacks");
@@ -338,7 +339,7 @@ fn sums_are_those_of_the_work_below(
     let mut below: BTreeMap<i64, Vec<Span>> = BTreeMap::new();
     let mut groups: BTreeMap<String, Vec<Span>> = BTreeMap::new();
     let mut own: BTreeMap<String, i64> = BTreeMap::new();
-    // the owning operator is the innermost one around a launch's start, also where the tree has the launch elsewhere
+    // The owning operator is the innermost one around a launch's start, even if the tree puts the launch elsewhere.
     let mut chains: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     let mut launched: Vec<&Record> = kernels.iter().filter(|k| k.opt_int("launch_event_id").is_some()).collect();
     let place = |id: i64| (nodes[&id].start, -nodes[&id].end, id);
@@ -395,7 +396,7 @@ fn sums_are_those_of_the_work_below(
     }
 }
 
-/// An event and all above it; a launch that is known goes where it was found to go.
+/// An event and all of its ancestors; a known launch belongs to its owning operator.
 fn above(from: Option<i64>, nodes: &BTreeMap<i64, Node>, chains: &BTreeMap<i64, Vec<i64>>) -> Vec<i64> {
     let mut all = Vec::new();
     let mut at = from;
@@ -460,7 +461,7 @@ fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
     assert!(checked >= 14, "{checked} files");
 }
 
-/// Own times of all rows of the call trees of a file, with the rows that break the bounds.
+/// Self times of all rows of the call trees of a file, with the rows that violate bounds.
 fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::health::Counter;
     use hta::read::input::Input;
@@ -498,6 +499,6 @@ fn own_times_of_all_samples_and_real_traces_lie_within_the_events() {
         overlaps += u64::from(overlapping > 0);
     }
     assert!(rows > 10_000, "{rows} rows");
-    // that of some real traces was negative
+    // Some real traces contain overlapping frames.
     assert!(shared.is_none() || overlaps >= 5, "{overlaps} files with overlapping frames");
 }

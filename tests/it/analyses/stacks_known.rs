@@ -1,5 +1,4 @@
-//! Operators against the figures of the PyTorch TensorBoard plugin and against answers computed apart from
-//! any tool.
+//! Operators against the figures of the PyTorch TensorBoard plugin, and against answers computed without any tool.
 
 use crate::analyses::stacks::{stacks, with};
 use crate::cli::csv::read;
@@ -37,15 +36,15 @@ fn host_self_time_is_without_children_and_api_calls() {
         let rows = answer.rows_where("operators", |r| capture(r) && r.text("name") == name);
         assert_eq!(rows.iter().map(figures).collect::<Vec<_>>(), [want], "{name}");
     }
-    // forward convolutions own what the nodes of their backward launch, by sequence number
+    // Forward convolutions own the launches of their backward nodes, by sequence number.
     let forward = answer.rows_where("operators", |r| r.text("name") == "aten::conv2d");
     assert_eq!(forward[0].int("bwd_gpu_ns"), 273_428_000);
     let stacks = &answer.rows("call_stacks")[0];
     assert_eq!((stacks.text("bwd_rule"), stacks.int("bwd_unmatched_count")), ("sequence", 0));
 }
 
-/// Every row of the plugin's operator tables, by name and by name and shape. It merges an operator with its only
-/// child of the same name (`aten::div`), which here counts as two calls.
+/// Every row of the plugin's operator tables, by name and by name and shape. The plugin merges an operator with its
+/// only child of the same name (`aten::div`), which counts as two calls here.
 #[test]
 fn operators_of_resnet50_equal_those_of_the_tensorboard_plugin() {
     let Some(root) = shared::folder() else { return };
@@ -70,13 +69,13 @@ fn operators_of_resnet50_equal_those_of_the_tensorboard_plugin() {
             }
             assert_eq!(ours.remove(&key), Some(want), "{key:?}");
         }
-        // what is left is no operator
+        // The remaining row is not an operator.
         assert_eq!(ours.into_keys().map(|k| k.0).collect::<Vec<_>>(), ["[no operator]"]);
     }
 }
 
-/// Fixtures whose API calls stand on another thread than their operators, or name another operator by
-/// `External id`: the plugin goes by the id, here the thread decides.
+/// Fixtures whose API calls are on another thread than their operators, or name another operator by `External id`: the
+/// plugin uses the id, hta the thread.
 const BY_EXTERNAL_ID: [&str; 5] = [
     "test_external_id",
     "test_gpu_utilization",
@@ -110,7 +109,7 @@ fn operators_of_the_plugins_own_fixtures_are_the_same() {
             }
             assert_eq!(host_self, us("self_host_duration"), "{test}: {name}");
             assert_eq!([gpu_self, gpu], [us("self_device_duration"), us("device_duration")], "{test}: {name}");
-            // three of one name, one in the other, are one call there
+            // Three nested operators of one name count as one call there.
             let merged = if test == "test_remove_dup_nodes" { 2 } else { 0 };
             assert_eq!(count, us("calls") + merged, "{test}: {name}");
             linked += 1;

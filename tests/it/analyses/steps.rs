@@ -1,5 +1,5 @@
-//! Steps: planted slow steps and their cause, other tools' step times, and what must hold between the tables
-//! of `steps` and those of the other analyses.
+//! Steps: planted slow steps and their causes, other tools' step times, and invariants between the tables of `steps`
+//! and those of other analyses.
 
 use crate::plan::{ORIGIN, Plan, plans};
 use crate::robustness::brute::{Brute, Window};
@@ -35,7 +35,7 @@ const USUAL: Shape = Shape { loader: 20, extra: 0, all_reduce: 15 };
 
 const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
 
-/// Steps 1 to 5, of which step 4 has another shape.
+/// Steps 1 to 5; step 4 has another shape.
 fn five_steps(rank: u32, world: u32, odd: Shape) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(rank).world(world);
     let reduce = Collective::all_reduce(1000, "Float").group("0", "default_pg", 0..world);
@@ -73,7 +73,7 @@ fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
     let answer = answer(&write(folder.path(), traces), options);
     match options.model.steps {
         None => check_all("a planted trace", &answer),
-        // what lies outside chosen steps has no row
+        // With selected steps, the time outside them has no row.
         Some(_) => check("a planted trace", &answer),
     };
     answer
@@ -88,7 +88,7 @@ fn one(rows: Vec<Record>) -> Record {
     rows.into_iter().next().expect("one row")
 }
 
-/// Difference, and of it compute, exposed communication, exposed memory, idle, us.
+/// The difference and its parts: compute, exposed communication, exposed memory, idle, us.
 fn parts(row: &Record) -> [i64; 5] {
     ["diff_ns", "compute_diff_ns", "exposed_communication_diff_ns", "exposed_memory_diff_ns", "idle_diff_ns"]
         .map(|c| row.int(c) / 1000)
@@ -152,7 +152,7 @@ fn a_longer_collective_is_found_as_the_cause_of_a_slow_step() {
     );
 }
 
-/// Rank 0 is late in step 4, rank 1 waits for it in the all-reduce.
+/// Rank 0 is late in step 4; rank 1 waits for it in the all-reduce.
 #[test]
 fn of_two_slow_ranks_the_one_that_does_not_only_wait_is_named() {
     let traces = [five_steps(0, 2, Shape { all_reduce: 65, ..USUAL }), five_steps(1, 2, Shape { loader: 70, ..USUAL })];
@@ -204,7 +204,7 @@ fn chosen_steps_are_judged_as_if_the_others_were_not_there() {
     let answer = run(&[five_steps(0, 1, Shape { loader: 70, ..USUAL })], &two);
     let steps = answer.rows("steps");
     assert_eq!(steps.len(), 2);
-    // two steps are too few to call one slow; the lower of two is the median
+    // Two steps are too few for a slow one; the lower of the two is the median.
     assert!(steps.iter().all(|r| r.cell("is_slow").is_null()), "{steps:?}");
     assert_eq!(steps[0].float("ratio_to_median"), Some(1.5));
     assert_eq!(one(answer.rows("step_summary")).int("median_ns"), us(100));
@@ -227,7 +227,7 @@ fn without_marks_the_capture_is_the_one_step_and_is_not_compared() {
     assert!(answer.rows("slow_steps").is_empty());
 }
 
-/// The median step and the slow ones, again, from the definitions: sorted durations.
+/// The median step and the slow ones, computed again from the definitions on sorted durations.
 fn slow_again(durations: &[(i64, bool)]) -> Option<(i64, i64, Vec<usize>)> {
     let full: Vec<i64> = durations.iter().filter(|d| !d.1).map(|d| d.0).collect();
     let all: Vec<i64> = durations.iter().map(|d| d.0).collect();
@@ -238,13 +238,13 @@ fn slow_again(durations: &[(i64, bool)]) -> Option<(i64, i64, Vec<usize>)> {
     };
     let median = if base.is_empty() { return None } else { middle(&mut base) };
     let mad = middle(&mut base.iter().map(|d| (d - median).abs()).collect());
-    // in units of 1/10000 ns, so that nothing is rounded
+    // In units of 1/10000 ns, to avoid rounding.
     let margin = (i128::from(median) * 500).max(i128::from(mad) * 3 * 14_826);
     let slow = |d: &i64| base.len() >= 3 && i128::from(d - median) * 10_000 > margin;
     Some((median, mad, (0..all.len()).filter(|&i| slow(&all[i])).collect()))
 }
 
-/// What must hold between the tables of an answer. Returns the number of slow steps.
+/// Invariants between the tables of an answer. Returns the number of slow steps.
 pub fn check(what: &str, answer: &Answer) -> usize {
     let (steps, summaries) = (answer.rows("steps"), answer.rows("step_summary"));
     let (slow, host, work) = (answer.rows("slow_steps"), answer.rows("slow_step_host"), answer.rows("slow_step_work"));
@@ -284,7 +284,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         assert_eq!(marked, indices, "{what}: rank {rank}");
         let devices = breakdown.iter().filter(|b| b.int("rank") == rank && b.int("step") == 0).count();
         let rows = slow.iter().filter(|r| r.int("rank") == rank).count();
-        // with --steps, the first step may not be among the rows
+        // With --steps, the first step may not be among the rows.
         if own.first().is_some_and(|r| r.int("step") == 0) {
             assert_eq!(rows, indices.len() * devices, "{what}: rank {rank}");
         }
@@ -313,7 +313,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         for x in &waited {
             assert_eq!(x.int("time_ns") - x.int("median_time_ns"), x.int("diff_ns"), "{what}: {}", x.0);
             if x.text("wait") == "host_wait" {
-                // the same as `idle_host` says of both windows
+                // Must agree with `idle_host` for both windows.
                 let name = |y: &Record| match (y.text("activity"), y.text("name")) {
                     ("annotation", n) if marks.contains(n) => "[step]".to_string(),
                     (_, n) => n.to_string(),
@@ -331,7 +331,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         let counts: i64 = named.iter().map(|x| x.int("count") - x.int("median_count")).sum();
         assert_eq!(counts, r.int("activity_count_diff"), "{what}: {}", r.0);
     }
-    // of activities on devices, names sum to all durations by step of the launch
+    // For device activities, names sum to all durations by step of the launch.
     let kernels = answer.rows("kernels");
     for r in slow.iter().filter(|r| !kernels.is_empty() && r.opt_int("device").is_some()) {
         let of_step = |step: i64| -> i64 {
@@ -355,7 +355,7 @@ fn costs(row: &Value) -> Vec<i64> {
     row.as_array().expect("a list").iter().filter_map(Value::as_i64).map(us).collect()
 }
 
-/// Kernel, Memcpy, Memset, Runtime, DataLoader, CPU, Other: what is not the device's is idle time here.
+/// Kernel, Memcpy, Memset, Runtime, DataLoader, CPU, Other: all except the device's are idle time here.
 #[test]
 fn device_windows_are_the_steps_of_the_tensorboard_plugin() {
     let Some(root) = shared::folder() else { return };
@@ -375,9 +375,9 @@ fn device_windows_are_the_steps_of_the_tensorboard_plugin() {
     }
 }
 
-/// Fixtures of the plugin's own tests in which its totals are another thing:
-/// - without steps, it takes the time from the first to the last operator of the host, here the capture is the step;
-/// - its first step begins after kernels that ran before, and steps behind the last kernel are left out.
+/// Fixtures of the plugin's own tests whose totals are defined differently:
+/// - without steps, it takes the time from the first to the last operator of the host; here the capture is the step;
+/// - its first step begins after kernels that ran before it, and steps after the last kernel are left out.
 const ANOTHER_THING: [&str; 6] = [
     "test_build_module_hierarchy.0",
     "test_distributed_nccl.0",
@@ -396,7 +396,7 @@ fn step_lengths_of_the_plugins_own_tests_agree() {
         let Some(stem) = name.strip_suffix(".expected.json").filter(|s| !s.ends_with("distributed")) else { continue };
         let rows = json(&file)["steps_costs"].as_array().cloned().unwrap_or_default();
         let total = |r: &Value| r.as_array().and_then(|c| c.last()).and_then(Value::as_i64).map(us);
-        // without any event that it takes for work, the plugin has a total of -18446744073709551615
+        // Without any event that it counts as work, the plugin has a total of -18446744073709551615.
         let Some(totals) = rows.iter().map(total).collect::<Option<Vec<i64>>>() else { continue };
         let answer = answer(&[file.with_file_name(format!("{stem}.trace.json"))], &device_windows());
         let lengths: Vec<i64> = answer.rows("steps").iter().map(|r| r.int("dur_ns")).collect();
@@ -429,7 +429,7 @@ fn find(windows: &[Window], step: i64) -> &Window {
     windows.iter().find(|w| w.step == Some(step)).expect("a window per step")
 }
 
-/// Plans with enough steps to call one slow.
+/// Plans with enough steps for a slow one.
 fn with_steps() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec((prop_oneof![3 => Just(10i64), 1 => 4i64..26], 0i64..3), 3..6);
     (plans(), steps).prop_map(|(plan, steps)| Plan { steps, ..plan })

@@ -1,4 +1,4 @@
-//! Sums over ranks, a second way: Polars groups what the analysis sums.
+//! Sums over ranks, computed a second time by grouping with Polars.
 
 use crate::run::{answer, options};
 use crate::shared::{files_below, samples};

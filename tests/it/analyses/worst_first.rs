@@ -1,4 +1,4 @@
-//! More ranks than rows: the worst are printed each, the others as one row that says what they come to.
+//! More ranks than rows: the worst have a row each, the others share one.
 
 use crate::run::{Answer, Record, answer, options};
 use crate::shared::samples;
@@ -12,7 +12,7 @@ fn few_rows() -> Answer {
     answer(&[samples().join("gpu_ddp8")], &Options { top: TOP, ..options() })
 }
 
-/// The rows of the view whose title begins so: the names of those shown, and the last row.
+/// In the view whose title begins with `title`: the ranks that are shown, and the last row.
 fn shown(answer: &Answer, title: &str) -> (BTreeSet<i64>, Vec<String>) {
     let mut views = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views);
     let view = views.find(|v| v.title.starts_with(title)).unwrap_or_else(|| panic!("no view {title}"));
@@ -46,7 +46,7 @@ fn the_other_ranks_of_the_breakdown_are_their_means() {
     assert_eq!(last[1], fmt_ns(sum(&rows, "dur_ns") / rows.len() as i64));
     let parts = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
     assert_eq!(last[2..6], parts.map(pct));
-    // none of them is worse than one that is shown
+    // None of them is worse than a rank that is shown.
     let lost = |rows: &[Record]| parts[1..].iter().map(|c| sum(rows, c)).sum::<i64>() / rows.len() as i64;
     let of_rank = |rank: i64| {
         answer.rows_where("temporal_breakdown", |r| {
@@ -89,7 +89,7 @@ fn every_view_that_leaves_ranks_out_has_a_row_for_them() {
     let answer = few_rows();
     for view in answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views) {
         let is_by_rank = view.columns.first().is_some_and(|c| c.0 == "rank");
-        // slow steps and repairs are chosen, not all ranks
+        // Slow steps and repairs are a selection, not all ranks.
         if !is_by_rank || view.rows.len() < TOP || view.columns.iter().any(|c| c.0 == "step") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The command line as its user meets it: messages, exit codes, formats, closed pipes.
+//! The command line as a user sees it: messages, exit codes, formats, closed pipes.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What shells and `man` get: made from the command line itself, so that nothing of it is missing.
+//! Shell completions and manual pages, which are generated from the command line itself.
 
 use clap::Command as Clap;
 use std::collections::BTreeSet;
@@ -29,12 +29,12 @@ fn options(command: &Clap) -> Vec<String> {
     command.get_arguments().filter_map(|a| a.get_long()).map(str::to_string).collect()
 }
 
-/// Text without the marks of roff that stand inside words.
+/// Text without roff markup inside words.
 fn plain(page: &str) -> String {
     page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "").replace("\\fI", "")
 }
 
-/// What bash offers for these words, the last of which is being typed.
+/// Completions that bash offers for these words; the last one is being typed.
 fn bash_offers(words: &[&str]) -> Option<BTreeSet<String>> {
     let mut shell = Command::new("bash");
     shell.arg("-s").arg("--").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

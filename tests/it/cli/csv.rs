@@ -1,4 +1,4 @@
-//! Reads other tools' CSV files (RFC 4180), packed or not.
+//! Reads CSV files of other tools (RFC 4180), compressed or not.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// A row by column name.
 pub type CsvRow = BTreeMap<String, String>;
 
-/// The rows of `path`, or of `path` with `.gz` behind it; `None` when neither exists.
+/// The rows of `path`, or of `path` with `.gz` appended; `None` if neither exists.
 pub fn read(path: &Path) -> Option<Vec<CsvRow>> {
     let packed = path.with_extension("csv.gz");
     let mut text = String::new();

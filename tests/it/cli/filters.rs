@@ -1,5 +1,5 @@
-//! Filters of the command line: one that is taken changes the answer, one that selects nothing is an error that lists
-//! what there is, and one that an answer cannot apply is refused.
+//! Filters of the command line: one that is applied changes the answer, one that selects nothing is an error that lists
+//! the alternatives, and one that an answer cannot apply is refused.
 
 use hta::analysis::registry::ANALYSES;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a command that must end with exit code 2, print nothing, and name what there is.
+/// Runs a command that must end with exit code 2, print nothing, and name the alternatives.
 fn refused(args: &[&str], words: &str) {
     let run = hta(args);
     let errors = text(&run.stderr);
@@ -57,7 +57,7 @@ fn filters_of_one_analysis_that_select_nothing_are_errors() {
             &["patterns", traces, "--op", "nope"],
             "expected an operator of the traces, found none like it; there are aten::mm",
         );
-        // the name is exact: a part of one is none
+        // The name must match exactly; a part of it does not suffice.
         refused(&["patterns", traces, "--op", "aten::m"], "expected an operator");
         refused(&["patterns", traces, "--op-glob", "nope*"], "expected an operator");
         refused(&["patterns", traces, "--compat", "hta", "--op", "nope"], "expected an operator");
@@ -183,7 +183,7 @@ fn what_is_printed_is_of_the_steps_asked_for() {
         assert_eq!(one.status.code(), Some(0), "{analysis}: {}", text(&one.stderr));
         assert!(text(&all.stdout) != text(&one.stdout), "{analysis} prints the same for one step");
     }
-    // 240 calls in five steps of eight ranks
+    // 240 calls in five steps of eight ranks.
     let csv = |args: &[&str]| text(&hta(args).stdout);
     let printed = csv(&["kernels", SET, "--steps", "11"]);
     assert!(printed.lines().any(|l| l.contains("nccl") && l.split_whitespace().any(|w| w == "24")), "{printed}");

@@ -1,4 +1,4 @@
-//! `hta analyze --only`: some analyses, and what they answer is what they answer among all.
+//! `hta analyze --only`: selected analyses give the same answers as in a full run.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The README's picture of a terminal shows what the program prints today.
+//! The README's picture of a terminal shows the program's current output.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn every_line_of_the_picture_is_printed_in_its_order() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let report = String::from_utf8(run.stdout).unwrap();
     let mut printed = report.lines();
-    // between the command that was typed and the dots
+    // Between the typed command and the dots.
     let inside = shown.get(1..shown.len() - 1).expect("a picture of more than two lines");
     assert!(inside.len() > 30, "{inside:?}");
     for line in inside {

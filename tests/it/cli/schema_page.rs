@@ -1,4 +1,4 @@
-//! The schema page says what the Parquet files say of themselves. `docs::reference` tests that its copy is current.
+//! The schema page agrees with the metadata of the Parquet files. `docs::reference` tests that its copy is current.
 
 use crate::shared::files_below;
 use hta::output::schema_page::page;
@@ -15,7 +15,7 @@ fn hta_explain_schema_prints_the_page() {
     assert_eq!(String::from_utf8_lossy(&printed.stdout), page());
 }
 
-/// The part of the page under a table's name, of its first definition.
+/// The section of a table, for its first definition.
 fn section<'p>(page: &'p str, table: &str) -> &'p str {
     let start = page.find(&format!("\n### {table}\n")).unwrap_or_else(|| panic!("{table} is not on the page"));
     let rest = &page[start + 1..];

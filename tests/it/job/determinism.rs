@@ -1,5 +1,4 @@
-//! The same input gives the same bytes: for any number of threads, any order of the files, and however
-//! they are packed.
+//! The same input gives the same bytes: for any number of threads, order of files, and compression.
 
 use crate::shared::{Files, contents, files_below, samples};
 use std::io::{Read, Write};
@@ -16,7 +15,7 @@ fn analyze(folder: &Path, inputs: &[String], threads: &str) -> Files {
         .args(inputs)
         .output()
         .expect("the binary runs");
-    // cpu_single has names that the profiler itself lost, which is a loss
+    // In cpu_single the profiler itself has lost names, which is a loss.
     let expected = i32::from(inputs.iter().any(|i| i.contains("cpu_awkward_names")));
     assert_eq!(run.status.code(), Some(expected), "{inputs:?}: {}", String::from_utf8_lossy(&run.stderr));
     contents(&out.path().join("result"))
@@ -50,7 +49,7 @@ fn one_thread_and_four_leave_the_same_bytes() {
 #[test]
 fn one_file_spread_over_threads_leaves_the_same_bytes() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    // plain text is read in pieces on all threads
+    // Plain text is read in pieces on all threads.
     let text = unpacked(&samples().join("gloo_ddp4/rank_2.pt.trace.json.gz"));
     std::fs::write(dir.path().join("rank_2.json"), &text).expect("a temporary file can be written");
     let inputs = ["rank_2.json".to_string()];
@@ -78,7 +77,7 @@ fn unpacked(path: &Path) -> Vec<u8> {
     text
 }
 
-/// The set of two ranks in `folder`, packed by `pack`, the names ending in `ending`.
+/// The set of two ranks in `folder`, compressed by `pack`, with names that end in `ending`.
 fn packed(folder: &Path, ending: &str, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<String> {
     let write = |rank: u32| {
         let name = format!("rank_{rank}{ending}");
@@ -99,8 +98,8 @@ pub fn zstandard(text: &[u8]) -> Vec<u8> {
     zstd::stream::encode_all(text, 1).expect("memory can be written")
 }
 
-/// The first bytes of a file tell how it is packed, not its name: under one name the results are equal to
-/// the byte, file names included.
+/// The first bytes of a file decide about decompression, not its name: under the same name the results are identical,
+/// including file names.
 #[test]
 fn packing_changes_nothing_under_one_name() {
     let dirs = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder"));
@@ -112,7 +111,7 @@ fn packing_changes_nothing_under_one_name() {
     assert_same("zstd", &first, &analyze(dirs[2].path(), &zst, "4"));
 }
 
-/// Under their usual names only what shows the name differs.
+/// Under their usual names, only what contains the name differs.
 #[test]
 fn packing_changes_only_the_names_that_are_shown() {
     let dirs = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder"));
@@ -124,7 +123,7 @@ fn packing_changes_only_the_names_that_are_shown() {
         let other = analyze(dir.path(), inputs, "4");
         assert!(first.keys().eq(other.keys()));
         for (name, bytes) in &first {
-            // a Parquet file has the name in its pages and the lengths of those in its footer
+            // A Parquet file contains the name in its pages, and their lengths in its footer.
             if ["tables/ranks.parquet", "tables/health.parquet"].contains(&name.as_str()) {
                 continue;
             }

@@ -1,6 +1,5 @@
-//! Across ranks, against numbers that came from elsewhere: `reference/megatron_tp8.json`, the TensorBoard plugin's
-//! goldens, the published what-if analysis, the sleep that was planted in our own recording, and what the maker of
-//! the samples planted.
+//! Comparison of ranks against external numbers: `reference/megatron_tp8.json`, the TensorBoard plugin's goldens, the
+//! published what-if analysis, the sleep planted in our own recording, and the planted facts of the samples.
 
 use crate::job::determinism::gzip;
 use crate::run::{Answer, Record, answer, answer_by, options};
@@ -61,7 +60,7 @@ fn megatron_is_matched_whole_and_its_waits_are_the_reference_s() {
     assert_eq!(skew, reference["end_spread_us"]["max"].as_f64().map(|us| (us * 1000.0) as i64));
 }
 
-/// The ranks of which an answer says that it cannot tell whether they are slower.
+/// The ranks for which an answer says that it cannot tell whether they are slower.
 fn untold(answer: &Answer) -> Vec<String> {
     let notes = answer.notes("stragglers");
     let rank =
@@ -69,7 +68,7 @@ fn untold(answer: &Answer) -> Vec<String> {
     notes.iter().filter_map(rank).collect()
 }
 
-/// Eight ranks and one step: ranks 0 and 6 are the late ones, and one step does not tell whether they stay so.
+/// Eight ranks and one step: ranks 0 and 6 are late, but one step does not show whether that persists.
 #[test]
 fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_clock_says() {
     let Some(shared) = shared::folder() else { return };
@@ -78,12 +77,12 @@ fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_
     assert_eq!(untold(&straight), ["rank 0", "rank 6"]);
     assert!(straight.notes("stragglers").iter().any(|n| n.contains("record 3 steps")));
     assert!(straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000), "one host, one clock");
-    // what they did meanwhile: the host was busy with something else
+    // Cause: the host was busy with something else.
     for rank in [0, 6] {
         let causes = straight.rows_where("straggler_causes", |r| r.int("rank") == rank);
         assert!(causes.iter().any(|r| r.int("delta_ns") > 1_000_000 && !r.text("name").is_empty()));
     }
-    // the same set, rank 3 a millisecond late
+    // The same set with rank 3 shifted by a millisecond.
     let dir = tempfile::tempdir().expect("a folder");
     for rank in 0..8 {
         let name = format!("megatron_kineto_{rank}.json.gz");
@@ -111,7 +110,7 @@ fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_
     assert!((0..8).filter(|r| *r != 3).all(|r| clock(r).text("clock_state") == "reported"));
     let ((_, before), (_, after)) = (lasts_and_waits(&straight), lasts_and_waits(&shifted));
     for (rank, wait) in before {
-        // 84 collectives, each within the offset that is left
+        // 84 collectives, each within the remaining offset.
         assert!((after[&rank] - wait).abs() < 84 * 20_000, "rank {rank}: {wait} and {}", after[&rank]);
     }
 }
@@ -123,7 +122,7 @@ fn the_planted_sleep_is_found_with_file_and_line_and_nobody_else_is_named() {
     let found = answer.rows("stragglers").remove(0);
     assert_eq!((found.text("cause"), found.text("cause_name")), ("python", "<built-in function sleep>"));
     assert_eq!(found.text("cause_detail"), "gen_ddp.py(42): forward");
-    // the first all-reduce of each step: excess as the specification has it
+    // The first all-reduce of each step: excess as in the specification.
     let mut expected = BTreeMap::from([(2, 56.0), (3, 63.4), (4, 61.2)]);
     let causes = answer.rows_where("straggler_causes", |r| r.int("rank") == 2);
     for (step, want) in &mut expected {
@@ -140,7 +139,7 @@ fn the_planted_sleep_is_found_with_file_and_line_and_nobody_else_is_named() {
     assert_eq!((groups.len(), groups[0].float("matched_pct")), (1, Some(100.0)));
 }
 
-/// A cell in the plugin's whole microseconds.
+/// A value in the plugin's whole microseconds.
 fn us(r: &Record, column: &str) -> i64 {
     assert_eq!(r.int(column) % 1000, 0);
     r.int(column) / 1000
@@ -226,7 +225,7 @@ fn the_published_what_if_answers_are_met() {
         }
     }
     assert_eq!(compared, 4 + 2 + 11 + 32);
-    // M is what the repair removes of the slowdown
+    // M is the part of the slowdown that the repair removes.
     for (scope, file, key) in [("m_s", "ms-ST", "Ms"), ("m_w", "mw-ST", "Mw")] {
         let row = rows.iter().find(|r| r.text("scope") == scope).expect("a row");
         let m = row.float("share_of_slowdown_pct").expect("a share") / 100.0;
@@ -264,7 +263,7 @@ fn collectives_of_the_sample_are_as_they_were_planted() {
     assert_eq!(gains, expected.iter().filter_map(Value::as_i64).collect::<Vec<_>>());
     let found = answer.rows("stragglers");
     assert_eq!((found[0].text("ranks"), found[0].text("cause_name")), ("3", late["kernel"].as_str().expect("a name")));
-    // behind it, the slow loader of one step
+    // Behind it, the slow loader of one step.
     assert_eq!((found[1].text("ranks"), found[1].text("behind_ranks")), ("5", "3"));
     assert_eq!((found[1].text("steps"), found[1].text("cause")), ("12", "data_loader"));
 }

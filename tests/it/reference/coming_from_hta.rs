@@ -1,4 +1,4 @@
-//! docs/coming-from-hta.md: every call of Meta's HTA is there, every command runs, every table exists.
+//! docs/coming-from-hta.md: every call of Meta's HTA is listed, every command runs, every table exists.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -50,12 +50,12 @@ fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The commands of a cell; `--compat hta` behind one is the same command with that option.
+/// The commands of a cell; `--compat hta` after a command means the same command with that option.
 fn commands(cell: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for text in quoted(cell) {
         if text == "--compat hta" {
-            // whose tables have other names
+            // Compatible tables have other names.
             let plain = out.last().unwrap().split(" --table").next().unwrap().to_string();
             out.push(format!("{plain} --compat hta"));
         } else if text.starts_with("hta ") {
@@ -65,7 +65,7 @@ fn commands(cell: &str) -> Vec<String> {
     out
 }
 
-/// Words of a command, on samples that have what it looks at.
+/// Arguments of a command, on samples that contain what it needs.
 fn words(command: &str, folder: &str) -> Vec<String> {
     let sample = if command.starts_with("hta cupti") { "gpu_counters" } else { "gpu_ddp8" };
     let traces = format!("data/samples/{sample}");

@@ -1,6 +1,6 @@
-//! `--compat hta` of launches, annotations and counters against what Meta's HTA 0.5.0 printed, to the digit.
+//! `--compat hta` of launches, annotations and counters against the output of Meta's HTA 0.5.0, to the digit.
 //!
-//! Every comparison is counted and the counts are asserted, so that a missing file cannot pass for agreement.
+//! Comparisons are counted and the counts asserted, so that a missing file does not pass for agreement.
 
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::reference::hta_tables::cases;
@@ -41,7 +41,7 @@ fn launches_equal_hta_to_the_microsecond() {
     assert_eq!((files, rows), (39, 34_266));
 }
 
-/// Folder, name and side of the one range on which HTA and hta differ.
+/// Folder, name and side of the only range on which HTA and hta differ.
 const CUT: (&str, &str, &str) = ("triton_example", "ProfilerStep#1", "cpu");
 
 fn annotations(side: &str) -> (usize, usize) {
@@ -51,7 +51,7 @@ fn annotations(side: &str) -> (usize, usize) {
         let ours = case.rows(&format!("compat_hta_user_annotation_breakdown_{side}"));
         let theirs = read(&case.reference.join(format!("user_annotation_breakdown_{side}.csv")));
         files += usize::from(theirs.is_some());
-        // HTA writes nothing where no event has the category
+        // HTA writes nothing if no event has the category.
         let theirs = theirs.unwrap_or_default();
         assert_eq!(ours.len(), theirs.len(), "{}", case.name);
         for (a, b) in theirs.iter().zip(&ours) {
@@ -59,7 +59,7 @@ fn annotations(side: &str) -> (usize, usize) {
             let what = format!("{} {}", case.name, text(a, "name"));
             assert_eq!(b.text("name"), text(a, "name"), "{what}: order of rows");
             if (case.name.as_str(), b.text("name"), side) == CUT {
-                // the one range takes 13.3 s, but the recording ends 1.8 ms after its start: hta cuts it there
+                // The range has a duration of 13.3 s, but the recording ends 1.8 ms after its start, where hta cuts it.
                 assert_eq!((number(a, "sum (us)"), b.float("sum (us)")), (Some(13_336_314.0), Some(1836.0)));
                 continue;
             }
@@ -90,7 +90,7 @@ fn annotations_on_the_host_equal_hta() {
 
 const COUNTERS: [&str; 9] = ["dadd", "ffma", "hmul", "fmul", "hfma", "fadd", "hadd", "dfma", "dmul"];
 
-/// HTA numbers all events of the file, hta the complete ones: positions are translated by the file itself.
+/// HTA numbers all events of the file, hta only the complete ones: positions are translated with the file.
 #[test]
 fn counters_equal_hta() {
     let Some(cases) = cases() else { return };

@@ -1,7 +1,7 @@
-//! `--compat hta` against what Meta's HTA 0.5.0 printed: queue length and memory bandwidth.
+//! `--compat hta` against the output of Meta's HTA 0.5.0: queue length and memory bandwidth.
 //!
-//! At one time its order of points is arbitrary. So a value is compared where its time occurs once in a
-//! series, counts, extremes and times everywhere; means of lengths to 0.01.
+//! HTA's order of points at equal times is arbitrary. So values are compared where a time occurs once in a series;
+//! counts, extremes and times everywhere; means of lengths to 0.01.
 
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::reference::hta_tables::{Case, cases};
@@ -17,7 +17,7 @@ struct Summary {
     cells: Vec<Option<f64>>,
 }
 
-/// A summary of HTA, which has three lines of header: the last begins with `rank`.
+/// A summary of HTA, which has three header lines; the last begins with `rank`.
 fn summary(path: &Path) -> Option<Vec<Summary>> {
     let text = std::fs::read_to_string(path).ok()?;
     let rows = text.lines().skip(2).filter(|l| l.contains(',') && !l.starts_with("rank"));
@@ -35,7 +35,7 @@ fn summary(path: &Path) -> Option<Vec<Summary>> {
 
 const STATISTICS: [&str; 8] = ["count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
-/// Our row beside one of HTA's.
+/// Our row for one of HTA's.
 fn beside<'a>(case: &Case, ours: &'a [Record], theirs: &Summary, key: &str) -> &'a Record {
     let same =
         |r: &&Record| r.float("rank") == Some(theirs.rank) && r.cell(key).to_string().trim_matches('"') == theirs.key;
@@ -64,7 +64,7 @@ fn ours(rows: &[Record], rank: i64, key: &str, value: &str) -> Points {
     points
 }
 
-/// Compares times of all points, and values where no other point has the same time. Returns both counts.
+/// Compares the times of all points, and values where no other point has the same time. Returns both counts.
 fn compare_series(what: &str, theirs: &Points, ours: &Points, shift: f64) -> (usize, usize) {
     assert!(theirs.keys().eq(ours.keys()), "{what}: {:?} {:?}", theirs.keys(), ours.keys());
     let (mut times, mut values) = (0, 0);
@@ -91,7 +91,7 @@ fn compare_series(what: &str, theirs: &Points, ours: &Points, shift: f64) -> (us
     (times, values)
 }
 
-/// HTA counts from the first event of all ranks of a set, hta from the rank's own: the difference.
+/// The difference of origins: HTA counts from the first event of all ranks of a set, hta from that of the rank.
 fn shift(theirs: &Points, ours: &Points, ranks: usize) -> f64 {
     let first = |p: &Points| p.values().flatten().map(|x| x.0).fold(f64::INFINITY, f64::min);
     if ranks == 1 || theirs.is_empty() { 0.0 } else { first(theirs) - first(ours) }
@@ -102,7 +102,7 @@ fn series_of(case: &Case, file: &str, table: &str, key: &str, value: &str) -> (u
     let ranks: Vec<i64> = case.answer.rows("ranks").iter().map(|r| r.int("rank")).collect();
     let (mut files, mut times, mut values) = (0, 0, 0);
     for rank in &ranks {
-        // the file says which rank it is; HTA's table of one rank is named after the same number
+        // HTA's table of one rank is named after the rank stored in the file.
         let Some(reference) = read(&case.reference.join(format!("{file}_rank{rank}.csv"))) else { continue };
         let (theirs, ours) = (theirs(&reference, key, value), ours(&rows, *rank, key, value));
         let what = format!("{} rank {rank} {file}", case.name);
@@ -114,12 +114,12 @@ fn series_of(case: &Case, file: &str, table: &str, key: &str, value: &str) -> (u
     (files, times, values)
 }
 
-/// Queues with so many ties (or so few points) that their order moves the mean by more than 0.01: each tie
-/// turned round changes one point by 2, and HTA orders some so and some so.
+/// Queues with so many ties (or so few points) that their order changes the mean by more than 0.01: reversing a tie
+/// changes one point by 2, and HTA's order varies.
 const TIED: [(&str, &str); 3] = [("cp_simple_add", "7"), ("h100_qwen", "7"), ("trace_diff_control", "7")];
 
-/// Copies that follow each other within a microsecond: where HTA has the next start before the end, both
-/// seem to run at once. Its maximum, and that of one copy at a time.
+/// Copies that follow each other within a microsecond: HTA puts the next start before the end, so both seem concurrent.
+/// HTA's maximum, and that of one copy at a time.
 const STARTS_FIRST: (&str, &str, f64, f64) =
     ("trace_diff_test", "Memcpy DtoD", 671.5257707049548, 392.797_964_604_391_4);
 
@@ -192,7 +192,7 @@ fn memory_bandwidth_equals_hta_but_for_what_its_floats_leave_over() {
             } else {
                 assert!(near(theirs_max, ours_max), "{what}");
             }
-            // with residues there are more points above 0
+            // Rounding residues add points above 0.
             assert!(row.float("count") <= theirs.cells[0], "{what}");
             if row.float("count") == theirs.cells[0] {
                 same_count += 1;

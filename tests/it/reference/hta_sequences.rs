@@ -1,4 +1,4 @@
-//! `patterns --compat hta` against the frequent kernel sequences that Meta's HTA 0.5.0 found.
+//! `patterns --compat hta` against the frequent kernel sequences found by Meta's HTA 0.5.0.
 
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::run::{Record, answer_by, options};
@@ -78,7 +78,7 @@ fn sequences_equal_those_of_hta() {
     assert_eq!(rows, 80);
 }
 
-/// Every such file of the reference is compared: a folder added there is missed here, loudly.
+/// Every such file of the reference is compared, so a new folder that is not listed here fails.
 #[test]
 fn every_file_of_sequences_is_compared() {
     let Some(root) = shared::folder() else { return };

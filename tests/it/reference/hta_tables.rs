@@ -1,7 +1,7 @@
-//! `--compat hta` against what Meta's HTA 0.5.0 printed for the same traces, to the digit.
+//! `--compat hta` against the output of Meta's HTA 0.5.0 for the same traces, to the digit.
 //!
-//! Every comparison is counted and the counts are asserted, so that a file that is not found or a
-//! table without rows cannot pass for agreement.
+//! Comparisons are counted and the counts asserted, so that a missing file or an empty table does not pass for
+//! agreement.
 
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::run::{Answer, Record, answer_by, options};
@@ -47,13 +47,13 @@ const SETS: [(&str, &str, u32); 2] = [
     ("megatron_tp8", "multirank_nccl_megatron_tp8/megatron_kineto_{}.json.gz", 8),
 ];
 
-/// Folders of the reference that hold none of these four analyses.
+/// Folders of the reference without any of these four analyses.
 const OTHER_FOLDERS: [&str; 2] = ["memory_timeline", "trace_diff"];
 
-/// Folder, table, row, the reference's value, ours, and why.
+/// Folder, table, row, the reference's value, ours, and the reason.
 type Difference = (&'static str, &'static str, &'static str, Option<f64>, Option<f64>, &'static str);
 
-/// Where hta answers otherwise on purpose: folder, table, key, what HTA says, what hta says, why.
+/// Intended differences: folder, table, key, HTA's value, hta's value, reason.
 const DIFFERENCES: [Difference; 3] = [
     (
         "h100_qwen",
@@ -83,7 +83,7 @@ const DIFFERENCES: [Difference; 3] = [
     ),
 ];
 
-/// Tables that HTA could not make: folder, table, why.
+/// Tables for which HTA crashed: folder, table, reason.
 const CRASHES: [(&str, &str, &str); 13] = [
     ("cpu_only", "temporal_breakdown", NO_GPU_ROW),
     ("cpu_only", "idle_time_breakdown", NO_GPU_ROW),
@@ -102,7 +102,7 @@ const CRASHES: [(&str, &str, &str); 13] = [
 
 const NO_GPU_ROW: &str = "HTA fails where no row has a stream; hta answers with no rows";
 
-/// One folder of the reference beside hta's answer for its traces.
+/// One folder of the reference with hta's answer for its traces.
 pub struct Case {
     pub name: String,
     pub reference: PathBuf,
@@ -144,7 +144,7 @@ fn analysed() -> Option<Vec<Case>> {
     Some(single.chain(several).map(case).collect())
 }
 
-/// Cells compared in all cases, and differences met.
+/// Number of cells compared in all cases, and of differences found.
 #[derive(Default)]
 struct Tally {
     rows: usize,
@@ -202,7 +202,7 @@ fn temporal_breakdown_equals_hta_to_the_microsecond() {
     for case in cases {
         let ours = case.rows("compat_hta_temporal_breakdown");
         let Some(theirs) = case.reference("temporal_breakdown") else {
-            // where HTA stops for want of a GPU row there is nothing to say
+            // Where HTA fails because there is no GPU row, there is nothing to compare.
             assert_eq!(ours.is_empty(), case.name != "h100_qwen", "{}", case.name);
             continue;
         };
@@ -325,7 +325,7 @@ fn kernel_names_equal_hta() {
     assert_eq!((tally.rows, tally.cells), (1043, 1043 * 5));
 }
 
-/// The table of crashes says what is missing; so does the reference's own list of runs.
+/// The table of crashes lists what is missing, and so does the reference's own list of runs.
 #[test]
 fn every_crash_is_a_folder_that_is_compared() {
     let known = |name: &str| TRACES.iter().map(|t| t.0).chain(SETS.iter().map(|s| s.0)).any(|n| n == name);
@@ -337,8 +337,8 @@ fn every_crash_is_a_folder_that_is_compared() {
     }
 }
 
-/// HTA reads microseconds as f64, which near today's Unix time are multiples of 0.25 us: 10.1 is read as 10.0, and
-/// 10.0 + 9.9 is 20.0. The exact decimals would give 9 us, from 11 to 20.
+/// HTA reads microseconds as f64, which near today's Unix time are multiples of 0.25 us: 10.1 is read as 10.0, and 10.0
+/// + 9.9 is 20.0. The exact decimals would give 9 us, from 11 to 20.
 #[test]
 fn decimal_microseconds_since_1970_round_as_f64_do() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -352,6 +352,6 @@ fn decimal_microseconds_since_1970_round_as_f64_do() {
         answer.rows("compat_hta_temporal_breakdown")[0].int("kernel_time(us)")
     };
     assert_eq!(kernel_time("", "1700000000000010.100"), 10);
-    // with a base time the numbers are small, and f64 holds them
+    // With a base time the numbers are small enough for f64.
     assert_eq!(kernel_time(r#""baseTimeNanoseconds":1700000000000000000,"#, "10.100"), 9);
 }

@@ -1,7 +1,7 @@
 //! `--compat tracelens` against TraceLens' own `gpu_timeline.csv`.
 //!
-//! TraceLens computes in f64 microseconds since 1970, hta in integer nanoseconds: times may differ by
-//! the rounding of such floats, 0.1 us at most.
+//! TraceLens computes in f64 microseconds since 1970, hta in integer nanoseconds, so times may differ by the rounding
+//! of such floats, 0.1 us at most.
 
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::run::{answer_by, options};
@@ -28,11 +28,11 @@ const TRACES: [(&str, &str); 12] = [
 /// Largest difference, ms.
 const TOLERANCE: f64 = 0.000_1;
 
-/// What adds up over mi300_resnet's two halves, without and with recomputation. The spans of the halves
-/// overlap, so nothing else does; there, recomputed kernels are compute alone.
+/// Values that add up over mi300_resnet's two halves, without and with recomputation. The spans of the halves overlap,
+/// so nothing else adds up; recomputed kernels there are compute only.
 const ADDS_UP: [&str; 4] = ["computation_time", "total_comm_time", "total_memcpy_time", "exposed_memcpy_time"];
 
-/// Rows of a folder: type to time, ms; and whether each type had two rows that were added.
+/// Rows of a folder: time by type, ms, and whether each type had two rows that were added.
 fn times(rows: &[CsvRow]) -> BTreeMap<&str, (f64, bool)> {
     let mut sums: BTreeMap<&str, (f64, bool)> = BTreeMap::new();
     for row in rows {

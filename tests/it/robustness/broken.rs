@@ -1,4 +1,4 @@
-//! Broken and odd inputs: one tiny file per defect, and what must come out (`tests/broken/EXPECTED.tsv`).
+//! Broken and unusual inputs: one tiny file per defect, with the expected results in `tests/broken/EXPECTED.tsv`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ fn the_size_of_the_blocks_changes_nothing() {
     }
 }
 
-/// Reads blocks as a stream does: what was not consumed comes again with the next block.
+/// Reads blocks like a stream: bytes that were not consumed are passed again with the next block.
 fn feed(blocks: &[&[u8]]) -> Result<(usize, Vec<(String, u64)>), String> {
     use hta::read::kineto::document::Document;
     use hta::read::options::LoadOptions;
@@ -237,11 +237,11 @@ fn a_plain_file_in_pieces_reads_like_a_stream() {
     use hta::read::options::LoadOptions;
     use hta::read::reading::Spread;
     use hta::read::source::ByteCount;
-    // the largest plain text here is far below a piece, so one is made: the sample's events many times
+    // The largest plain file here is much smaller than a piece, so one is made from many copies of an event.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.json");
     let event = r#"{"ph":"X","cat":"cpu_op","name":"odd } {\"ph\": , {","pid":1,"tid":1,"ts":TS.125,"dur":3.5,"args":{"External id":TS,"Input Dims":[[1,2],[]]}}"#;
-    // most end near their piece's border, some far behind it, and one is longer than a piece
+    // Most events end near the border of their piece, some far behind it, and one is longer than a piece.
     let note = |i: usize| match i {
         80_000 => format!(",\"note\":\"{{\\\"ph\\\": , {}\"", "x".repeat(3 << 20)),
         _ if i.is_multiple_of(500) => format!(",\"note\":\"{}\"", "y".repeat(1000 + i * 4)),

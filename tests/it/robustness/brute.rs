@@ -1,16 +1,17 @@
-//! The definitions counted nanosecond by nanosecond: slow, and as plain as their text.
+//! Reference implementation of the definitions, which counts nanosecond by nanosecond: slow, but as simple as their
+//! text.
 
 use crate::plan::{Class, END, Kind, LOADER, Row};
 use std::collections::BTreeMap;
 
-/// What a window of a device holds, ns; `outside` may be in several parts.
+/// The content of a device's window, ns; `outside` may have several parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     pub scope: &'static str,
     pub step: Option<i64>,
     pub start: i64,
     pub dur: i64,
-    /// Cells by set of classes: bit 0 compute, 1 communication, 2 memory; 0 is idle.
+    /// Number of instants by set of classes: bit 0 compute, 1 communication, 2 memory; 0 is idle.
     pub sets: [i64; 8],
     pub gaps: i64,
     pub host_wait: i64,
@@ -32,7 +33,7 @@ pub struct Device {
     pub streams: BTreeMap<i64, Stream>,
 }
 
-/// What one idle cell waits for.
+/// What an idle instant waits for.
 #[derive(Clone)]
 enum Wait {
     Host(String),
@@ -50,7 +51,7 @@ pub struct Brute<'a> {
 }
 
 impl<'a> Brute<'a> {
-    /// `None` for a trace in which nothing but the profiler's own rows is recorded.
+    /// `None` for a trace that contains only the profiler's own rows.
     pub fn new(rows: &'a [Row], device_windows: bool, kernel_wait_max: i64) -> Option<Self> {
         let recorded = || rows.iter().filter(|r| r.kind != Kind::Overhead);
         let start = recorded().map(|r| r.start).min()?;
@@ -65,10 +66,10 @@ impl<'a> Brute<'a> {
         let hosts: Vec<(i64, i64)> =
             self.rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
         if hosts.is_empty() {
-            // the whole capture is one step
+            // The whole capture is one step.
             return if self.capture.0 < self.capture.1 { vec![(self.capture, self.capture)] } else { Vec::new() };
         }
-        // without any launch record, activities belong to steps by their start
+        // Without any launch record, activities belong to steps by their start.
         let has_launches = self.gpu().any(|(_, r)| r.launch.is_some());
         let mut before = i64::MIN;
         let mut steps = Vec::new();
@@ -98,7 +99,7 @@ impl<'a> Brute<'a> {
         self.steps.iter().position(|(host, _)| (host.0..host.1).contains(&t)).map(|i| i as i64)
     }
 
-    /// Every device in order; the host when there is none.
+    /// Every device in order; the host if there is none.
     pub fn devices(&self) -> Vec<Device> {
         let mut ids: Vec<i64> = self.gpu().map(|(_, r)| r.device).collect();
         ids.sort_unstable();
@@ -141,7 +142,7 @@ impl<'a> Brute<'a> {
         Some(Device { device: None, windows: self.windows((start, end), &cells, &waits), streams: BTreeMap::new() })
     }
 
-    /// The most frequent thread; of several, the one that comes first in the file.
+    /// The most frequent thread; ties: the first in the file.
     fn most(&self, threads: impl Iterator<Item = i64>) -> Option<i64> {
         let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
         threads.for_each(|t| *counts.entry(t).or_default() += 1);
@@ -160,7 +161,7 @@ impl<'a> Brute<'a> {
         cells
     }
 
-    /// For each idle cell of `range`, its gap (by number) and what it waits for.
+    /// For each idle instant of `range`, the number of its gap and what it waits for.
     fn waits(&self, cells: &[u8], range: (i64, i64), own: &[usize], thread: Option<i64>) -> Vec<Option<(usize, Wait)>> {
         let mut out: Vec<Option<(usize, Wait)>> = vec![None; END as usize];
         let (mut t, mut number) = (range.0, 0);
@@ -197,7 +198,7 @@ impl<'a> Brute<'a> {
         out
     }
 
-    /// Name of the open host event that started last (ties: the shorter); a data loader around it wins.
+    /// Name of the open host event that started last (ties: the shorter); a data loader around it takes precedence.
     fn innermost(&self, thread: Option<i64>, t: i64) -> String {
         let host = |r: &&Row| !matches!(r.kind, Kind::Gpu | Kind::Drawn | Kind::Overhead);
         let open = self.rows.iter().filter(host).filter(|r| Some(r.thread) == thread && r.start <= t && t < r.end);

@@ -1,5 +1,5 @@
-//! Damaged files in depth: what the repairs of `tests/broken` leave behind, value by value, and that
-//! neither the cuts of a file into blocks and pieces nor any damage changes more than it must.
+//! Damaged files in depth: the results of the repairs of `tests/broken`, value by value, and that neither the division
+//! of a file into blocks and pieces nor damage changes more than it must.
 
 use crate::job::determinism::{gzip, zstandard};
 use crate::run::{options, try_run};
@@ -104,7 +104,7 @@ fn integers_beyond_64_bits_keep_their_value_or_their_text() {
     assert_eq!(rest, Some(r#"{"job token":36893488147419103232}"#));
 }
 
-/// The fixtures' own rule: fractions `(37 i + 5) mod 1000` and `(91 i + 40) mod 1000` without leading zeros.
+/// The generator of the fixtures: fractions `(37 i + 5) mod 1000` and `(91 i + 40) mod 1000` without leading zeros.
 #[test]
 fn unpadded_fractions_are_nanoseconds_and_ambiguous_ones_decimals() {
     for (i, (ts, dur)) in times("d10_unpadded_fraction.json.gz").into_iter().enumerate() {
@@ -255,7 +255,7 @@ fn refusals_say_what_was_found() {
     }
 }
 
-/// A decoder that has failed may pretend to be at its end, with all the text already handed out.
+/// A decoder that has failed may report the end of the data after it has returned all the text.
 #[test]
 fn a_wrong_checksum_is_no_silent_loss() {
     let mut packed = std::fs::read(fixture("gz_named_json.json")).unwrap();
@@ -371,7 +371,7 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// Documents of such events, with keys on both sides, cut or not, with a byte of damage or not.
+/// Documents of such events, with keys before and after them, truncated or not, with a damaged byte or not.
 fn document() -> impl Strategy<Value = Text> {
     let parts = prop::collection::vec((prop::sample::select(&PARTS[..]), any::<bool>()), 0..40);
     let head = prop::sample::select(
@@ -435,7 +435,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What a decoder has unpacked in the call in which it meets damage is read, however much was asked for.
+    /// Bytes that a decoder decompresses in the call in which it meets damage are read, however many were requested.
     #[test]
     fn damage_of_packed_files_costs_the_same_in_any_blocks_and_on_any_threads(
         text in document(),
@@ -443,7 +443,7 @@ proptest! {
         damage in (any::<prop::sample::Index>(), 1u8..),
     ) {
         let mut packed = if is_gzip { gzip(&text.0) } else { zstandard(&text.0) };
-        // what is no packed file any more is another matter
+        // Keep the magic number, so that the file is still recognized as compressed.
         let at = 4 + damage.0.index(packed.len() - 4);
         packed[at] ^= damage.1;
         let dir = tempfile::tempdir().unwrap();
@@ -458,7 +458,7 @@ proptest! {
     }
 }
 
-/// Whole runs over damaged files: an answer or an error, and no panic in any analysis.
+/// Complete runs over damaged files must give an answer or an error, without a panic in any analysis.
 #[test]
 fn analyses_bear_what_damage_leaves() {
     let dir = tempfile::tempdir().unwrap();

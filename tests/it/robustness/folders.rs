@@ -1,6 +1,6 @@
-//! `hta analyze` on everything there is: no panic, a quick end, and the exit code that its contract says.
+//! `hta analyze` on all available inputs: no panic, a bounded run time, and the documented exit code.
 //!
-//! 0: all done. 1: something could not be used, the rest is there. 2: nothing useful, and why.
+//! 0: all done. 1: something could not be used, the rest is there. 2: nothing useful, with a reason.
 
 use crate::run::{answer, options};
 use crate::shared;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Longest run of one file or folder.
+/// Longest allowed run time for one file or folder.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How one run ended.
@@ -35,7 +35,7 @@ fn analyze(input: &Path) -> Ended {
     Ended { code, errors, took, summary }
 }
 
-/// Holds one run against the contract; returns its exit code.
+/// Checks one run against the contract; returns its exit code.
 fn check(input: &Path) -> i32 {
     let shown = input.display();
     let end = analyze(input);
@@ -43,7 +43,7 @@ fn check(input: &Path) -> i32 {
     assert!(end.took < LIMIT, "{shown}: took {:?}", end.took);
     match (end.code, &end.summary) {
         (2, None) => {
-            // a message that says what was wrong and with which file
+            // A message that names the problem and the file.
             let first = end.errors.lines().find(|l| l.starts_with("hta: ")).unwrap_or_default();
             assert!(first.len() > "hta: cannot ".len(), "{shown}: `{}`", end.errors);
         }
@@ -78,8 +78,8 @@ fn check_all(inputs: &[PathBuf]) -> [usize; 3] {
 fn every_sample_ends_as_the_contract_says() {
     let samples = shared::samples();
     let [clean, partly, nothing] = check_all(&shared::files_below(&samples));
-    // in cpu_awkward_names the profiler lost three names; KNOWN_ANSWERS.json, MANIFEST.tsv and
-    // ground_truth.json are no traces
+    // In cpu_awkward_names the profiler lost three names; KNOWN_ANSWERS.json, MANIFEST.tsv and ground_truth.json are
+    // not traces.
     assert_eq!((clean, partly, nothing), (15, 1, 3));
     assert_eq!(check(&samples.join("cpu_single/cpu_awkward_names.pt.trace.json")), 1);
     for (set, code) in [("gpu_ddp8", 0), ("gloo_ddp4", 0), ("cpu_single", 1)] {
@@ -95,7 +95,7 @@ fn every_real_file_ends_as_the_contract_says() {
     let [clean, partly, nothing] = check_all(&files);
     println!("{clean} clean, {partly} in part, {nothing} refused");
     assert!(clean >= 60, "{clean} clean, {partly} in part, {nothing} refused");
-    // snapshots, databases, recorder dumps, execution traces and logs are no traces
+    // Snapshots, databases, recorder dumps, execution traces and logs are not traces.
     assert!(nothing >= 40, "{clean} clean, {partly} in part, {nothing} refused");
 }
 
@@ -110,7 +110,7 @@ fn every_real_folder_ends_as_the_contract_says() {
         let name = folder.strip_prefix(&traces).expect("below the traces").to_string_lossy().into_owned();
         match &*name {
             "multirank_nccl_megatron_tp8" | "multirank_gloo_ddp4" => assert_eq!(code, 0, "{name}"),
-            // nothing in them is a trace
+            // They contain no trace.
             "" | "nsys" | "memory_snapshots" | "flight_recorder/gpu_error_1st" | "multirank_nccl_megatron_tp8/et" => {
                 assert_eq!(code, 2, "{name}");
             }
@@ -132,7 +132,7 @@ fn a_rank_told_behind_the_events_leaves_no_rows_of_the_first_numbering() {
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("a.json"), format!(r#"{{"traceEvents":[{}]}}"#, kernels(5))).expect("written");
-    // too long to be seen whole before it is loaded
+    // Too long to be read completely before it is loaded.
     let told = format!(r#"{{"traceEvents":[{}],"distributedInfo":{{"rank":7}}}}"#, kernels(20_000));
     std::fs::write(folder.path().join("b.json"), told).expect("written");
     let answer = answer(&[folder.path().to_path_buf()], &options());

@@ -1,16 +1,16 @@
-//! Cost grows with the size of a file, not with its square: traces in which one number that real traces keep small
-//! (events of one correlation id, threads, devices, operators open at once, ends of flows, process groups) grows with
-//! the file. `tests/bench/growth.py` has more shapes and measures exponents.
+//! Cost grows linearly with the size of a file, even if a number that is small in real traces (events of one
+//! correlation id, threads, devices, operators open at once, ends of flows, process groups) grows with the file.
+//! `tests/bench/growth.py` has more shapes and measures exponents.
 
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Below this a run takes its time for other things than the events.
+/// Shorter runs are dominated by fixed costs.
 const AT_LEAST: Duration = Duration::from_millis(700);
 
-/// Four times the events may take this many times as long; the square would be 16.
+/// Largest allowed factor for four times the events; quadratic cost would be 16.
 const MOST: u32 = 8;
 
 fn kernel(out: &mut String, ts: usize, correlation: usize, device: usize, more: &str) {
@@ -35,7 +35,7 @@ fn operator(out: &mut String, ts: usize, dur: usize, tid: usize) {
     );
 }
 
-/// Writes a trace of `n` things and tells how long `hta analyze` takes.
+/// Writes a trace of `n` things and measures `hta analyze`.
 fn analyze(folder: &Path, n: usize, events: impl Fn(&mut String, usize), header: &str) -> Duration {
     let mut text =
         format!("{{\"schemaVersion\":1,\"baseTimeNanoseconds\":1700000000000000000,{header}\"traceEvents\":[\n");
@@ -56,7 +56,7 @@ fn analyze(folder: &Path, n: usize, events: impl Fn(&mut String, usize), header:
     start.elapsed()
 }
 
-/// Compares `n` with a quarter of it. A busy machine may slow a run down, so the best of three counts.
+/// Compares `n` with a quarter of it. The best of three runs counts, because a busy machine may slow one down.
 fn grows_with_the_file(n: usize, events: impl Fn(&mut String, usize), header: impl Fn(usize) -> String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let time = |n: usize| analyze(dir.path(), n, &events, &header(n));

@@ -1,5 +1,5 @@
-//! Text from a trace on its way out: every text field of a trace holds what acts on a terminal, and every command that
-//! prints is run on it. And numbers from a trace: none of them decides how much memory is taken.
+//! Text from a trace in the output: every text field contains characters that control a terminal, and every command
+//! that prints is run on it. Also numbers from a trace: none of them determines how much memory is allocated.
 
 use hta::analysis::registry::ANALYSES;
 use hta::compat::{Compat, find};
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Title of the window, clipboard, colours and cursor; C1; direction of writing; characters without width; line ends.
+/// Window title, clipboard, colours and cursor; C1; direction of writing; characters without width; line breaks.
 const HOSTILE: &str = "\u{1b}]0;t\u{7}\u{1b}]52;c;eA==\u{7}\u{1b}[31m\u{1b}[2J\u{9b}31m\u{9d}0;x\u{9c}\r\n\t\u{8}\u{7f}\u{85}\u{202e}\u{2066}\u{200f}\u{200b}\u{2060}\u{feff}\u{ad}\u{2028}\u{e0041}z";
 
-/// What of it a terminal would act on, or nobody sees.
+/// Characters that a terminal would interpret, or that are invisible.
 fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -23,7 +23,7 @@ fn named(name: &str) -> String {
     format!("{name} {HOSTILE}")
 }
 
-/// Arguments of every kind, with such texts where texts belong.
+/// Arguments of every kind, with hostile texts where texts are allowed.
 fn args(correlation: u64) -> Value {
     let mut args = Map::new();
     for spec in ARGS {
@@ -35,7 +35,7 @@ fn args(correlation: u64) -> Value {
         };
         args.insert(spec.keys[0].to_string(), value);
     }
-    // what links events must be right, or nothing is said of them
+    // Values that link events must be valid, or the events would be ignored.
     for (key, value) in [("correlation", json!(correlation)), ("External id", json!(correlation)), ("device", json!(0))]
     {
         args.insert(key.to_string(), value);
@@ -46,7 +46,7 @@ fn args(correlation: u64) -> Value {
     Value::Object(args)
 }
 
-/// A trace of one rank in which all texts are such.
+/// A trace of one rank in which all texts are hostile.
 fn trace(rank: u64) -> String {
     let mut events = Vec::new();
     let mut push = |cat: &str, name: &str, tid: Value, ts: u64, dur: u64, args: Value| {
@@ -77,7 +77,7 @@ fn trace(rank: u64) -> String {
     });
     file["a key \u{1b}[1m\u{202e}"] = json!(HOSTILE);
     file["traceEvents"] = Value::Array(events);
-    // a text that is cut, one with raw control characters and one with bad bytes are told with examples
+    // A truncated text, one with raw control characters and one with invalid bytes are reported with examples.
     serde_json::to_string(&file).expect("JSON").replace("odd \\u001b", "odd \u{1b}\u{9b}31m")
 }
 
@@ -108,7 +108,7 @@ fn events_of_step(push: &mut impl FnMut(&str, &str, Value, u64, u64, Value), t: 
     push("cuda_sync", "Stream Synchronize", json!(9), t + 4_600, 200, args(id + 6));
 }
 
-/// Two such ranks in files whose names are such too, and a file that is no trace.
+/// Two such ranks in files with hostile names, and a file that is not a trace.
 fn folder(dir: &Path) -> PathBuf {
     let folder = dir.join("job \u{1b}[1m\u{202e}");
     std::fs::create_dir(&folder).expect("a folder");
@@ -131,7 +131,7 @@ fn assert_harmless(what: &str, bytes: &[u8]) {
     }
 }
 
-/// Runs a command, which must say something, and nothing that a terminal acts on.
+/// Runs a command, whose output must be non-empty and free of characters that a terminal interprets.
 fn assert_says_harmless(arguments: &[&str], path: &[&Path], exits: &[i32]) -> String {
     let run = hta(arguments, path);
     assert_harmless(&format!("{arguments:?}"), &run.stdout);
@@ -161,7 +161,7 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_analysis() {
             assert_says_harmless(&[stem, "--compat", tool.name(), "--format", "csv"], &[&job], &[0, 1]);
         }
     }
-    // the names are there, as escapes
+    // The names appear with escapes.
     for part in [r"gemm \u{1b}]0;t\u{7}", r"\u{202e}", "\\u202e"] {
         assert!(all.contains(part), "{part}");
     }
@@ -191,7 +191,7 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_other_command() {
             assert_says_harmless(&["query", statement, "--format", format], &[&out], &[0]);
         }
     }
-    // errors name files and folders
+    // Errors name files and folders.
     let file = job.join("other\u{1b}[1m.json");
     assert_says_harmless(&["breakdown"], &[&file], &[2]);
     assert_says_harmless(&["breakdown"], &[&at("nothing \u{1b}[1m\u{202e}")], &[2]);
@@ -224,7 +224,7 @@ fn formulas_in_csv_are_marked_where_that_is_asked_for() {
     assert!(safe.contains("\n'=HYPERLINK(1)\n") && safe.contains("\na=b\n"), "{safe}");
 }
 
-/// A few hundred bytes that name groups of thousands of millions of ranks, in every way there is.
+/// A few hundred bytes that describe groups of billions of ranks, in every possible way.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
@@ -259,7 +259,7 @@ fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
         std::fs::write(dir.path().join(format!("rank_{rank}.json")), file.to_string()).expect("a file");
     }
     let out = tempfile::tempdir().expect("a folder for results");
-    // the lists alone took 16 GB
+    // Expanding the lists alone would take many GB.
     let run = Command::new("sh")
         .args([
             "-c",
@@ -275,6 +275,6 @@ fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
         .expect("the binary runs");
     let (text, errors) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert_eq!(run.status.code(), Some(0), "{errors}");
-    // three kernels, the group of the job and the job itself
+    // Three kernels, the group of the job and the job itself.
     assert!(text.contains("10 x group_size_impossible"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What must hold between the tables of one answer, whatever the trace.
+//! Invariants between the tables of one answer, for any trace.
 
 use crate::analyses::{annotations, launches};
 use crate::run::{Answer, Record, device_windows, options, try_run};
@@ -210,7 +210,7 @@ fn streams_have_no_negative_gap(what: &str, answer: &Answer) {
         .collect();
     for (key, mut spans) in streams {
         spans.sort_unstable();
-        // the capture of a device begins behind its lead
+        // The capture of a device begins after its lead.
         let (mut at, mut nothing) = (spans[0].0.max(captures[&(key.0, key.1)]), 0);
         for (start, end) in spans {
             nothing += (start - at).max(0);
@@ -234,7 +234,8 @@ fn steps_are_disjoint(what: &str, answer: &Answer) {
     }
 }
 
-/// Every check on every file alone; `Err` files must be refused, not wrong. Returns readable files and windows.
+/// Every check on each file alone; files that give an error must be refused, not wrong. Returns the number of readable
+/// files and of windows.
 fn check_files(files: &[PathBuf]) -> (usize, usize) {
     let (mut readable, mut windows) = (0, 0);
     for file in files {
@@ -264,7 +265,7 @@ fn parts_sum_to_the_whole_on_every_sample() {
     let samples = shared::samples();
     let (readable, windows) = check_files(&traces_below(&samples));
     // 8 GPU ranks with 5 steps, 4 CPU ranks with 3, 2 CPU processes, one GPU with 8 steps, one file of counters; ground
-    // truths and answers are no traces
+    // truths and answers are not traces.
     assert_eq!(readable, 8 + 4 + 2 + 2);
     assert!(windows >= 2 * (8 * (5 + 3) + 4 * (3 + 3) + 2 * 3), "{windows}");
     for set in ["gpu_ddp8", "gloo_ddp4"] {
@@ -278,6 +279,6 @@ fn parts_sum_to_the_whole_on_every_real_trace() {
     let Some(root) = shared::folder() else { return };
     let files = traces_below(&root.join("traces"));
     let (readable, windows) = check_files(&files);
-    // five more are traces of other profilers, which are refused by name
+    // Five more are traces of other profilers, which are refused.
     assert!(readable >= 69 && windows >= 69 * 4, "{readable} files, {windows} windows of {} files", files.len());
 }

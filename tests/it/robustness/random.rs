@@ -1,5 +1,5 @@
-//! Random traces: hta's tables against brute-force counting, and what an order of events or a shift of
-//! the clock may change.
+//! Random traces: hta's tables against brute-force counting, and the effects of reordering events and shifting the
+//! clock.
 
 use crate::plan::{Class, Kind, ORIGIN, Plan, Row, plans};
 use crate::robustness::brute::{Brute, Device, Window};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Below this a wait is a kernel wait; small, so that both kinds occur.
+/// Waits shorter than this are kernel waits; small, so that both kinds occur.
 const KERNEL_WAIT: i64 = 6;
 
 fn small(plan: &Plan, window: StepWindow) -> Options {
@@ -20,7 +20,7 @@ fn small(plan: &Plan, window: StepWindow) -> Options {
     o.model.step_window = window;
     o.kernel_wait_max = KERNEL_WAIT;
     if plan.steps.is_empty() {
-        // repeated annotations would be taken for steps
+        // Repeated annotations would be detected as steps.
         o.model.step_pattern = regex::Regex::new("^ProfilerStep#").ok();
     }
     o
@@ -42,7 +42,7 @@ fn one<'a>(rows: &'a [Record], device: Option<i64>, w: &Window) -> &'a Record {
     found[0]
 }
 
-/// Cells of a window in which a set with all of `with` and none of `without` runs.
+/// Number of instants of a window at which a set with all of `with` and none of `without` runs.
 fn cells(w: &Window, with: u8, without: u8) -> i64 {
     let wanted = |s: &usize| *s as u8 & with == with && *s as u8 & without == 0 && *s != 0;
     (0..8).filter(wanted).map(|s| w.sets[s]).sum()
@@ -115,13 +115,13 @@ fn compare_device(answer: &Answer, device: &Device) {
     assert_eq!(streams, device.streams, "streams of {id:?}");
 }
 
-/// Durations by device, scope, step and name; an activity's own step is that of its launch.
+/// Durations by device, scope, step and name; an activity's step is that of its launch.
 type Names = BTreeMap<(i64, String, Option<i64>, String), Vec<i64>>;
 
 fn compare_names(answer: &Answer, rows: &[Row], brute: &Brute) {
     let mut names: Names = BTreeMap::new();
     for r in rows.iter().filter(|r| r.kind == Kind::Gpu) {
-        // without step marks the one step is everything
+        // Without marked steps the only step is everything.
         let by_mark = brute.step_at(r.launch.map_or(r.start, |l| rows[l].start));
         let unmarked = !rows.iter().any(|r| r.kind == Kind::Step) && !brute.steps.is_empty();
         let step = if unmarked { Some(0) } else { by_mark };
@@ -175,7 +175,7 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
         for mut row in hta::output::json::records(batch) {
             let cells = row.as_object_mut().expect("a row is an object");
             but.iter().for_each(|c| drop(cells.remove(*c)));
-            // paths differ from run to run, health speaks of bytes
+            // Paths differ between runs, and health contains byte offsets.
             cells.remove("file");
             const TIMES: [&str; 6] = ["ts_ns", "submit_ns", "arrival_ns", "last_arrival_ns", "from_ns", "to_ns"];
             let is_time = |c: &str| TIMES.contains(&c) || c.ends_with("_ts_ns");
@@ -193,9 +193,8 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
     all
 }
 
-/// Whether something in the answer is defined by the order of the file beyond ties of time, which the
-/// shuffled file keeps: of threads that launch (or, without a GPU, run) as much the first is blamed for a
-/// gap that nothing ends.
+/// Whether the order of the file decides beyond ties of time, which the shuffled file keeps: if several threads launch
+/// (or, without a GPU, run) equally much, the first is responsible for a gap that nothing ends.
 fn order_decides(rows: &[Row]) -> bool {
     let tied = |threads: Vec<i64>| {
         let count = |t: i64| threads.iter().filter(|x| **x == t).count();
@@ -237,7 +236,8 @@ proptest! {
         let shuffled = Format { shuffle: Some(seed), ..Format::default() };
         let as_written = run(&plan, StepWindow::Device, ORIGIN, &Format::default());
         let other = run(&plan, StepWindow::Device, ORIGIN, &shuffled);
-        // what ends together goes by event id in the path, and the shuffled file keeps only what starts together
+        // In the path, activities that end together are ordered by event id; the shuffled file keeps only the order of
+        // those that start together.
         let of_path = |(table, _): &(String, Vec<String>)| table.starts_with("critical_path");
         for (table, rows) in tables(&as_written, &IDS, 0).into_iter().filter(|t| !of_path(t)) {
             let others = &tables(&other, &IDS, 0)[&table];
@@ -252,7 +252,7 @@ proptest! {
         prop_assume!(Brute::new(&plan.rows(), false, KERNEL_WAIT).is_some());
         let first = run(&plan, StepWindow::Host, ORIGIN, &Format::default());
         let later = run(&plan, StepWindow::Host, ORIGIN + shift, &Format::default());
-        // longer numbers, longer text
+        // Numbers, and so the text, become longer.
         prop_assert_eq!(tables(&first, &["unpacked_bytes"], 0), tables(&later, &["unpacked_bytes"], shift));
     }
 }

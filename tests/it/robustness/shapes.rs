@@ -1,5 +1,5 @@
-//! Traces that lack something: each analysis answers with no rows and a reason, never with an error, and
-//! never at the expense of other ranks.
+//! Traces that lack something: each analysis answers with no rows and a reason, without an error, and without affecting
+//! other ranks.
 
 use crate::robustness::invariants::check;
 use crate::run::{Answer, answer, answer_by, options, rank_trace, try_run};

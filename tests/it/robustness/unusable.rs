@@ -1,4 +1,4 @@
-//! Files that cannot be used: which of them cost the exit code, what is said of them, and what is read in spite of all.
+//! Files that cannot be used: their effect on the exit code, their messages, and what is read nevertheless.
 
 use crate::job::determinism::{gzip, zstandard};
 use hta::error::ReadError;
@@ -24,7 +24,7 @@ fn analyze(input: &Path, more: &[&str]) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// What became of traces, and what is said of them.
+/// Files with the result and message for each.
 fn unusable() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let clean = fixture("clean.json");
     let utf16: Vec<u8> = clean.iter().flat_map(|b| [*b, 0]).collect();
@@ -74,7 +74,7 @@ fn other_files_in_the_folder_are_free() {
         assert_eq!(run.status.code(), Some(0), "{says}: {}", String::from_utf8_lossy(&run.stderr));
         assert_eq!(analyze(&path, &[]).status.code(), Some(2), "{says}, named");
     }
-    // whole files of other kinds, whatever their names
+    // Whole files of other kinds, whatever their names.
     std::fs::write(dir.path().join("rank_1.json"), fixture("execution_trace.json")).expect("a file");
     std::fs::write(dir.path().join("rank_2.json"), fixture("memory_timeline.json")).expect("a file");
     assert_eq!(analyze(dir.path(), &["--strict"]).status.code(), Some(0));
@@ -89,7 +89,7 @@ fn read(bytes: &[u8], spread: Spread, memory: Option<u64>) -> Result<Loaded, Rea
     load(&input, LoadOptions { memory, ..LoadOptions::default() }, spread, &ByteCount::default())
 }
 
-/// As `zstd --long=N` of a pipe packs: a frame that tells its window and not its size.
+/// As `zstd --long=N` compresses from a pipe: a frame that stores its window but not its size.
 fn with_window(text: &[u8], log: u8) -> Vec<u8> {
     let mut packed = zstandard(text);
     assert_eq!(packed[4] & 0xe0, 0, "the frame tells its size: it has no window");
@@ -113,7 +113,7 @@ fn windows_up_to_two_gib_are_read_and_larger_ones_told() {
 
 #[test]
 fn memory_of_a_window_counts_once_it_is_used() {
-    // marks are not kept: nearly all the memory is the decoder's
+    // Instant events are not stored, so nearly all memory is the decoder's.
     let mark = r#",{"ph":"i","name":"x","s":"t","pid":1,"tid":1,"ts":1}"#;
     let text = format!("{{\"traceEvents\":[{EVENT}{}]}}", mark.repeat((64 << 20) / mark.len()));
     let (small, large) = (with_window(text.as_bytes(), 21), with_window(text.as_bytes(), 31));
@@ -126,7 +126,7 @@ fn memory_of_a_window_counts_once_it_is_used() {
 fn frames_without_data_are_skipped() {
     let clean = fixture("clean.json");
     let half = clean.len() / 2;
-    // as pzstd writes: before each frame one that holds its size
+    // As pzstd writes: before each frame a skippable one with its size.
     let frame = |text: &[u8]| {
         let packed = zstandard(text);
         let size = u32::try_from(packed.len()).expect("a small frame").to_le_bytes();
@@ -162,12 +162,12 @@ fn documents_one_behind_the_other_are_read_as_one() {
     };
     assert_eq!(counts(&format!("{}\n\n{}", document(0), document(0))), [(4, 1, 0, 0); 2]);
     assert_eq!(counts(&format!("[{EVENT}][{EVENT}] {{\"traceEvents\":[{EVENT}]}}")), [(3, 2, 0, 0); 2]);
-    // of two ranks, or of two times
+    // Documents of two ranks, or with two base times.
     for other in [document(1), document(0).replace(":5,", ":6,")] {
         let error = read(format!("{}{other}", document(0)).as_bytes(), Spread::Inline, None).err();
         assert!(matches!(error, Some(ReadError::Interleaved { .. })), "{error:?}");
     }
-    // the second one is cut
+    // The second one is truncated.
     let cut = format!("{}{}", document(0), &document(0)[..150]);
     let loaded = read(cut.as_bytes(), Spread::Inline, None).unwrap_or_else(|e| panic!("{e}"));
     assert!(loaded.columns.health.has_loss());
@@ -212,12 +212,12 @@ fn files_of_other_profilers_are_refused_by_name() {
     assert!(code == Some(2) && says.contains("a timeline of pipeline stages") && says.contains("hint: "), "{says}");
     assert_eq!(hta(&timeline, &["what-if", "--method", "published"]).0, Some(0));
     assert_eq!(hta(&timeline, &["query", "SELECT * FROM events"]).0, Some(0));
-    // beside a trace it is a part that is missing
+    // Together with a trace it counts as a loss.
     std::fs::write(dir.path().join("b.json"), rows(&["cpu_op"])).expect("a file");
     std::fs::write(&path, &ascend).expect("a file");
     assert_eq!(analyze(dir.path(), &[]).status.code(), Some(1));
-    // the first profilers of PyTorch wrote operators without a category
+    // Early profilers of PyTorch wrote operators without a category.
     assert_eq!(hta(&rows(&["", ""]).replace("\"a", "\"aten::a"), &["breakdown"]).0, Some(0));
-    // half of them is not most of them
+    // Half of them is not a majority.
     assert_eq!(hta(&rows(&["cpu_op", "cpu_op", "", "enqueue"]), &["breakdown"]).0, Some(0));
 }

@@ -1,4 +1,4 @@
-//! `hta diff` as its user meets it: exit codes, messages, formats.
+//! `hta diff` as a user sees it: exit codes, messages, formats.
 
 use super::sets::{BASE, GEMM, Job, TEST, folder};
 use std::process::{Command, Output};
@@ -34,7 +34,7 @@ fn a_crossed_threshold_is_exit_3_and_standard_error_says_by_how_much() {
     let run = diff(&[&paths[..], &["--fail-if", "kernel:nobody > +5%"]].concat());
     assert_eq!(run.status.code(), Some(0));
     assert!(text(&run.stderr).contains("nothing of that name is in either set"));
-    // a threshold that is crossed wins over a loss: the answer to what was asked
+    // A crossed threshold takes precedence over a loss, because it is what the user asked for.
     let cut = b.path().join("rank_0_cut.json");
     let whole = std::fs::read_to_string(&test).expect("the trace");
     std::fs::write(&cut, &whole[..whole.len() * 9 / 10]).expect("a cut copy");

@@ -1,4 +1,4 @@
-//! What holds on any two traces: a trace against itself, swapped sides, sums.
+//! Invariants of any two traces: a trace compared with itself, swapped sides, sums.
 
 use super::sets::{Compared, diff, diff_with, folder, handed_by, with};
 use crate::plan::{Kind, ORIGIN, Plan, plans};
@@ -61,7 +61,7 @@ fn sums_hold(d: &Compared) {
         assert!(near(parts.iter().sum(), of("step_time")), "{column}: {parts:?}");
         let gpu: Vec<f64> =
             d.rows("diff_by_name").iter().filter(|r| r.text("side") == "gpu").filter_map(|r| r.float(column)).collect();
-        // the sum of many rounded figures
+        // The sum of many rounded figures.
         assert!(near(gpu.iter().sum(), of("gpu_sum")), "{column}: {} {}", gpu.iter().sum::<f64>(), of("gpu_sum"));
     }
     let sizes: Vec<f64> =
@@ -105,7 +105,7 @@ fn a_set_against_itself_is_zero_and_swapped_sides_negate_on_every_sample() {
     check(&sets[4], &sets[1], &with(&[("--by", "module")]));
 }
 
-/// Durations of activities by name in the steps that count, from the plan alone.
+/// Durations of activities by name in the compared steps, computed from the plan alone.
 fn by_hand(plan: &Plan, d: &Compared, set: &str) -> BTreeMap<String, (f64, f64)> {
     let rows = plan.rows();
     let steps: Vec<(i64, i64)> = rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
@@ -126,7 +126,7 @@ fn by_hand(plan: &Plan, d: &Compared, set: &str) -> BTreeMap<String, (f64, f64)>
 }
 
 fn only_marked_steps() -> Options {
-    // repeated annotations would be taken for steps
+    // Repeated annotations would be detected as steps.
     let mut o = options();
     o.model.step_pattern = regex::Regex::new("^ProfilerStep#").ok();
     o
@@ -177,7 +177,7 @@ fn the_largest_real_traces_keep_the_invariants() {
     let trace = |name: &str| vec![root.join("traces").join(name)];
     let (control, test) = (trace("hta/trace_diff_control_control.json.gz"), trace("hta/trace_diff_test_test.json.gz"));
     check(&control, &test, &options());
-    // counted apart from hta, from the JSON of both files, us per step
+    // Counted from the JSON of both files without hta, us per step.
     let d = diff(&control, &test);
     let us = |metric: &str, side: &str| d.metric(metric).float(side).unwrap_or(0.0) * 6.0 / 1000.0;
     let sides = ["base_ns_per_step", "test_ns_per_step"];

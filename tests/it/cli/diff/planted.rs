@@ -1,4 +1,4 @@
-//! Changes that were put into small traces by hand, us per step as in the picture of `sets`.
+//! Changes planted in small traces, us per step as in the picture of `sets`.
 
 use super::sets::{BASE, Compared, GEMM, Job, TEST, diff, diff_jobs, diff_with, folder, with, write};
 use crate::run::Record;
@@ -29,7 +29,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     let step = d.metric("step_time");
     assert_eq!((step.float("delta_pct"), step.float("share_of_change_pct")), (Some(5.0), Some(100.0)));
     assert_eq!((step.int("base_step_count"), step.int("test_step_count")), (3, 3));
-    // every step takes the same time: what differs is no noise
+    // Every step takes the same time, so any difference is significant.
     assert_eq!((step.float("test_std_ns"), step.cell("is_significant").as_bool()), (Some(0.0), Some(true)));
     let rows = d.rows("diff_by_name");
     let gpu: Vec<(&str, &str, &str, f64)> = rows
@@ -52,7 +52,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     assert_eq!(gemm.float("step_pct"), Some(10.0));
     assert_eq!(d.name("gpu", "new_one").float("delta_pct"), None, "no percentage of nothing");
     let host = d.name("host", "aten::old_one");
-    // the operator holds its launch of 1 us
+    // The operator contains its launch of 1 us.
     assert_eq!((host.text("change"), us_of(&host, NS)), ("deleted", [3.0, 0.0, -3.0]));
     assert_eq!(host.float("base_self_ns_per_step"), Some(2000.0));
     assert!(!rows.iter().any(|r| r.text("name").starts_with("ProfilerStep")), "a step is no name");
@@ -82,7 +82,7 @@ fn the_number_of_steps_changes_nothing() {
 fn ranks_that_only_one_set_has_are_left_out() {
     let (a, b) = (folder(), folder());
     let base: Vec<_> = (0..2).map(|rank| Job { rank, ..BASE }.write(&a)).collect();
-    // ranks 2 and 3 are much slower, and not compared
+    // Ranks 2 and 3 are much slower, but are not compared.
     let test: Vec<_> =
         (0..4).map(|rank| Job { rank, world: 4, gemm: if rank < 2 { 110 } else { 900 }, ..BASE }.write(&b)).collect();
     let d = diff(&base, &test);
@@ -114,7 +114,7 @@ fn without_a_shared_rank_all_ranks_are_compared_and_it_is_said() {
 #[test]
 fn ranks_with_more_steps_weigh_no_more() {
     let (a, b) = (folder(), folder());
-    // 200 us in 2 steps and 230 us in 5: a mean of 215
+    // 200 us in 2 steps and 230 us in 5: a mean over ranks of 215.
     let test = [Job { steps: 2, ..BASE }, Job { rank: 1, steps: 5, gemm: 130, ..BASE }].map(|j| j.write(&b));
     let base = [BASE, Job { rank: 1, ..BASE }].map(|j| j.write(&a));
     let d = diff(&base, &test);
@@ -145,7 +145,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert!(kernel.noise.starts_with("beyond the noise"), "{}", kernel.noise);
     let large = diff(&[base], &[noisy(Job { gemm: 180, ..BASE }).write(&b)]);
     assert_eq!(large.metric("step_time").cell("is_significant").as_bool(), Some(true));
-    // two steps tell nothing
+    // Two steps are too few for an estimate.
     let two = diff_jobs(Job { steps: 2, ..BASE }, Job { steps: 2, ..TEST });
     assert_eq!(two.metric("step_time").cell("is_significant").as_bool(), None);
     assert!(two.findings[0].sentence.ends_with("too few steps (2 and 2) to tell it from noise"));
@@ -155,7 +155,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
 fn partial_steps_do_not_count() {
     let cut = |job: Job| {
         let mut t = job.builder();
-        // a fourth step with one kernel of five
+        // A fourth step with one of five kernels.
         let mut main = t.thread(1);
         main.step(99, us(5000)..us(5900));
         main.launch(us(5001)..us(5002)).kernel("old_one", 7, us(5010)..us(5800));
@@ -176,7 +176,7 @@ fn without_steps_whole_captures_are_compared_and_it_is_said() {
     assert_eq!(d.metric("step_time").text("scope"), "capture");
     assert_eq!(us_of(&d.name("gpu", GEMM), NS), [300.0, 360.0, 60.0]);
     assert!(d.notes().contains("base and test: no steps found"), "{}", d.notes());
-    // one side with steps: like is compared with like
+    // One side has steps, the other has none: captures are compared.
     let mixed = diff_jobs(BASE, bare(TEST));
     assert_eq!(mixed.metric("step_time").text("scope"), "capture");
     assert_eq!(us_of(&mixed.name("gpu", GEMM), NS), [300.0, 360.0, 60.0]);
@@ -192,7 +192,7 @@ fn gpu_rows_can_be_keyed_by_operator_and_by_short_name() {
     let outside: Vec<Record> =
         by_op.rows("diff_by_name").into_iter().filter(|r| r.text("name") == "[no operator]").collect();
     assert_eq!(outside.iter().map(|r| r.text("class")).collect::<Vec<_>>(), ["communication", "memory"]);
-    // thresholds are about names, whatever the rows are keyed by
+    // Thresholds use names, whatever identifies the rows.
     assert!(by_op.verdicts[0].is_crossed);
     let short = diff_with(&base, &test, &with(&[("--short-names", "")]), &[]);
     assert_eq!(us_of(&short.name("gpu", "gemm"), NS), [100.0, 120.0, 20.0]);
@@ -283,7 +283,7 @@ fn ranks_without_gpu_compare_by_host_work() {
     assert_eq!(us_of(&d.metric("compute"), NS), [100.0, 150.0, 50.0]);
     assert_eq!(us_of(&d.metric("idle"), NS), [400.0, 350.0, -50.0]);
     assert!(d.rows("diff_steps").iter().all(|r| r.text("basis") == "cpu"));
-    // against a GPU job: answered, and said
+    // Compared with a GPU job: possible, with a note.
     let mixed = diff(&[write(&trace(100), &a, "r.json")], &[TEST.write(&b)]);
     assert!(mixed.notes().contains("what the parts are made of differ: cpu before, gpu after"), "{}", mixed.notes());
 }

@@ -30,7 +30,7 @@ fn equal(ours: &[Record], device_type: &str, file: &Path) -> usize {
     let of_type = ours.iter().filter(|r| r.text("device_type") == device_type);
     let ours: BTreeMap<&str, &Record> = of_type.map(|r| (r.text("name"), r)).collect();
     assert_eq!(ours.len(), theirs.len(), "{}", file.display());
-    // theirs are sorted by name, and what only the test has comes last
+    // Theirs are sorted by name, and names that only the test has come last.
     for theirs in &theirs {
         let name = if theirs.contains_key("name") { "name" } else { "short_name" };
         let name = text(theirs, name);

@@ -1,4 +1,4 @@
-//! Runs a diff through the library, and traces that differ in a known way.
+//! Runs a diff through the library, on traces with known differences.
 
 use crate::run::{Keep, Quiet, Record, options};
 use hta::analysis::api::{Finding, Options, View};
@@ -14,7 +14,7 @@ use hta::trace::testing::{TraceBuilder, us};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// What came of a diff.
+/// The result of a diff.
 pub struct Compared {
     pub tables: Vec<Batch>,
     pub findings: Vec<Finding>,
@@ -60,7 +60,7 @@ pub fn with(settings: &[(&str, &str)]) -> Options {
     options
 }
 
-/// What the mapper leaves of a set.
+/// The mapper's tables for a set.
 pub fn handed(paths: &[PathBuf], options: &Options) -> Vec<Batch> {
     handed_by(None, paths, options)
 }
@@ -97,7 +97,7 @@ pub fn diff(base: &[PathBuf], test: &[PathBuf]) -> Compared {
 ///   nccl                                         |==|          170..185
 /// ```
 ///
-/// What follows a change starts as much later or earlier, so that idle stays 35.
+/// What follows a change is shifted by it, so that idle remains 35.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
     pub rank: u32,
@@ -114,7 +114,7 @@ pub struct Job {
 pub const BASE: Job =
     Job { rank: 0, world: 2, steps: 3, gemm: 100, old_one: 40, new_one: 0, jitter: 0, marks_steps: true };
 
-/// One kernel 20 % slower, one gone, one new.
+/// One kernel is 20 % slower, one is removed, one is new.
 pub const TEST: Job = Job { gemm: 120, old_one: 0, new_one: 30, ..BASE };
 
 pub const GEMM: &str = "void gemm<float, 128>(float*, int)";

@@ -3,7 +3,7 @@
 use super::{ROOT, pages, read};
 use std::path::{Path, PathBuf};
 
-/// Pages outside `docs` that have links, too.
+/// Pages outside `docs` that also contain links.
 const OTHERS: [&str; 6] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",

@@ -1,4 +1,4 @@
-//! Names that try to be something else than names.
+//! Names that contain markup, scripts or paths.
 
 use super::{analyze, shown};
 use hta::trace::testing::{Format, TraceBuilder, us};

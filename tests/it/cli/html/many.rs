@@ -1,4 +1,4 @@
-//! Many ranks and many steps: joined, counted, summed, and within the size.
+//! Many ranks and many steps: merged, counted, summed, and within the size limit.
 
 use super::{Page, analyze, hta, shown};
 use hta::trace::testing::{Collective, Format, TraceBuilder, us};
@@ -7,7 +7,7 @@ use serde_json::Value;
 const RANKS: u32 = 300;
 const STEPS: i64 = 150;
 
-/// A rank that computes and then meets the others; rank 7 comes late, more so in later steps.
+/// A rank that computes and then joins a collective; rank 7 is late, more so in later steps.
 fn rank(rank: u32) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(rank).world(RANKS).device("NVIDIA H100", 132);
     let mut main = t.thread(1);

@@ -1,6 +1,6 @@
-//! `report.html`: it says what the tables say, no name breaks out of it, it loads nothing, and it stays small.
+//! `report.html`: it agrees with the tables, no name breaks out of it, it loads nothing, and it stays small.
 //!
-//! That it works in a browser is `tests/html/check.py`.
+//! `tests/html/check.py` tests it in a browser.
 
 mod hostile;
 mod many;
@@ -86,14 +86,14 @@ impl Page {
         listed + self.rest(section, grid, name)
     }
 
-    /// What the rows that are not listed sum to.
+    /// The sums of the rows that are not listed.
     fn rest(&self, section: &str, grid: &str, name: &str) -> i64 {
         let columns = self.grid(section, grid)["columns"].as_array().expect("columns");
         let at = columns.iter().position(|c| c["name"] == name).unwrap_or_else(|| panic!("no column `{name}`"));
         self.grid(section, grid)["rest"][1][at].as_i64().unwrap_or(0)
     }
 
-    /// What is not data and no script: our own HTML and style.
+    /// The page without data and scripts: our own HTML and style.
     fn frame(&self) -> String {
         let mut out = String::new();
         let mut rest = self.html.as_str();

@@ -21,10 +21,10 @@ fn sum(rows: &[&Value], column: &str) -> i64 {
     rows.iter().map(|r| r[column].as_i64().unwrap_or_else(|| panic!("`{column}` is no integer"))).sum()
 }
 
-/// Rows that a lane is judged by: its full steps, else its span.
+/// Rows that are used for a lane: its full steps, or else its span.
 fn counted(all: &[Value]) -> Vec<&Value> {
     let lane = |r: &Value| (r["rank"].as_i64(), r["device"].as_i64());
-    // without marks the capture is the one step: then the span counts, as in the text
+    // Without marked steps the capture is the only step: then the span is used, as in the text report.
     let is_whole = |r: &Value| {
         let same = |c: &&Value| lane(c) == lane(r) && c["ts_ns"] == r["ts_ns"] && c["dur_ns"] == r["dur_ns"];
         all.iter().filter(|c| c["scope"] == "capture").any(|c| same(&c))
@@ -126,7 +126,7 @@ fn utilization_over_time_has_the_mean_of_the_whole() {
     let cells = page.column("utilization", "stretches", "mean")["cells"].as_array().expect("cells");
     let values: Vec<f64> = cells.iter().filter_map(Value::as_f64).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    // the last stretch may be shorter than the others
+    // The last stretch may be shorter than the others.
     assert!((mean - busy).abs() < 0.01, "{mean} and {busy}");
     assert!(values.iter().all(|v| (0.0..=1.0).contains(v)));
 }
@@ -161,7 +161,7 @@ fn the_page_loads_nothing_and_its_elements_are_closed() {
         let page = of_sample(sample);
         let frame = page.frame();
         assert!(page.html.contains("default-src 'none'"), "{sample}");
-        // what Plotly asks for is seen in a browser (tests/html/check.py); its text alone is left out here
+        // Requests by Plotly are tested in a browser (tests/html/check.py); its text is excluded here.
         let (before, after) = page.html.split_once(PLOTLY).expect("Plotly as it is published");
         for part in [before, after] {
             for (at, _) in part.match_indices("://") {
@@ -179,7 +179,7 @@ fn the_page_loads_nothing_and_its_elements_are_closed() {
     }
 }
 
-/// Every element that is opened is closed, in order.
+/// Every element that is opened is closed, in the right order.
 fn assert_closed(html: &str) {
     const VOID: [&str; 6] = ["!doctype", "!--", "meta", "link", "input", "br"];
     let mut open: Vec<String> = Vec::new();
@@ -201,7 +201,7 @@ fn assert_closed(html: &str) {
 
 #[test]
 fn a_trace_without_steps_is_as_idle_in_the_page_as_in_the_text() {
-    // idle before the first kernel and behind the last: the capture is longer than the span
+    // Idle time before the first kernel and after the last: the capture is longer than the span.
     let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
     let mut main = t.thread(1);
     main.op("aten::add", us(0)..us(100));

@@ -1,4 +1,4 @@
-//! `hta report` makes the page of `hta analyze` again, from a folder that may lack tables or be damaged.
+//! `hta report` writes the page of `hta analyze` again, from a folder that may lack tables or be damaged.
 
 use super::{Page, analyze, hta, shown};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One rank: its file stays as it is, and reads as it did.
+//! One rank: its file is unchanged except for added events, and gives the same answers.
 
 use super::{Asked, is_added, members, raw_events, text};
 use crate::robustness::invariants::traces_below;
@@ -16,11 +16,11 @@ use hta::trace::testing::{Era, Format, Layout, Placement, Root, Side, TraceBuild
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Rows of all tables but `health`, and without what names the file.
+/// Rows of all tables except `health`, without columns that contain the file name.
 fn rows(path: &Path) -> Vec<Value> {
     let answer = answer(&[path.to_path_buf()], &options());
     let mut tables: Vec<_> = answer.batches().filter(|b| b.spec.name != "health").collect();
-    // analyses answer side by side
+    // Analyses finish in any order.
     tables.sort_by_key(|b| b.spec.name);
     let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::output::json::records).collect();
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
@@ -30,10 +30,10 @@ fn rows(path: &Path) -> Vec<Value> {
     rows
 }
 
-/// The overlay of a file holds its events, reads as it does, and adds only what says that it was added.
+/// The overlay of a file contains its events, gives the same answers, and adds only marked events.
 fn check(path: &Path) -> (usize, usize) {
     let dir = tempfile::tempdir().unwrap();
-    // of the same name, by which a rank may be told
+    // With the same name, because the rank may come from it.
     let name = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".gz").trim_end_matches(".zst");
     let out = dir.path().join(name);
     let summary = Asked::default().write(&[path.to_path_buf()], &out).unwrap_or_else(|e| panic!("{path:?}: {e}"));
@@ -86,7 +86,7 @@ fn every_byte_of_every_event_stays_in_every_format() {
     }
 }
 
-/// Samples, and real traces where they are.
+/// Samples, and real traces if available.
 fn files() -> Vec<PathBuf> {
     let mut files = traces_below(&shared::samples());
     if let Some(folder) = shared::folder() {

@@ -1,4 +1,5 @@
-//! Files that are no JSON, cut or odd: the overlay is JSON, holds what can be read, and reads the same.
+//! Files that are invalid JSON, truncated or unusual: the overlay is valid JSON, contains what can be read, and gives
+//! the same answers.
 
 use super::{Asked, fields, is_added, raw_events, text};
 use crate::run::{Answer, options, try_run};
@@ -40,8 +41,7 @@ fn every_broken_file_gives_json_that_reads_the_same() {
         assert!(drawn.has_loss() || !before.outcome.has_loss(), "{file:?}");
         let events = raw_events(&text(&out));
         assert_eq!(events.iter().filter(|e| !is_added(e)).count() as u64, drawn.drawn[0].events, "{file:?}");
-        // strictly JSON: no text that a strict reader refuses
-        // (serde_json's own tree has a limit of depth)
+        // Strict JSON without texts that a strict parser refuses (serde_json's own tree has a depth limit).
         for e in events.iter().filter(|_| !name.contains("deep_nesting")) {
             serde_json::from_str::<Value>(e).unwrap_or_else(|x| panic!("{file:?} {x} {e}"));
         }
@@ -60,7 +60,7 @@ fn a_cut_file_gives_what_is_whole_and_exit_code_1() {
     let errors = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(errors.contains("file_truncated") && errors.lines().count() == 1, "{errors}");
     assert!(raw_events(&text(&out)).len() > 5);
-    // --strict writes nothing
+    // --strict writes nothing.
     let strict = dir.path().join("strict.json");
     let run = hta(&["overlay", "tests/broken/truncated_mid_event.json", "--strict", "-o", strict.to_str().unwrap()]);
     assert_eq!((run.status.code(), strict.exists()), (Some(2), false));
@@ -108,7 +108,7 @@ fn nothing_is_written_over_a_trace_and_over_a_file_only_when_told() {
     assert_eq!(std::fs::read(out).unwrap(), made);
     assert_eq!(code(&["overlay", trace, "-o", out, "--force"]).0, Some(0));
     assert_eq!(std::fs::read(out).unwrap(), made, "the same bytes");
-    // standard output is plain, and the same
+    // Standard output is uncompressed, and the same.
     let run = hta(&["overlay", trace, "-o", "-"]);
     assert_eq!((run.status.code(), run.stdout == text(Path::new(out))), (Some(0), true));
     for bad in [["--draw", "7"], ["--counter", "none,queue_length"], ["--counter", "x"], ["--ranks", "7"]] {

@@ -1,5 +1,5 @@
-//! `hta overlay`: the events of its sources, all of them and as they were, and what is drawn in valid terms of the
-//! Chrome trace format. Read here with serde_json, apart from hta's own reader.
+//! `hta overlay`: it contains all events of its sources unchanged, and what it adds is valid in the Chrome trace
+//! format. Read here with serde_json, independently of hta's own reader.
 
 mod alone;
 mod damaged;
@@ -33,7 +33,7 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// Nothing but the events.
+    /// Only the events.
     pub fn nothing() -> Self {
         Self { counters: &[], critical_path: false, compares: false, ..Self::default() }
     }
@@ -57,7 +57,7 @@ impl Asked {
     }
 }
 
-/// The text of a file, unpacked.
+/// The text of a file, decompressed.
 pub fn text(path: &Path) -> Vec<u8> {
     let packed = std::fs::read(path).expect("the file can be read");
     let mut out = Vec::new();
@@ -69,7 +69,7 @@ pub fn text(path: &Path) -> Vec<u8> {
     out
 }
 
-/// Events as they stand in the file, byte for byte.
+/// Events as written in the file, byte for byte.
 pub fn raw_events(text: &[u8]) -> Vec<String> {
     let of_list = |list: &RawValue| -> Vec<String> {
         let list: Vec<Box<RawValue>> = serde_json::from_str(list.get()).expect("events are a list");
@@ -83,19 +83,19 @@ pub fn raw_events(text: &[u8]) -> Vec<String> {
     of_list(keys["traceEvents"])
 }
 
-/// Top-level values as they stand, without the events.
+/// Top-level values as written, without the events.
 pub fn members(text: &[u8]) -> BTreeMap<String, String> {
     let keys: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(text).unwrap_or_default();
     keys.into_iter().filter(|(k, _)| k != "traceEvents").map(|(k, v)| (k, v.get().to_string())).collect()
 }
 
-/// Fields of an event as they stand.
+/// Fields of an event as written.
 pub fn fields(event: &str) -> BTreeMap<String, String> {
     let of: BTreeMap<String, Box<RawValue>> = serde_json::from_str(event).expect("an event is an object");
     of.into_iter().map(|(k, v)| (k, v.get().to_string())).collect()
 }
 
-/// Whether an overlay has added it.
+/// Whether the overlay added this event.
 pub fn is_added(event: &str) -> bool {
     fields(event).get("cat").is_some_and(|c| c.starts_with("\"hta_"))
 }

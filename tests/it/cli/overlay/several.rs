@@ -1,4 +1,4 @@
-//! Several ranks in one file: what was changed can be undone, to the last digit.
+//! Several ranks in one file: the changes can be reversed exactly.
 
 use super::{Asked, exact, fields, is_added, members, raw_events, text};
 use crate::job::planted::job::{Action, Job, about, all_reduce, forward, kernel};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// An event without the fields that change, and these: pid, id, ts in 10^-9 us, name of a process.
+/// An event without the changed fields, and the original values of these: pid, id, ts in 10^-9 us, name of the process.
 type Undone = (BTreeMap<String, String>, String, Option<String>, Option<i128>);
 
 fn plain(text: &str) -> String {
@@ -27,7 +27,7 @@ fn original(event: &str) -> Undone {
     (f, pid, id, ts)
 }
 
-/// Names and order of processes are checked apart.
+/// Names and order of processes are checked separately.
 fn forget_names(f: &mut BTreeMap<String, String>) {
     let name = f.get("name").map(String::as_str);
     if f.get("ph").map(String::as_str) == Some("\"M\"")
@@ -37,7 +37,7 @@ fn forget_names(f: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Events of an overlay by rank, as they were.
+/// Events of an overlay by rank, with all changes reversed.
 fn undone(overlay: &[u8]) -> BTreeMap<u64, Vec<Undone>> {
     let legend: Value = serde_json::from_str(&members(overlay)["hta_overlay"]).unwrap();
     let ranks = legend["ranks"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn events_of_all_ranks_are_there_with_clocks_aligned() {
     let offset = |rank: usize| legend["ranks"][rank]["clock_offset_ns"].as_i64().unwrap();
     assert!((offset(1) - offset(0) - ms(7) - 123).abs() < us(2), "{legend}");
     assert!((offset(2) - offset(0) + ms(4)).abs() < us(2), "{legend}");
-    // the same all-reduce ends on all ranks within the tolerance of the offsets
+    // An all-reduce ends on all ranks at the same time within the accuracy of the offsets.
     let mut ends: BTreeMap<String, Vec<i128>> = BTreeMap::new();
     for event in raw_events(&overlay) {
         let f = fields(&event);
@@ -106,7 +106,7 @@ fn events_of_all_ranks_are_there_with_clocks_aligned() {
         let (least, most) = (e.iter().min().unwrap(), e.iter().max().unwrap());
         assert!(most - least < 4_000_000_000, "{e:?}");
     }
-    // rank 2 is late, and its track says so
+    // Rank 2 is late, and has a track with marks.
     let marks: Vec<Value> = raw_events(&overlay)
         .iter()
         .map(|e| serde_json::from_str::<Value>(e).unwrap())
@@ -127,7 +127,7 @@ fn a_drifting_clock_moves_both_ends_and_keeps_the_nesting() {
     let clocks = &summary.outcome.as_ref().unwrap().clocks;
     assert!(clocks.iter().any(|(r, c)| *r == 1 && c.is_applied && c.is_linear), "{clocks:?}");
     let overlay = text(&out);
-    // kernels on one stream were one behind the other, and are
+    // Kernels of a stream do not overlap, before and after.
     let mut spans: Vec<(i128, i128)> = Vec::new();
     for event in raw_events(&overlay) {
         let f = fields(&event);
@@ -186,7 +186,7 @@ fn bases_that_differ_become_one() {
     let dir = tempfile::tempdir().unwrap();
     let program = |_: u32, _: u64| vec![kernel("gemm", us(50)), all_reduce(0, 1000, us(20))];
     let files = Recording::full().write(&simulate(&Job::new(2, 3, &program)), dir.path());
-    // the second file counts from a base 7,889,238 s later
+    // The second file has a base that is 7,889,238 s later.
     let later: i128 = 7_889_238_000_000_000;
     let shifted = String::from_utf8(text(&files[1])).unwrap();
     let base: i128 = members(shifted.as_bytes())["baseTimeNanoseconds"].parse().unwrap();

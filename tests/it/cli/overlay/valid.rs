@@ -1,4 +1,4 @@
-//! What is added is valid in the Chrome trace format's own terms.
+//! Added events are valid in the Chrome trace format.
 
 use super::{Asked, is_added, raw_events, text};
 use crate::shared;
@@ -53,7 +53,7 @@ fn check(files: &[PathBuf]) -> BTreeMap<String, usize> {
                 let dur = e["dur"].as_f64().unwrap();
                 let key = (pid.as_u64().unwrap(), e["tid"].as_u64().unwrap());
                 assert!(dur >= 0.0 && e["args"].is_object());
-                // side by side on its track, but for the rounding of a double
+                // Slices on a track do not overlap, except for the rounding of doubles.
                 let before = tracks.insert(key, ts + dur).unwrap_or(f64::MIN);
                 assert!(before <= ts + 0.6, "{before} {e}");
                 used.insert((key.0, Some(key.1)));
@@ -76,7 +76,8 @@ fn check(files: &[PathBuf]) -> BTreeMap<String, usize> {
         assert!(ends[0]["ts"].as_f64() <= ends[1]["ts"].as_f64());
         assert_eq!((&ends[0]["cat"], &ends[0]["name"]), (&ends[1]["cat"], &ends[1]["name"]));
         for end in ends {
-            // it lies inside an event of the source on its thread (doubles of epochs in us are a quarter apart)
+            // The end lies inside an event of the source on its thread (doubles of epochs in us have a resolution of a
+            // quarter).
             let ts = end["ts"].as_f64().unwrap();
             let holds = |e: &Value| {
                 let start = e["ts"].as_f64().unwrap_or(f64::MAX);

@@ -1,4 +1,4 @@
-//! What queries answer: the facts planted in the samples, and the same on results and on traces.
+//! Answers of queries: planted facts of the samples, and equality on results and on traces.
 
 use super::{SAMPLES, answer, ask, results, traces};
 use crate::run::{Quiet, options};
@@ -76,7 +76,7 @@ fn pageable_copies_are_two_a_step_in_the_sample_that_has_them() {
     assert_eq!(answer.value("direction", 0), "HtoD");
     assert_eq!(answer.value("size_bytes", 0), 8 * 8_388_608);
     assert_eq!(answer.value("blocking_count", 0), 8);
-    // the other sample copies its batch so, once a step on each rank
+    // The other sample copies its batch in this way, once per step on each rank.
     let other = named("gpu_ddp8", "pageable_copies");
     assert_eq!(other.len(), 8);
     assert!(
@@ -185,7 +185,7 @@ fn data_loaders_gaps_and_steps_are_those_of_the_sample() {
     let causes = named("gpu_single", "slow_step_causes");
     assert_eq!((causes.value("step_label", 1), causes.value("what", 1)), (json!(26), json!("cudaMalloc")));
     assert_eq!(causes.value("what_ns", 1), 2_000_000);
-    // the gap before the slow step begins in the one before
+    // The gap before the slow step begins in the previous one.
     let gaps = named("gpu_single", "longest_gaps");
     assert_eq!((gaps.value("step", 0), gaps.value("kernel_wait_ns", 0)), (json!(4), json!(0)));
 }
@@ -196,7 +196,7 @@ fn rows_without_an_order_are_sorted_and_values_keep_their_kind() {
     let kinds: Vec<Value> = (0..answer.len()).map(|r| answer.value("kind", r)).collect();
     assert_eq!(kinds, ["communication", "compute", "memory"]);
     assert_eq!((answer.value("n", 0), answer.value("has_first", 0)), (json!(120), json!(true)));
-    // an id that has all its 64 bits
+    // An id that uses all 64 bits.
     let ids = ask("gpu_single", "SELECT event_id - 5 AS less, correlation FROM events WHERE event_id = 0");
     assert_eq!(ids.value("less", 0), -5);
 }

@@ -1,4 +1,4 @@
-//! The files of `queries/` and what they say of themselves.
+//! The files of `queries/` and their headers.
 
 use super::{ROOT, SAMPLES, answer};
 use hta::analysis::registry::ANALYSES;
@@ -43,7 +43,7 @@ fn every_header_is_complete_and_names_the_tables_that_are_read() {
     }
 }
 
-/// Numbers that need no unit: names of things, counts, lengths of sequences.
+/// Numbers without a unit: ids, counts, lengths of sequences.
 fn is_plain(name: &str) -> bool {
     let plain = ["rank", "step", "label", "device", "stream", "count", "length", "size", "ratio"];
     plain.iter().any(|p| name == *p || name.ends_with(&format!("_{p}")))
@@ -65,11 +65,11 @@ fn answers_have_the_columns_of_the_header_and_units_in_their_names() {
             }
         }
     }
-    // one sample's tensors are converted nowhere
+    // Some samples have no conversions of tensors.
     let empty: Vec<&str> = QUERIES.iter().map(|q| q.name).filter(|n| !filled.contains(n)).collect();
     assert!(empty.iter().all(|n| MAY_BE_EMPTY.contains(n)), "no sample answers {empty:?}");
     assert_eq!(find("no_such_query"), None);
 }
 
-/// Queries about what the samples do not have.
+/// Queries whose subject does not occur in the samples.
 const MAY_BE_EMPTY: [&str; 0] = [];

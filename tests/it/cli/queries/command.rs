@@ -1,4 +1,4 @@
-//! The command as its user meets it.
+//! The command `hta query` as a user sees it.
 
 use super::{ROOT, SAMPLES, results};
 use hta::sql::catalog::{QUERIES, find};
@@ -70,7 +70,7 @@ fn a_statement_comes_from_a_name_an_argument_a_file_or_standard_input() {
     let expected = csv("top_kernels");
     assert!(expected.lines().count() > 3);
     assert_eq!(csv(file.path().to_str().unwrap()), expected);
-    // an argument that begins as a comment does would be an option
+    // An argument that begins like a comment would be parsed as an option.
     assert_eq!(csv(query.statement()), expected);
     let mut child = Command::new(env!("CARGO_BIN_EXE_hta"))
         .args(["query", "-", &folder, "--format", "csv"])
@@ -202,7 +202,7 @@ fn a_lossy_trace_answers_and_says_so_by_its_exit_code() {
     assert!(run.status.code() == Some(2) && run.stdout.is_empty());
 }
 
-/// The engine calls itself for every level: a statement is answered or refused, and never ends the process.
+/// The engine recurses for every level: a statement must be answered or refused, and must not end the process.
 #[test]
 fn long_chains_and_deep_nesting_have_an_answer_or_an_error() {
     let folder = of("gpu_ddp8");

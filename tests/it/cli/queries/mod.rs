@@ -1,4 +1,4 @@
-//! `hta query`: the catalog, its answers on results and on traces read now, and the command as its user meets it.
+//! `hta query`: the catalog, its answers on results and on traces, and the command as a user sees it.
 
 mod answers;
 mod catalog;

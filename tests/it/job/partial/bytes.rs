@@ -1,4 +1,4 @@
-//! Damage: every file of a partial cut, changed or gone; and any bytes, and any tables, given to the decoder.
+//! Damage: every file of a partial truncated, changed or missing; and arbitrary bytes and tables passed to the decoder.
 
 use super::{copied, hta, map, stderr};
 use crate::shared::contents;
@@ -52,7 +52,7 @@ fn state() -> Vec<(String, Vec<u8>)> {
     all.into_iter().filter(|(name, _)| name.starts_with("state/")).collect()
 }
 
-/// Numbers without a pattern (xorshift).
+/// Pseudo-random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -73,7 +73,7 @@ fn any_bytes_give_a_table_or_an_error() {
         assert_eq!(name, format!("state/{}.{}.parquet", whole.of, whole.spec.name));
         for _ in 0..60 {
             let mut other = bytes.clone();
-            // mostly in the footer, where the lengths are
+            // Mostly in the footer, which contains the lengths.
             let tail = other.len().min(2000);
             let from = if random.below(4) == 0 { 0 } else { other.len() - tail };
             for _ in 0..=random.below(3) {

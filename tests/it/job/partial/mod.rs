@@ -1,5 +1,5 @@
-//! Map and reduce apart: partials of some ranks each, merged, leave the bytes of one run; and what is no partial, or not
-//! one that goes with the others, is refused with its place.
+//! Map and reduce in separate processes: merged partials give the same bytes as one run, and inputs that are not
+//! partials, or do not match the others, are refused with a precise error.
 
 mod bytes;
 mod refused;
@@ -33,7 +33,7 @@ pub fn copied(set: &str) -> (tempfile::TempDir, Vec<String>) {
     (dir, names)
 }
 
-/// Maps `inputs` into the partial `part`; the exit code.
+/// Maps `inputs` into the partial `part`; returns the exit code.
 pub fn map(folder: &Path, options: &[&str], inputs: &[String], part: &str) -> Option<i32> {
     let mut arguments = vec!["analyze", "--partial", "-o", part];
     arguments.extend_from_slice(options);

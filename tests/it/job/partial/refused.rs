@@ -1,11 +1,11 @@
-//! What is no partial, or does not go with the others, ends with exit code 2, a line that names folder and file, and
-//! no result.
+//! Inputs that are not partials, or do not match the others, end with exit code 2, a message that names folder and
+//! file, and no result.
 
 use super::{copied, hta, map, stderr};
 use crate::shared::contents;
 use std::path::Path;
 
-/// Merges, which must fail; the message.
+/// Runs a merge that must fail; returns its message.
 fn refused(folder: &Path, parts: &[&str]) -> String {
     let run = hta(folder, &[&["merge", "-o", "result"], parts].concat());
     let message = stderr(&run);
@@ -105,7 +105,7 @@ fn one_rank_in_two_partials_is_refused() {
     assert!(refused(dir.path(), &["low", "low"]).contains("both hold rank 0"));
 }
 
-/// A trace without `distributedInfo` under a name without a rank.
+/// A trace without `distributedInfo`, in a file without a rank in its name.
 fn nameless(folder: &Path, name: &str) {
     let text = r#"{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}"#;
     std::fs::write(folder.join(name), text).expect("a file can be written");
@@ -122,7 +122,7 @@ fn a_rank_that_only_its_position_gives_is_refused() {
     assert!(message.contains("\nhint: name it rank_N.json.gz"), "{message}");
 }
 
-/// `job_3` is rank 3 beside `job_2`, and nothing beside `other`: only merging can tell.
+/// `job_3` is rank 3 beside `job_2`, but not beside `other`: only merging can detect that.
 #[test]
 fn a_name_means_what_it_means_beside_all_others() {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -144,7 +144,7 @@ fn a_name_means_what_it_means_beside_all_others() {
     assert!(message.contains(expected), "{message}");
 }
 
-/// Of a single file, a number at the end of the name can be anything: a process id, a time, the number of the job.
+/// For a single file, a number at the end of the name may be anything: a process id, a time, the number of the job.
 #[test]
 fn a_number_at_the_end_of_one_name_is_no_rank() {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -163,7 +163,7 @@ fn a_number_at_the_end_of_one_name_is_no_rank() {
     }
 }
 
-/// What lies outside of a partial is never read by merging it, and a pipe is not waited for.
+/// Files outside a partial are never read by merging it, and pipes do not block.
 #[cfg(unix)]
 #[test]
 fn links_and_pipes_in_a_partial_are_refused() {
@@ -193,7 +193,7 @@ fn links_and_pipes_in_a_partial_are_refused() {
     assert!(hta(root, &["merge", "part", "-o", "result"]).status.success());
 }
 
-/// Merging links events into the results: those of another partial must not be written over through such a link.
+/// Merging links events into the results: events of another partial must not be overwritten through such a link.
 #[test]
 fn events_of_a_rank_that_is_not_in_the_partial_are_refused() {
     let (dir, inputs) = copied("gpu_ddp8");
@@ -201,7 +201,7 @@ fn events_of_a_rank_that_is_not_in_the_partial_are_refused() {
     map(root, &[], &inputs[..1], "zero");
     map(root, &[], &inputs[1..2], "one");
     let before = contents(&root.join("zero"));
-    // the manifest of `one` with the events of rank 0, checksums and all
+    // The manifest of `one` with the events of rank 0 and correct checksums.
     let manifest = root.join("one/partial.json");
     let text = std::fs::read_to_string(&manifest).expect("a file can be read");
     let mut all: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
@@ -228,7 +228,7 @@ fn a_partial_and_a_result_never_replace_one_another() {
     let merged = hta(dir.path(), &["merge", "part", "-o", "part"]);
     assert_eq!(merged.status.code(), Some(2));
     assert!(stderr(&merged).contains("found `"), "{}", stderr(&merged));
-    // a partial is an input: not even with --force
+    // A partial is an input, and not even --force allows overwriting it.
     let before = contents(&dir.path().join("part"));
     for out in ["part", "part/new", "."] {
         let merged = hta(dir.path(), &["merge", "part", "-o", out, "--force"]);
@@ -240,6 +240,6 @@ fn a_partial_and_a_result_never_replace_one_another() {
     assert_eq!(result.status.code(), Some(0), "{}", stderr(&result));
     let part = hta(dir.path(), &["analyze", "--partial", "-o", "result", &inputs[0]]);
     assert_eq!(part.status.code(), Some(2));
-    // one that is made again takes the place of the earlier one
+    // A partial that is made again replaces the earlier one.
     map(dir.path(), &[], &inputs, "part");
 }

@@ -1,11 +1,11 @@
-//! Merged partials and one run leave the same bytes: on every sample set, for every way of splitting it and every order
-//! of the partials; and with refused files, other options, and names that tell a rank only beside others.
+//! Merged partials and one run give the same bytes: for every sample set, every way of splitting it and every order of
+//! the partials; with refused files, other options, and names that give a rank only together with others.
 
 use super::{copied, hta, map, stderr};
 use crate::shared::{Files, contents};
 use std::path::Path;
 
-/// One run over all files: what it leaves, what it prints and its exit code.
+/// One run over all files: its files, output and exit code.
 fn whole(folder: &Path, options: &[&str], inputs: &[String]) -> (Files, Vec<u8>, Option<i32>) {
     let mut arguments = vec!["analyze", "-o", "result"];
     arguments.extend_from_slice(options);
@@ -17,7 +17,7 @@ fn whole(folder: &Path, options: &[&str], inputs: &[String]) -> (Files, Vec<u8>,
     (left, run.stdout, run.status.code())
 }
 
-/// Maps each of `groups` by itself and merges them in the order `order`.
+/// Maps each of `groups` separately and merges them in the order `order`.
 fn apart(folder: &Path, options: &[&str], groups: &[&[String]], order: &[usize]) -> (Files, Vec<u8>, Option<i32>) {
     let parts: Vec<String> = (0..groups.len()).map(|i| format!("part{i}")).collect();
     for (part, group) in parts.iter().zip(groups) {
@@ -43,7 +43,7 @@ fn assert_same(what: &str, one: &(Files, Vec<u8>, Option<i32>), other: &(Files, 
     assert_eq!(one.2, other.2, "{what}");
 }
 
-/// The ways of splitting a set: all in one, one and the rest, halves, one each; each in some orders.
+/// Ways of splitting a set: all in one, one and the rest, halves, one each; each in some orders.
 fn splits_of(inputs: &[String]) -> Vec<(Vec<&[String]>, Vec<usize>)> {
     let n = inputs.len();
     let mut all: Vec<(Vec<&[String]>, Vec<usize>)> = vec![(vec![inputs], vec![0])];
@@ -63,7 +63,7 @@ fn same_for_every_split(set: &str, options: &[&str]) {
     let one = whole(dir.path(), options, &inputs);
     assert!(options.contains(&"--no-events") || one.0.keys().any(|k| k.starts_with("events/")));
     for (groups, order) in splits_of(&inputs) {
-        // three times one is no order of four
+        // Only permutations of all parts are valid orders.
         let mut sorted = order.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -111,8 +111,8 @@ fn options_are_taken_from_the_partials() {
     }
 }
 
-/// Not readable at its head, readable no further, no trace at all in a folder, cut in the middle: the report opens with
-/// them as in one run, and the exit code is that of one run.
+/// A file that is unreadable from the start, one unreadable later, one in a folder that is not a trace, and a truncated
+/// one: the report and the exit code are those of one run.
 #[test]
 fn refused_and_damaged_files_are_told_as_in_one_run() {
     let (dir, _) = copied("gpu_ddp8");
@@ -143,7 +143,7 @@ fn refused_and_damaged_files_are_told_as_in_one_run() {
     let (a, b, c) = (text(&["a"]), text(&["b"]), text(&["c"]));
     let named = text(&["named.json"]);
     for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
-        // the last of them holds no rank at all, only why
+        // The last of them contains no rank, only the reason.
         assert_same("refused files", &one, &apart(dir.path(), &[], &[&a, &b, &c, &named], &order));
     }
 }

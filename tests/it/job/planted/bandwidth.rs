@@ -13,7 +13,7 @@ use hta::trace::testing::{Collective, TraceBuilder, us};
 
 const N: u32 = 4;
 
-/// Three steps with one collective of a kind that transfers 100, 200 and 600 us; its row of the summary.
+/// Three steps with one collective of a kind, with transfers of 100, 200 and 600 us; its row of the summary.
 fn summary(kind: Kind, elements: u64) -> Record {
     let program = |rank: u32, step: u64| {
         let transfer = [us(100), us(200), us(600)][step as usize - 10];
@@ -28,7 +28,7 @@ fn summary(kind: Kind, elements: u64) -> Record {
 
 #[test]
 fn sizes_and_bandwidths_follow_the_kind() {
-    // elements of one member's share or buffer; bytes that count; bus over algorithm bandwidth for 4 members
+    // Elements of one member's share or buffer; bytes that count; bus over algorithm bandwidth for 4 members.
     let cases = [
         (Kind::AllReduce, 1_000_000, 4_000_000, 1.5),
         (Kind::AllGather, 250_000, 4_000_000, 0.75),
@@ -62,7 +62,7 @@ fn a_barrier_has_no_size_and_no_bandwidth() {
     assert_eq!(row.int("transfer_sum_ns"), us(900));
 }
 
-/// Ranks send 10, 20, 30 and 40 elements: the largest counts for the instance, its own for each rank.
+/// Ranks send 10, 20, 30 and 40 elements: the instance has the largest size, each rank its own.
 #[test]
 fn uneven_splits_count_by_the_largest_member() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -82,13 +82,13 @@ fn uneven_splits_count_by_the_largest_member() {
     assert_eq!(sizes, [40, 80, 120, 160]);
     let summary = answer.rows("collective_summary");
     assert_eq!((summary.len(), summary[0].int("size_bytes")), (1, 160));
-    // the last starts at 130 us: 160 bytes in 50 us
+    // The last one starts at 130 us: 160 bytes in 50 us.
     assert_eq!(summary[0].int("transfer_sum_ns"), us(50));
     assert!((summary[0].float("alg_bw_gb_per_s").expect("a rate") - 160.0 / 50_000.0).abs() < 1e-12);
     assert_eq!(summary[0].int("start_skew_max_ns"), us(30));
 }
 
-/// What a broken clock gives is counted and kept out of the rates.
+/// Collectives that are implausible because of a wrong clock are counted and excluded from rates.
 #[test]
 fn a_collective_that_ends_before_the_last_arrival_has_no_bandwidth() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -113,7 +113,7 @@ fn a_collective_that_ends_before_the_last_arrival_has_no_bandwidth() {
     assert_eq!(answer.rows("process_groups")[0].int("end_before_last_arrival_count"), 1);
 }
 
-/// Of two ranks one left no trace: what the other waited is unknown.
+/// One of two ranks has no trace: the waiting time of the other is unknown.
 #[test]
 fn waiting_in_collectives_that_nothing_matched_is_unknown_not_zero() {
     let mut t = TraceBuilder::new().rank(0).world(2);

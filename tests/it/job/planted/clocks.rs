@@ -1,4 +1,4 @@
-//! Clocks that are wrong by milliseconds, or drift: found again from the ends of collectives.
+//! Clocks with offsets of milliseconds, or with drift, are recovered from the ends of collectives.
 
 use super::job::{Action, Job, Join, Kind, about, all_reduce, draw, forward};
 use super::recording::{Clock, Recording};
@@ -29,12 +29,12 @@ fn with(mode: ClockMode) -> Options {
     o
 }
 
-/// By rank: found offset, what was planted at that moment, and the tolerance.
+/// By rank: offset found, planted offset at that moment, and the tolerance.
 fn found(answer: &Answer, recording: &Recording) -> Vec<(i64, i64, i64)> {
     let rows = answer.rows("ranks");
     let one = |r: &crate::run::Record| {
         let clock = recording.clock(r.int("rank") as u32);
-        // the planted offset at a time that the rank's own clock shows
+        // The planted offset at a time of the rank's own clock.
         let true_time = r.int("clock_at_ts_ns") - ORIGIN - clock.offset;
         let planted = clock.offset + (i128::from(clock.drift) * i128::from(true_time) / 1_000_000_000) as i64;
         (r.int("clock_found_ns"), planted, r.int("clock_residual_ns").max(us(1)))
@@ -45,7 +45,7 @@ fn found(answer: &Answer, recording: &Recording) -> Vec<(i64, i64, i64)> {
 /// Unix time of the simulator's time 0.
 const ORIGIN: i64 = hta::trace::testing::DEFAULT_BASE_NS + 1_000_000_000_000;
 
-/// Found and planted differ by one common shift.
+/// Found and planted offsets differ by one common shift.
 fn check_offsets(what: &str, answer: &Answer, recording: &Recording) {
     let found = found(answer, recording);
     assert_eq!(found.len(), 8);
@@ -72,7 +72,7 @@ fn planted_offsets_are_recovered_and_applied() {
             check_matches(&what, &answer, &job, &recording);
             let compared = check_waits(&what, &answer, &job, &recording, us(2).max(2 * skew));
             assert_eq!(compared, 8 * 2 * steps);
-            // relative to the median rank, which is 0 or 350 us off; only its neighbour at -90 us may be too near
+            // Relative to the median rank, whose offset is 0 or 350 us; only its neighbour at -90 us may be too close.
             let applied = states(&answer).iter().filter(|s| *s == "applied").count();
             assert!(applied >= 6, "{what}: {:?}", states(&answer));
         }
@@ -81,7 +81,7 @@ fn planted_offsets_are_recovered_and_applied() {
 
 #[test]
 fn offsets_travel_along_groups_that_share_a_rank() {
-    // no group has all ranks: 0-3, 3-5, 5-7
+    // No group contains all ranks: 0-3, 3-5, 5-7.
     let groups = [(1, 0..4), (2, 3..6), (3, 5..8)];
     let program = |rank: u32, step: u64| {
         let mut actions = Vec::new();
@@ -114,7 +114,7 @@ fn times_of_tables_across_ranks_are_aligned() {
             .map(|r| r.int("ts_ns") + r.int("dur_ns"))
             .collect();
         let apart = ends.iter().max().expect("an end") - ends.iter().min().expect("an end");
-        // an offset below 20 us is reported and not applied; none of the planted ones is
+        // Offsets below 20 us are reported but not applied; all planted ones are larger.
         assert!(ends.len() == 8 && apart <= us(2), "{id}: {apart}");
     }
 }
@@ -122,7 +122,7 @@ fn times_of_tables_across_ranks_are_aligned() {
 #[test]
 fn drift_over_a_long_capture_is_recovered() {
     let drifts = [0, 50_000, 0, -20_000, 0, 0, 8_000, 0];
-    // 25 s, by pauses of the loader
+    // 25 s in total, because of pauses of the loader.
     let slow = |rank: u32, step: u64| {
         let mut actions = vec![Action::Loader(ms(250) + draw(&[step], ms(3)))];
         actions.extend(program(rank, step));
@@ -141,13 +141,13 @@ fn drift_over_a_long_capture_is_recovered() {
         }
         check_offsets(&what, &answer, &recording);
         check_matches(&what, &answer, &job, &recording);
-        // else offsets below 20 us are not applied
+        // With the default, offsets below 20 us would not be applied.
         let asked = recording.answer_with(&job, &with(ClockMode::Collectives));
         check_waits(&what, &asked, &job, &recording, us(2).max(2 * skew));
     }
 }
 
-/// No rank is right: slopes and offsets are found up to a common one.
+/// No rank has the true time: slopes and offsets are found up to a common one.
 #[test]
 fn clocks_that_all_drift_differently_are_brought_together() {
     let clock = |rank: i64| Clock { offset: OFFSETS[rank as usize], drift: 9_000 * rank - 31_000 };

@@ -6,7 +6,7 @@ use super::simulate::simulate;
 use super::truth::{check_matches, check_waits};
 use hta::trace::testing::{Detail, us};
 
-/// `tp` neighbours in one tensor-parallel group, equal positions in one data-parallel group; alike in name.
+/// `tp` neighbours form a tensor-parallel group, equal positions a data-parallel group; all have the same name.
 pub fn tp_dp(world: u32, tp: u32) -> Vec<Group> {
     let tensor = (0..world / tp).map(|g| Group::new("1", "tp", g * tp..(g + 1) * tp));
     let data = (0..tp).map(|g| Group::new("2", "dp", (g..world).step_by(tp as usize)));
@@ -18,7 +18,7 @@ pub fn own_groups(world: u32, tp: u32, rank: u32) -> (usize, usize) {
     (1 + (rank / tp) as usize, 1 + (world / tp + rank % tp) as usize)
 }
 
-/// Two tensor-parallel collectives and one data-parallel a step.
+/// Two tensor-parallel collectives and one data-parallel collective per step.
 pub fn work(world: u32, tp: u32) -> impl Fn(u32, u64) -> Vec<Action> {
     move |rank, step| {
         let (tensor, data) = own_groups(world, tp, rank);
@@ -64,7 +64,7 @@ fn members_of_lists_cut_after_thirty_entries_are_found() {
     }
 }
 
-/// `0 1 2 .. 15 32 33 .. 47` and the others: no rule completes the cut lists.
+/// `0 1 2 .. 15 32 33 .. 47` and the others: the truncated lists cannot be completed by a rule.
 #[test]
 fn irregular_groups_with_cut_lists_are_told_apart_by_what_is_listed() {
     let half = |first: u32| (first..first + 16).chain(first + 32..first + 48);

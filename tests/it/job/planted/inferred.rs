@@ -1,4 +1,4 @@
-//! Groups that no rank names: found from what the ranks did, or left unmatched; never guessed.
+//! Groups whose members no rank records: inferred from the ranks' calls, or left unmatched.
 
 use super::groups::{tp_dp, work};
 use super::job::{Action, Group, Job, about, all_reduce, kernel};
@@ -39,7 +39,7 @@ fn groups_are_inferred_under_wrong_clocks() {
     check_waits("wrong clocks", &answer, &job, &recording, us(2));
 }
 
-/// What is matched is right, whatever is left unmatched.
+/// All matches are right; any calls may be left unmatched.
 fn check_nothing_is_wrong(what: &str, job: &Simulated, recording: &Recording) {
     let answer = recording.answer(job);
     let mut keys: BTreeMap<i64, super::simulate::Key> = BTreeMap::new();
@@ -55,13 +55,13 @@ fn nothing_but_names_joins_no_two_collectives() {
     let program = work(8, 2);
     let job = simulate(&Job::new(8, 8, &program).groups(tp_dp(8, 2)));
     check_nothing_is_wrong("names", &job, &unnumbered(Detail::Nothing));
-    // one rank of a pair is not there: its partner has nobody to be matched with
+    // One rank of a pair is missing: its partner has no possible match.
     for detail in [Detail::Positional, Detail::Nothing] {
         check_nothing_is_wrong("one is absent", &job, &unnumbered(detail).absent(2));
     }
 }
 
-/// Four pairs that do the same at the same time: any pairing agrees.
+/// Four pairs with identical calls at the same times: any pairing would agree.
 #[test]
 fn several_answers_are_left_unmatched() {
     let groups = (0..4).map(|g| Group::new("1", "tp", 2 * g..2 * g + 2));

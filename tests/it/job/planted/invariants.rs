@@ -1,4 +1,4 @@
-//! What holds for every job, on small random ones.
+//! Invariants of every job, on small random ones.
 
 use super::job::{Action, Group, Job, Join, Kind, all_reduce, draw, kernel};
 use super::recording::Recording;
@@ -63,7 +63,7 @@ fn small() -> impl Strategy<Value = Small> {
 }
 
 impl Small {
-    /// The same with work before each collective, all of which all members wait for: each is a delay of its own.
+    /// The same with work before each collective, for which all members wait: so each is a separate delay.
     fn with_work_before_all(mut self) -> Self {
         let worked = |op| match op {
             Op::Meet(group, kind, elements, us) => vec![Op::Work(40, 30), Op::Meet(group, kind % 5, elements, us)],
@@ -96,7 +96,7 @@ impl Small {
                     }
                 }
             }
-            // so that there is enough to set clocks by
+            // Enough collectives to align clocks.
             for i in 0..5 {
                 actions.push(work(100 + i, 150, 40));
                 actions.push(all_reduce(0, 200_000 + i as u64, us(30)));
@@ -160,7 +160,7 @@ proptest! {
             prop_assert!(r.int("wait_ns") >= 0 && r.int("transfer_ns") >= 0);
         }
         for r in answer.rows_where("collective_ranks", |_| true) {
-            // unknown where nothing matched
+            // Unknown if nothing matched.
             let matched = ["wait_sum_ns", "transfer_sum_ns"].map(|c| r.opt_int(c));
             let is_known = r.int("unmatched_count") < r.int("count");
             prop_assert_eq!(matched.map(|v| v.is_some()), [is_known; 2], "{}", r.0);
@@ -191,18 +191,18 @@ proptest! {
         tails in prop::collection::vec(0i64..40, 6),
         offsets in prop::collection::vec(-5i64..5, 6),
     ) {
-        // kinds with a root are no evidence of time: order is not enough where a member lacks some
+        // Kinds with a root have no common end, so their order is not sufficient if a member lacks some.
         let kinds = |op: Op| match op {
             Op::Meet(g, k, n, t) => Op::Meet(g, k % 5, n, t),
             other => other,
         };
-        // without numbers, equal calls right behind one another have several answers once some are lost
+        // Without numbers, equal calls in quick succession are ambiguous when some are lost.
         let apart = |op: Op| match op {
             Op::Meet(..) if !plan.is_numbered => vec![Op::Work(200, 40), op],
             _ => vec![op],
         };
         let ops = plan.ops.iter().copied().map(kinds).flat_map(apart).collect();
-        // without numbers, a few regular steps of which two ranks share one or two whole ones have several answers
+        // Without numbers, few regular steps of which two ranks share only one or two are ambiguous.
         let has_steps = plan.has_steps || !plan.is_numbered;
         let plan = Small { ops, end_skew: 0, steps: 10, has_steps, ..plan };
         let job = plan.simulate();
@@ -213,7 +213,7 @@ proptest! {
             recording = recording.without(rank, super::simulate::Key { group: 0, wire: None, nth });
         }
         for rank in 0..plan.world {
-            // several cuts inside steps at once, without numbers, have several answers too: `matching` has one at a time
+            // Several cuts inside steps at once, without numbers, are ambiguous, too; `matching` tests one at a time.
             let cut = |of: &[i64]| if plan.is_numbered { of[rank as usize] } else { 0 };
             let (head, tail) = (cut(&heads), cut(&tails));
             recording = recording.only(rank, end * head / 100..us(1) + end - end * tail / 100);

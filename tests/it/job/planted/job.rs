@@ -1,4 +1,4 @@
-//! What a job is: groups, and what each rank does in each step. Times are ns.
+//! Description of a job: groups, and the actions of each rank in each step. Times in ns.
 
 use hta::trace::testing::us;
 
@@ -57,10 +57,10 @@ pub struct Join {
     /// Index into the job's groups.
     pub group: usize,
     pub kind: Kind,
-    /// What one member gives (all-gather) or keeps (reduce-scatter), else the buffer.
+    /// What one member contributes (all-gather) or keeps (reduce-scatter), else the buffer.
     pub elements: u64,
     pub transfer: i64,
-    /// Root of a broadcast or reduce; the lowest member when not said.
+    /// Root of a broadcast or reduce; default: the lowest member.
     pub root: Option<u32>,
 }
 
@@ -74,24 +74,24 @@ impl Join {
     }
 }
 
-/// One thing that a rank does.
+/// One action of a rank.
 #[derive(Clone, Debug)]
 pub enum Action {
     Kernel {
         name: &'static str,
         dur: i64,
     },
-    /// The host waits for the device, then fetches data: the device idles.
+    /// The host waits for the device, then fetches data while the device idles.
     Loader(i64),
-    /// The host waits for the device, then runs in this Python frame.
+    /// The host waits for the device, then runs this Python frame.
     Frame(&'static str, i64),
-    /// The device meets the others; what follows waits for the end.
+    /// The device joins a collective; what follows waits for its end.
     Join(Join),
-    /// As above, but the device goes on computing; collectives of a rank still come one after the other.
+    /// The same, but the device continues to compute; the collectives of a rank are still executed one after the other.
     Async(Join),
-    /// The device waits for the end of the collectives that were started.
+    /// The device waits for the end of the started collectives.
     Wait,
-    /// A message in the group with this index. An eager one ends when the bytes are out.
+    /// A message in the group with this index. An eager send ends when the bytes are sent.
     Send {
         group: usize,
         to: u32,
@@ -126,7 +126,7 @@ pub struct Job<'a> {
     pub first_step: u64,
     pub steps: u64,
     pub program: Program<'a>,
-    /// Ends of one collective differ by up to this much from member to member.
+    /// Ends of one collective differ between members by up to this much.
     pub end_skew: i64,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A number below `below` that depends on nothing but the others (splitmix64).
+/// A pseudo-random number below `below` that depends only on `seed` (splitmix64).
 pub fn draw(seed: &[u64], below: i64) -> i64 {
     let mut state = 0_u64;
     for s in seed {
@@ -160,7 +160,7 @@ pub fn draw(seed: &[u64], below: i64) -> i64 {
     (state >> 8) as i64 % below.max(1)
 }
 
-/// `ns` and up to `percent` more, by rank, step and place in the step.
+/// `ns` plus up to `percent`, depending on rank, step and place in the step.
 pub fn about(ns: i64, percent: i64, rank: u32, step: u64, place: u64) -> i64 {
     ns + draw(&[u64::from(rank), step, place], (ns * percent / 100).max(1))
 }

@@ -1,9 +1,9 @@
-//! Who waits for whom, by kind.
+//! Which members wait for which, by kind of collective.
 //!
 //! ```text
 //! broadcast   root     [transfer]                 leaves early
 //!             other    [wait....][transfer]
-//!             late               ...  [transfer]  waits for nobody else
+//!             late               ...  [transfer]  waits for no one else
 //! reduce      root     [wait............][transfer]
 //!             other      [transfer]               leaves early
 //! ```
@@ -46,7 +46,7 @@ fn members_of_synchronous_collectives_wait_for_the_last_of_all() {
         for recording in numbered_and_not() {
             let rows = waits(&job, &recording, kind);
             assert!(rows.iter().all(|(r, _)| r.text("kind") == kind.name()), "{:?}", rows[0]);
-            // the last one waits for nobody
+            // The last one does not wait.
             let last = |r: &Record| r.int("last_rank") == r.int("rank");
             assert!(rows.iter().all(|(r, _)| last(r) == (r.int("wait_ns") == 0)), "{kind:?}");
             assert!(rows.iter().all(|(r, _)| r.int("transfer_ns") == us(40)), "{kind:?}");
@@ -96,7 +96,7 @@ fn broadcasts_without_numbers_are_matched_though_the_root_leaves_early() {
     }
 }
 
-/// Ends of broadcasts and reduces say nothing about clocks.
+/// Ends of broadcasts and reductions are not used for clocks.
 #[test]
 fn collectives_with_a_root_do_not_set_clocks() {
     let program = |rank: u32, step: u64| {

@@ -1,4 +1,4 @@
-//! Who is late, in which steps, and how much: one rank, several in turn, two together, from a step on, nobody.
+//! Late ranks: which, in which steps, and by how much. One rank, several in turn, two together, from a step on, none.
 //!
 //! ```text
 //! rank 5     |work..............extra][transfer]
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub const WORLD: u32 = 8;
 pub const STEPS: u64 = 8;
 
-/// Work of 3 ms and an all-reduce, `extra` before it.
+/// Work of 3 ms and an all-reduce, preceded by `extra`.
 pub fn plain(rank: u32, step: u64, extra: Vec<Action>) -> Vec<Action> {
     let mut actions = forward(rank, step);
     actions.extend(extra);
@@ -28,7 +28,7 @@ pub fn simulated(program: super::job::Program) -> Simulated {
     simulate(&Job::new(WORLD, STEPS, program))
 }
 
-/// The one finding.
+/// The only finding.
 pub fn one(answer: &Answer) -> Record {
     let mut rows = answer.rows("stragglers");
     assert_eq!(rows.len(), 1, "{rows:?}");
@@ -109,7 +109,7 @@ fn nobody_is_named_when_the_work_is_balanced() {
     check_delays(&answer, &job);
 }
 
-/// About 3 % of the step, in every step: below the threshold of 5 %.
+/// About 3 % of the step, in every step: below the default threshold of 5 %.
 #[test]
 fn a_rank_that_is_hardly_late_is_not_named_until_asked_for() {
     let program = |rank: u32, step: u64| plain(rank, step, vec![kernel("extra", us(if rank == 1 { 140 } else { 20 }))]);
@@ -165,7 +165,7 @@ fn another_late_rank_in_each_step_is_one_rotating_finding() {
     check_delays(&answer, &job);
 }
 
-/// Either alone gives nothing: the other would still be late.
+/// Repairing either one alone gains nothing, because the other would still be late.
 #[test]
 fn twins_are_judged_together() {
     let program = |rank: u32, step: u64| {
@@ -175,7 +175,7 @@ fn twins_are_judged_together() {
     let job = simulated(&program);
     let row = one(&Recording::full().answer(&job));
     assert_eq!((row.text("pattern"), row.text("ranks"), row.int("late_step_count")), ("together", "2, 6", 8));
-    // what repairing both gives: the last of them minus the last of the others
+    // The gain of repairing both: the last of them minus the last of the others.
     let gain = |step: u64| {
         let start = |twin: bool| {
             let of = job.calls().filter(|c| c.step == step && twin == (c.rank == 2 || c.rank == 6));
@@ -198,7 +198,7 @@ fn a_second_straggler_is_named_behind_the_first() {
     assert_eq!(who, [("3", ""), ("5", "3")]);
 }
 
-/// Buckets of gradients are reduced behind a backward pass that goes on: one late forward delays all of them.
+/// Buckets of gradients are reduced while the backward pass continues: one late forward pass delays all of them.
 ///
 /// ```text
 /// compute    |forward....|b1...|b2...|b3...|
@@ -213,7 +213,7 @@ fn a_delay_that_goes_through_all_buckets_counts_once() {
             actions.push(kernel("backward", about(us(900), 2, rank, step, 30 + bucket)));
             actions.push(Action::Async(Join::new(0, Kind::AllReduce, 500_000 + bucket, us(200))));
         }
-        // runs across the end of the last one on the late rank, too
+        // Runs across the end of the last one on the late rank, too.
         actions.push(kernel("backward", about(us(500), 2, rank, step, 40)));
         actions.push(Action::Wait);
         actions.push(kernel("adam", us(80)));
@@ -224,7 +224,7 @@ fn a_delay_that_goes_through_all_buckets_counts_once() {
     let answer = Recording::full().answer(&job);
     let row = one(&answer);
     assert_eq!((row.text("pattern"), row.text("ranks"), row.int("late_step_count")), ("persistent", "4", 8));
-    // the same job without the delay
+    // The same job without the delay.
     let end = |job: &Simulated| job.calls().map(|c| c.run.end).max().expect("a call");
     let expected = end(&job) - end(&simulated(&|rank, step| of(us(100), rank, step)));
     within("gain", row.int("gain_sum_ns"), expected, 1);

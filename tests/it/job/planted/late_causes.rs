@@ -1,4 +1,4 @@
-//! Why a rank is late: what was planted is found, by name and to the nanosecond, and all causes sum to the excess.
+//! Why a rank is late: planted causes are found by name and to the nanosecond, and all causes sum to the excess.
 
 use super::job::{Action, about, forward, kernel};
 use super::late::{hta_group, of_rank, one, plain, simulated};
@@ -26,7 +26,7 @@ fn check_sums(answer: &Answer, job: &Simulated) {
     assert!(late > 0);
 }
 
-/// The part of the excess that kernels of one name make.
+/// The part of the excess that kernels of one name contribute.
 fn of_kernel(job: &Simulated, late: &Late, name: &str) -> i64 {
     let typical = lates(job).into_iter().find(|l| l.key == late.key && l.rank == late.typical).expect("it is a member");
     job.kernels(late.rank, name, &late.window).0 - job.kernels(typical.rank, name, &typical.window).0
@@ -89,7 +89,7 @@ fn one_factor_on_all_kernels_is_a_slow_device() {
     let names = ["embedding", "attention", "gemm", "norm", "loss"];
     let of = |l: &Late| names.iter().map(|n| of_kernel(&job, l, n)).sum::<i64>();
     let planted: i64 = of_rank(&job, 7).iter().map(of).sum();
-    // kernels differ by 2 % of their length anyway, and by more than the factor in nothing
+    // Kernels vary by 2 % of their length anyway.
     assert!((row.int("cause_ns") - planted).abs() * 10 <= planted, "{planted} {}", row.0);
     check_sums(&answer, &job);
 }

@@ -1,4 +1,4 @@
-//! Ranks that are late because another group held them up: not to blame, and the one to blame is found.
+//! Ranks that are late because another group delayed them are not named; the rank that caused the delay is.
 
 use super::groups::{own_groups, tp_dp};
 use super::job::{Job, about, all_reduce, kernel};
@@ -30,13 +30,13 @@ fn a_rank_held_up_by_another_group_is_not_named() {
     assert_eq!((row.text("cause"), row.text("cause_name")), ("slow_kernel", "extra"));
     assert_eq!(row.int("gain_sum_ns"), of_rank(&job, 3).iter().map(Late::own_gain).sum::<i64>());
     check_delays(&answer, &job);
-    // it came last to its data-parallel group all the same
+    // Nevertheless it came last in its data-parallel group.
     let late = |r: &crate::run::Record| r.int("rank") == 2 && r.text("process_group").contains("dp");
     let rows = answer.rows_where("straggler_delays", late);
     assert!(rows.len() == 8 && rows.iter().all(|r| r.int("gain_ns") > ms(1) && r.int("excess_ns") < us(100)));
 }
 
-/// One rank's step by hand: what runs on the device when.
+/// One rank's step, planned by hand: what runs on the device at which time.
 struct Plan {
     trace: TraceBuilder,
     host: i64,

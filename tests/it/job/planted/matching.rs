@@ -1,4 +1,4 @@
-//! Which call is which, when ranks recorded different parts of a job: with numbers, and without.
+//! Matching of calls when ranks recorded different parts of a job, with sequence numbers and without.
 //!
 //! ```text
 //! rank 0   1...2...3...4...5...6...7...8
@@ -18,7 +18,7 @@ const PER_STEP: u64 = 3;
 
 fn program(rank: u32, step: u64) -> Vec<Action> {
     let mut actions = forward(rank, step);
-    // two of one size and one of another
+    // Two of one size and one of another.
     for (place, elements) in [(20, 1_000_000), (21, 1_000_000), (22, 250_000)] {
         actions.push(super::job::kernel("backward", about(us(600), 5, rank, step, place)));
         actions.push(all_reduce(0, elements, us(150)));
@@ -30,7 +30,7 @@ fn job() -> Simulated {
     simulate(&Job::new(4, STEPS, &program))
 }
 
-/// As recorded with numbers, and in all ways without.
+/// Recorded with sequence numbers, and in all ways without.
 fn recordings() -> Vec<Recording> {
     let positional = Recording::new(hta::trace::testing::Detail::Positional);
     [Recording::full(), positional].into_iter().chain(Recording::unnumbered()).collect()
@@ -40,7 +40,7 @@ fn key(nth: u64) -> Key {
     Key { group: 0, wire: None, nth }
 }
 
-/// Checks all recordings after a change to each; `whole` calls belong to collectives that nothing is missing of.
+/// Checks all recordings after a change to each; `whole`: number of calls of complete collectives.
 fn check(change: impl Fn(Recording) -> Recording, whole: u64) {
     let job = job();
     for recording in recordings().into_iter().map(change) {
@@ -51,7 +51,7 @@ fn check(change: impl Fn(Recording) -> Recording, whole: u64) {
     }
 }
 
-/// The middle of the wait before the n-th collective of a rank ends: a moment at which a recording may begin.
+/// A moment at which a recording may begin: the middle of the wait before the end of a rank's n-th collective.
 fn inside(job: &Simulated, rank: u32, nth: u64) -> i64 {
     let of = |nth: u64| job.calls().find(|c| c.rank == rank && c.key == key(nth)).expect("it was run");
     of(nth).submit.start + 1
@@ -65,7 +65,7 @@ fn every_collective_is_matched_when_all_is_recorded() {
 #[test]
 fn a_missing_head_shifts_nothing() {
     let job = job();
-    // rank 1 starts inside a step, behind its first collective
+    // Rank 1 starts inside a step, after its first collective.
     let from = inside(&job, 1, 2 * PER_STEP);
     check(|r| r.only(1, from..i64::MAX), 4 * (STEPS * PER_STEP - 2 * PER_STEP - 1));
 }
@@ -105,7 +105,7 @@ fn missing_instances_of_several_ranks_touch_no_others() {
     check(drop, 4 * (STEPS * PER_STEP - 4));
 }
 
-/// One of the same size as its neighbours and one of another size, while the rank computes.
+/// An additional collective of the same size as its neighbours and one of another size, while the rank computes.
 #[test]
 fn one_collective_too_many_touches_no_other() {
     let job = job();

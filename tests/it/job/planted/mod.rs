@@ -1,8 +1,8 @@
-//! Whole jobs with a known truth: a simulator lets ranks work, meet in collectives and record what a test says,
-//! and the tables of the analyses across ranks are compared with what was planted.
+//! Whole jobs with a known truth: a simulator runs ranks with work and collectives and records them as a test
+//! specifies, and the tables of the analyses that compare ranks are checked against it.
 //!
-//! Expected numbers come from the simulator's true times by the definitions alone (`truth`), never from an
-//! analysis. Local work differs from rank to rank and step to step by a fixed generator: nothing is regular.
+//! Expected numbers are computed from the simulator's true times by the definitions (`truth`), never by an analysis.
+//! Local work differs between ranks and steps by a fixed generator, so nothing is regular.
 
 mod bandwidth;
 mod clocks;

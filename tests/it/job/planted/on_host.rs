@@ -1,4 +1,4 @@
-//! Collectives on the host: a rank is there when it submits, and transfers when its worker has started.
+//! Collectives on the host: a rank arrives when it submits, and can transfer when its worker thread has started.
 //!
 //! ```text
 //! rank 0   |c10d|                            submit 100
@@ -13,7 +13,7 @@ use crate::run::{answer, options};
 use hta::trace::testing::{Collective, TraceBuilder, ms, us};
 use std::path::PathBuf;
 
-/// Submission, start and end in us after the start of a step; `late` more for all of rank 1.
+/// Submission, start and end in us after the start of a step; all of rank 1's are shifted by `late`.
 const PLAN: [[i64; 3]; 3] = [[100, 140, 500], [200, 230, 500], [180, 290, 500]];
 
 fn write(folder: &std::path::Path, late: i64) -> Vec<PathBuf> {
@@ -58,7 +58,8 @@ fn a_late_submission_is_the_gain_and_excess_of_its_rank() {
     let rows = answer.rows_where("straggler_delays", |r| !r.text("process_group").is_empty());
     assert_eq!(rows.len(), 18);
     for r in &rows {
-        // windows start with the step, or with the end of the one before: the same on all ranks but for the first
+        // Windows start with the step, or with the end of the previous call: the same on all ranks except for the
+        // first.
         let gain = if r.int("rank") == 1 { us(4_200 - 180) } else { 0 };
         assert_eq!(r.int("gain_ns"), gain, "{}", r.0);
         let excess = match r.int("rank") {

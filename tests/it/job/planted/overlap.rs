@@ -1,5 +1,5 @@
-//! Gradients reduced while the backward pass goes on: who is slow then, and what repairing it gives. The truth is the same
-//! job simulated again without the slowness.
+//! Gradients that are reduced while the backward pass continues: which rank is slow, and what repairing it gains. The
+//! truth is the same job simulated without the slowness.
 //!
 //! ```text
 //! compute    |forward.....|b1...|b2...|b3...|b4...|b5...|b6...|       |adam|
@@ -17,7 +17,7 @@ use hta::trace::testing::us;
 const STEPS: u64 = 6;
 const BUCKETS: u64 = 6;
 
-/// What makes a rank slower, in percent.
+/// How much slower a rank is, percent.
 #[derive(Clone, Copy, Debug)]
 enum Slow {
     Device(i64),
@@ -35,7 +35,7 @@ impl Slow {
     }
 }
 
-/// One step of data-parallel training; kernels differ by `noise` percent from rank to rank and step to step.
+/// One step of data-parallel training; kernels vary by `noise` percent between ranks and steps.
 fn step(rank: u32, step: u64, slow: Slow, noise: i64, transfer: i64) -> Vec<Action> {
     let longer = |dur: i64, pct: i64| dur + dur * pct / 100;
     let mut actions: Vec<Action> = forward(rank, step)
@@ -57,7 +57,7 @@ fn step(rank: u32, step: u64, slow: Slow, noise: i64, transfer: i64) -> Vec<Acti
     actions
 }
 
-/// Runs a job in which `who` is slow; the answer, and what the mean step would be shorter without.
+/// Runs a job in which `who` is slow. Returns the answer, and how much shorter the mean step would be without.
 fn run(world: u32, who: u32, slow: Slow, seed: u64, noise: i64, transfer: i64) -> (Answer, i64) {
     let job = |slow: Slow| {
         let of = move |rank: u32, s: u64| {
@@ -96,7 +96,7 @@ fn a_rank_that_computes_slower_behind_collectives_is_named_with_its_gain() {
     }
 }
 
-/// The transfers take longer than the backward pass: who computes longer costs less than that.
+/// The transfers take longer than the backward pass, so a rank that computes longer costs less than its excess.
 #[test]
 fn a_gain_is_no_more_than_what_transfers_leave_of_it() {
     let (answer, truth) = run(8, 3, Slow::Backward(20), 3, 3, us(1_000));
@@ -117,7 +117,7 @@ fn nobody_is_named_when_the_same_job_is_balanced() {
     }
 }
 
-/// Two ranks and three steps, one of them 10 % slower: it may be chance, and the answer says what to record.
+/// Two ranks and three steps, one rank 10 % slower: that may be chance, and the answer says how many steps to record.
 #[test]
 fn two_ranks_and_three_steps_prove_nothing() {
     let job = |steps: u64| {

@@ -1,8 +1,7 @@
-//! Stages that send to each other: messages are edges, a receive waits for its sender, a sender for its receiver up
-//! to its own end.
+//! Stages that exchange messages: a receive waits for its sender, and a send for its receiver, up to its own end.
 //!
 //! ```text
-//! stage 0   |f0|s|f1|s|f2|s|                 eager: the send ends when the bytes are out
+//! stage 0   |f0|s|f1|s|f2|s|                 eager: the send ends when the bytes are sent
 //! stage 1       |r|f0.....|r|f1.....|r|f2    receives lag further and further behind
 //! ```
 
@@ -102,7 +101,7 @@ fn a_lost_message_touches_no_other() {
     assert_eq!(check_waits("lost", &answer, &job, &recording, 0), job.calls().count() - 2);
 }
 
-/// Two pipelines of four stages, and nothing that joins them: stage `s` of the one is rank `s`, of the other rank `4 + s`.
+/// Two separate pipelines of four stages: stage `s` of the first is rank `s`, of the second rank `4 + s`.
 fn replicas(slow: Option<u32>, steps: u64, seed: u64) -> Simulated {
     let program = move |rank: u32, step: u64| {
         let (first, place) = (rank / STAGES * STAGES, rank % STAGES);
@@ -153,7 +152,7 @@ fn nobody_is_named_in_balanced_pipelines() {
         let answer = Recording::full().answer(&replicas(None, 8, 10 + seed));
         assert_eq!(answer.rows("stragglers").len(), 0, "two pipelines, seed {seed}");
     }
-    // one pipeline has no replicas: its stages are not judged, whatever bubble they wait in
+    // A single pipeline has no replicas, so its stages are not judged, however long they wait.
     for slow in [0, us(90)] {
         let answer = Recording::full().answer(&job(false, slow));
         let pp = answer.rows_where("straggler_delays", |r| r.text("process_group").contains("pp"));

@@ -1,4 +1,4 @@
-//! What of a job the ranks recorded, by which clock, and how much each collective says; written as trace files.
+//! What the ranks recorded of a job, with which clocks and how much detail about collectives; written as trace files.
 
 use super::job::Kind;
 use super::simulate::{Call, Key, Row, Simulated};
@@ -17,13 +17,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A true time as the rank writes it.
+    /// A true time as shown by the rank's clock.
     pub fn shows(&self, t: i64) -> i64 {
         t + self.offset + (i128::from(self.drift) * i128::from(t) / 1_000_000_000) as i64
     }
 }
 
-/// A collective that one rank recorded and nobody else took part in.
+/// A collective that only one rank recorded and no other took part in.
 #[derive(Clone, Debug)]
 pub struct Extra {
     pub rank: u32,
@@ -40,7 +40,7 @@ pub struct Recording {
     pub has_numbers: bool,
     /// Whether steps are marked.
     pub has_steps: bool,
-    /// By rank; ranks without one are right.
+    /// By rank; other ranks have the true time.
     pub clocks: Vec<Clock>,
     pub absent: Vec<u32>,
     /// Ranks that recorded only a part of the time.
@@ -50,7 +50,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Everything, described in full or less.
+    /// Everything is recorded, with this level of detail.
     pub fn new(detail: Detail) -> Self {
         Recording {
             detail,
@@ -68,7 +68,7 @@ impl Recording {
         Self::new(Detail::Full)
     }
 
-    /// Ways in which nothing is numbered: `NoSequence`, `Positional` and `Nothing`, with and without step marks.
+    /// Recordings without sequence numbers: `NoSequence`, `Positional` and `Nothing`, with and without step marks.
     pub fn unnumbered() -> Vec<Recording> {
         let details = [Detail::NoSequence, Detail::Positional, Detail::Nothing];
         let both = |d| [true, false].map(|has_steps| Recording { has_steps, has_numbers: false, ..Self::new(d) });

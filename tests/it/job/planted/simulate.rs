@@ -1,5 +1,5 @@
-//! Lets the ranks of a job run: a host that launches ahead, a device that works in order, collectives that end
-//! at the last arrival and the transfer.
+//! Simulates the ranks of a job: a host that launches ahead, a device that works in order, and collectives that end at
+//! the last arrival plus the transfer.
 //!
 //! ```text
 //! host      |launch|launch|submit....|          |sync.....................|
@@ -7,14 +7,14 @@
 //! stream 20                           |waiting....|transfer|
 //! ```
 //!
-//! Times are true: one clock, no rank's own.
+//! All times are true times of a common clock.
 
 use super::job::{Action, Job, Join, Kind, draw};
 use hta::trace::testing::us;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Which collective or message a call is: the same on all members, different for any two.
+/// Identifies a collective or message: equal on all members, and unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub group: usize,
@@ -48,7 +48,7 @@ pub enum Row {
     Call(Call),
 }
 
-/// All that happened.
+/// Everything that happened.
 pub struct Simulated {
     /// By rank.
     pub rows: Vec<Vec<Row>>,
@@ -108,14 +108,14 @@ struct Rank {
     counts: BTreeMap<(usize, Option<(u32, u32)>), u64>,
     /// End of the last collective.
     joined: i64,
-    /// The call that it is in, its transfer, and whether the device waits for it.
+    /// The current call, its transfer time, and whether the device waits for it.
     open: Option<(Call, i64, bool)>,
 }
 
 /// Runs the job to its end.
 pub fn simulate(job: &Job) -> Simulated {
     let mut ranks: Vec<Rank> = (0..job.world).map(|rank| Rank::new(job, rank)).collect();
-    // who has arrived: by collective, or by message
+    // Arrivals by collective or message.
     let mut arrived: BTreeMap<Key, BTreeMap<u32, (Call, i64)>> = BTreeMap::new();
     loop {
         let mut moved = false;
@@ -143,7 +143,7 @@ pub fn simulate(job: &Job) -> Simulated {
     Simulated { rows: ranks.into_iter().map(|r| r.rows).collect(), world: job.world, groups: job.groups.clone() }
 }
 
-/// When a call ends, as soon as all that it depends on have arrived.
+/// The end of a call, once everything that it depends on has arrived.
 fn end(job: &Job, call: &Call, arrived: &BTreeMap<u32, (Call, i64)>) -> Option<i64> {
     let (own, transfer) = arrived.get(&call.rank)?;
     let at = |rank: u32| arrived.get(&rank).map(|(c, _)| c.run.start);
@@ -151,7 +151,7 @@ fn end(job: &Job, call: &Call, arrived: &BTreeMap<u32, (Call, i64)>) -> Option<i
     let root = call.root.unwrap_or(members[0]);
     let all = || members.iter().map(|r| at(*r)).collect::<Option<Vec<_>>>().and_then(|v| v.into_iter().max());
     let last = match (call.kind, call.key.wire) {
-        // marked eager by its root
+        // An eager send, marked by a root.
         (Kind::Send, Some(_)) if call.root.is_some() => own.run.start,
         (_, Some((from, to))) => at(from)?.max(if call.kind == Kind::Send { at(to)? } else { own.run.start }),
         (Kind::Broadcast, None) => at(root)?.max(own.run.start),
@@ -176,7 +176,7 @@ impl Rank {
         Rank { todo: todo.into_iter(), host, device: 0, rows, step: (0, 0), launches: 0, counts, joined: 0, open: None }
     }
 
-    /// Does one thing; `false` at the end.
+    /// Performs one action; `false` at the end.
     fn advance(&mut self, rank: u32) -> bool {
         match self.todo.next() {
             None => return false,

@@ -1,5 +1,5 @@
-//! The definitions of `multi-rank.md`, counted on the simulator's true times: who waited for how long, how much
-//! longer each rank worked, and what repairing it would give.
+//! The definitions of `multi-rank.md`, computed from the simulator's true times: which rank waited for how long, how
+//! much longer each worked, and what repairing it would gain.
 
 use super::job::Kind;
 use super::recording::Recording;
@@ -30,7 +30,7 @@ pub fn wait(job: &Simulated, call: &Call, members: &[&Call]) -> i64 {
     (last - call.run.start).clamp(0, call.run.end - call.run.start)
 }
 
-/// Rows of `collectives` with the calls that they must be.
+/// Rows of `collectives` with the calls that they represent.
 pub fn rows<'a>(answer: &Answer, job: &'a Simulated, recording: &'a Recording) -> Vec<(Record, Option<&'a Call>)> {
     let mut table: BTreeMap<i64, Vec<Record>> = BTreeMap::new();
     for row in answer.rows("collectives") {
@@ -52,8 +52,8 @@ pub fn rows<'a>(answer: &Answer, job: &'a Simulated, recording: &'a Recording) -
     out
 }
 
-/// Every recorded call is matched with all recorded calls of the same collective and with no other; one that is
-/// alone is not matched.
+/// Every recorded call is matched with all recorded calls of the same collective and with no other; a call without
+/// recorded partners is not matched.
 pub fn check_matches(what: &str, answer: &Answer, job: &Simulated, recording: &Recording) {
     let known = instances(recording.calls(job));
     let mut ids: BTreeMap<Key, i64> = BTreeMap::new();
@@ -106,12 +106,12 @@ pub fn check_waits(what: &str, answer: &Answer, job: &Simulated, recording: &Rec
     compared
 }
 
-/// A time is the truth, give or take some percent.
+/// Compares a time with the truth, within some percent.
 pub fn within(what: &str, got: i64, truth: i64, pct: i64) {
     assert!((got - truth).abs() * 100 <= truth * pct, "{what}: {got} ns, the truth is {truth}");
 }
 
-/// How late a rank was at one collective.
+/// How late a rank was for one collective.
 #[derive(Clone, Debug)]
 pub struct Late {
     pub rank: u32,
@@ -120,7 +120,7 @@ pub struct Late {
     /// From the last synchronisation point until the rank was ready.
     pub window: Range<i64>,
     pub excess: i64,
-    /// The last minus the second last to be ready; 0 where others were later.
+    /// The last minus the second last to be ready; 0 if others were later.
     pub gain: i64,
     /// The member whose local time is the median of the others'.
     pub typical: u32,
@@ -137,7 +137,7 @@ pub fn lates(job: &Simulated) -> Vec<Late> {
     lates_from(job, |c| job.step_start(c.rank, c.step))
 }
 
-/// The same, where steps are not marked: the first window starts with the capture.
+/// The same without marked steps: the first window starts with the capture.
 pub fn lates_without_steps(job: &Simulated) -> Vec<Late> {
     lates_from(job, |c| job.first_start(c.rank))
 }
@@ -153,7 +153,7 @@ pub fn ready(job: &Simulated, call: &Call) -> i64 {
     (call.submit.start + 3).max(computed).min(call.run.start)
 }
 
-/// Borders that differ by no more are the same moment, ns.
+/// Times that differ by at most this count as equal, ns.
 const TOLERANCE: i64 = 1_000;
 
 fn lates_from(job: &Simulated, start: impl Fn(&Call) -> i64) -> Vec<Late> {

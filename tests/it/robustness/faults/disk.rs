@@ -1,10 +1,10 @@
-//! Results that cannot be written: a full disk, a file that may not grow.
+//! Results that cannot be written: a full disk, a file size limit.
 
 use super::{errors, hta, names, sample};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs `hta` where no file may grow beyond this many blocks of 512 bytes.
+/// Runs `hta` with a file size limit of this many blocks of 512 bytes.
 fn limited(blocks: u32, args: &[&str], out: &Path) -> Output {
     let mut shell = Command::new("sh");
     let line = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");

@@ -1,4 +1,4 @@
-//! Files that are no files, change while they are read, or hold more of something than anybody expects.
+//! Inputs that are not regular files, change while they are read, or contain unusually many of something.
 
 use super::{errors, event, hta, trace};
 use flate2::Compression;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 fn run(args: &[&str], inputs: &[&Path]) -> Output {
     let mut child = hta(args).args(inputs).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
-    // a pipe that nobody writes to must not be waited for
+    // A pipe without a writer must not block.
     while child.try_wait().unwrap().is_none() {
         if begun.elapsed() > Duration::from_secs(120) {
             let _ = child.kill();
@@ -39,7 +39,7 @@ fn what_is_no_file_is_refused_and_the_other_files_are_read() {
     symlink("rank_3.json", at("rank_4.json")).unwrap();
     assert!(Command::new("mkfifo").arg(at("rank_5.json")).status().unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(at("rank_6.json")).unwrap();
-    // none is lost without a word; a folder is no file
+    // Each is reported; a folder is not a file.
     let end = run(&["breakdown"], &[dir.path()]);
     let said = errors(&end);
     assert_eq!(end.status.code(), Some(1), "{said}");
@@ -57,7 +57,7 @@ fn what_is_no_file_is_refused_and_the_other_files_are_read() {
         assert_eq!(end.status.code(), Some(2), "{name}: {said}");
         assert!(said.contains(name) && said.contains(word), "{name}: {said}");
     }
-    // beside a good one
+    // In addition to a good file.
     let end = run(&["breakdown"], &[&at("rank_0.json"), &at("rank_5.json")]);
     assert_eq!(end.status.code(), Some(1), "{}", errors(&end));
     if Path::new("/proc/self/mem").exists() {
@@ -89,7 +89,7 @@ fn a_file_that_changes_while_it_is_read_is_an_answer_or_an_error() {
             let said = errors(&end);
             match end.status.code() {
                 Some(0) => {}
-                // cut, and told
+                // Truncated, and reported.
                 Some(1 | 2) => assert!(said.contains("rank_0.json") && !said.trim().is_empty(), "{said}"),
                 other => panic!("{other:?}: {said}"),
             }
@@ -101,7 +101,7 @@ fn a_file_that_changes_while_it_is_read_is_an_answer_or_an_error() {
 fn a_folder_of_ten_thousand_files_is_read() {
     let dir = tempfile::tempdir().unwrap();
     for i in 0..10_000 {
-        // few are traces, and only those are named so
+        // Few of them are traces, and only these have names of traces.
         let (name, text) = match i % 100 {
             0 => ("rank", trace(&[event("op", 10), event("op", 30)])),
             _ => ("note", "{\"a\": 1}".to_string()),

@@ -26,7 +26,7 @@ fn a_run_killed_at_any_moment_leaves_no_half_result_and_the_next_one_works() {
     let whole = contents(&out);
     let mut killed = 0;
     for i in 0..24u32 {
-        // every other time there is an earlier result
+        // Half of the time there is an earlier result.
         if i % 2 == 0 {
             let _ = std::fs::remove_dir_all(&out);
         } else if !out.exists() {
@@ -53,13 +53,13 @@ fn a_run_killed_at_any_moment_leaves_no_half_result_and_the_next_one_works() {
 fn an_interrupted_run_exits_with_130_and_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let out = dir.path().join("out");
-    // takes far longer than it takes to send a signal
+    // The run takes much longer than sending a signal.
     let input = tempfile::tempdir().expect("a temporary folder");
     let events: Vec<String> = (0..400_000).map(|i| event("op", i * 10)).collect();
     std::fs::write(input.path().join("rank_0.json"), trace(&events)).expect("a trace can be written");
     for signal in ["-INT", "-TERM", "-HUP", "-INT"] {
         let mut run = start_on(input.path(), &out);
-        // once it has begun to write
+        // Wait until it has begun to write.
         let begun = Instant::now();
         while names(dir.path()).is_empty() && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(1));
@@ -72,7 +72,7 @@ fn an_interrupted_run_exits_with_130_and_leaves_nothing() {
     }
 }
 
-/// Standard output is a pipe that is full, so the run waits there with its results in their place.
+/// Standard output is a full pipe, so the run blocks there after its results are in place.
 #[cfg(unix)]
 #[test]
 fn a_run_that_is_interrupted_after_its_results_stand_says_so() {
@@ -81,7 +81,7 @@ fn a_run_that_is_interrupted_after_its_results_stand_says_so() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let out = dir.path().join(format!("out{signal}"));
         let (_reader, mut writer) = std::io::pipe().expect("a pipe can be made");
-        // the size of a pipe
+        // The capacity of a pipe.
         writer.write_all(&[b' '; 65536]).expect("a pipe can be filled");
         let mut command = hta(&["analyze", "--threads", "2", "--out"]);
         command.arg(&out).arg(sample()).stdout(writer).stderr(Stdio::piped());
@@ -103,7 +103,7 @@ fn a_run_that_is_interrupted_after_its_results_stand_says_so() {
     }
 }
 
-/// In a container the ids of processes begin anew: the id in the name of what was left belongs to a process that lives.
+/// In a container process ids start again, so the id in the name of leftovers may belong to a running process.
 #[cfg(unix)]
 #[test]
 fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
@@ -113,7 +113,7 @@ fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
     std::fs::write(left.join("tables/kernels.parquet"), "half").expect("a file can be written");
     assert!(start(&out).wait().expect("it ends").success());
     assert_eq!(names(dir.path()), ["out"]);
-    // one that is locked belongs to a run
+    // A locked folder belongs to a running process.
     std::fs::create_dir_all(left.join("tables")).expect("a folder can be made");
     let mut holder = std::process::Command::new("flock")
         .arg(&left)
@@ -132,7 +132,7 @@ fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
     assert_eq!(names(dir.path()), ["out"]);
 }
 
-/// Traces on standard input are nobody else's business.
+/// Other users must not read traces from standard input.
 #[cfg(target_os = "linux")]
 #[test]
 fn standard_input_is_kept_where_only_its_user_can_read_it() {

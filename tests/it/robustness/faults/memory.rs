@@ -1,4 +1,5 @@
-//! `--memory-limit`: fewer ranks at once, the same bytes; what cannot fit is refused; a small file without end too.
+//! `--memory-limit`: fewer ranks at once give the same bytes; ranks that cannot fit are refused, even if they are small
+//! files.
 
 use super::{errors, event, hta, names, sample, trace};
 use crate::job::determinism::{gzip, zstandard};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-/// A set with a large rank and small ones: file names and the folder that holds them.
+/// A set with one large rank and small ones.
 fn set(ranks: usize, large: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for rank in 0..ranks {
@@ -77,7 +78,7 @@ fn a_limit_below_what_the_program_takes_says_what_is_needed() {
     assert!(names(dir.path()).is_empty());
 }
 
-/// What endless output may look like: distinct names, one long text, blanks, numbers beside the events.
+/// Kinds of endless output: distinct names, one long text, blanks, numbers outside the events.
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut names = b"{\"traceEvents\":[".to_vec();
     for i in 0..400 {
@@ -91,7 +92,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     vec![("names", names), ("text", text), ("value", value), ("tiny", tiny)]
 }
 
-/// Peak memory of a command, bytes, by the shell's own account of it.
+/// Peak memory of a command, bytes, as measured by the shell.
 fn peak(args: &[&str], input: &Path) -> (Option<i32>, String, u64) {
     let mut run = Command::new("python3");
     let script = "import os, subprocess, sys\n\
@@ -133,8 +134,8 @@ fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
     }
 }
 
-/// A table of a few kilobytes that is large when it is read: a long text in every row, with and without a dictionary,
-/// many rows, one long page.
+/// Tables of a few kilobytes that are large in memory: a long text in every row, with and without a dictionary, many
+/// rows, one long page.
 fn tables() -> Vec<(&'static str, RecordBatch, usize)> {
     let long = "x".repeat(1 << 20);
     let word: ArrayRef = Arc::new(StringArray::from(vec![long.as_str()]));

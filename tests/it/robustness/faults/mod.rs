@@ -1,5 +1,5 @@
-//! What goes wrong around a run: it is killed, the disk is full, files are odd or endless, memory is short. Each is a
-//! clear error or an answer, and leaves no half result.
+//! Failures around a run: it is killed, the disk is full, files are unusual or endless, memory is short. Each gives a
+//! clear error or an answer, and leaves no partial result.
 
 mod disk;
 mod files;

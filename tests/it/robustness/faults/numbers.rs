@@ -1,4 +1,4 @@
-//! Options whose values have bounds, and files named by options that have no end.
+//! Limits of numeric options, and endless files named by options.
 
 use super::{errors, hta, sample};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Where outputs go: never over an input, never over somebody else's files, and into places that cannot be exchanged.
+//! Places of outputs: never over an input or another user's files, including places that cannot be replaced as a whole.
 
 use super::{errors, hta, names, sample};
 use crate::shared::{Files, contents};
@@ -11,7 +11,7 @@ fn run(folder: &Path, args: &[&str]) -> Output {
     hta(args).current_dir(folder).output().expect("the binary runs")
 }
 
-/// Everything below a folder: of files the bytes, of links where they lead.
+/// Everything below a folder: the bytes of files, the targets of links.
 fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
@@ -33,7 +33,7 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// A run that must refuse its output and leave everything as it is.
+/// A run that must refuse its output and change nothing.
 fn refused(folder: &Path, args: &[&str]) -> String {
     let before = snapshot(folder);
     let end = run(folder, args);
@@ -70,7 +70,7 @@ fn job() -> tempfile::TempDir {
     dir
 }
 
-/// The results of one run, as they must be wherever they stand.
+/// The results of one run, which must be the same at any place.
 fn expected(root: &Path) -> Files {
     written(root, &["analyze", "job/rank_1.json.gz", "-o", "expected"]);
     let files = contents(&root.join("expected"));
@@ -101,7 +101,7 @@ fn an_output_that_holds_an_input_or_lies_in_one_is_refused() {
         }
     }
     refused(root, &["analyze", "--rank-dir", "job", "-o", "job/out"]);
-    // beside the traces, and in the folder of a single one of them
+    // Beside the traces, and in the folder of a single one of them.
     written(root, &["analyze", "job", "-o", "results"]);
     written(root, &["analyze", "job/rank_1.json.gz", "-o", "job/results"]);
 }
@@ -110,7 +110,7 @@ fn an_output_that_holds_an_input_or_lies_in_one_is_refused() {
 fn traces_below_folders_of_our_names_are_not_deleted() {
     let dir = job();
     let root = dir.path();
-    // not inputs of this run
+    // Files that are not inputs of this run.
     let said = refused(root, &["analyze", "job/rank_1.json.gz", "-o", "job/events"]);
     assert!(said.contains("rank_0.json.gz"), "{said}");
     copy("rank_2.json.gz", root.join("other/rank_2.json.gz"));
@@ -120,7 +120,7 @@ fn traces_below_folders_of_our_names_are_not_deleted() {
         let said = refused(root, &["analyze", "other", "-o", out]);
         assert!(said.contains("--force"), "{said}");
     }
-    // files of other names stay even then
+    // Even with --force, files with other names stay.
     for below in ["mine/tables/a.parquet", "mine2/events/b.json"] {
         let out = below.split('/').next().expect("a folder");
         let said = written(root, &["analyze", "other", "-o", out, "--force"]);
@@ -148,7 +148,7 @@ fn an_earlier_result_is_replaced_only_while_it_is_one() {
     assert!(refused(root, &again).contains("no summary.json of hta"));
     written(root, &[&again[..], &["--force"]].concat());
     assert!(contents(&root.join("out")) == expected);
-    // an empty folder is free
+    // An empty folder may be used.
     std::fs::create_dir(root.join("empty")).expect("a folder can be made");
     written(root, &["analyze", "job/rank_1.json.gz", "-o", "empty"]);
     assert!(contents(&root.join("empty")) == expected);
@@ -212,7 +212,7 @@ fn a_link_leads_where_the_output_goes() {
         written(root, &["analyze", "job/rank_1.json.gz", "-o", &format!("{link}/")]);
         assert!(is_link(link), "{link}/");
     }
-    // a link to the traces, or into them, is no way around
+    // A link to the traces, or into them, does not circumvent the check.
     symlink("job", root.join("to-job")).expect("a link can be made");
     symlink("job/new", root.join("into-job")).expect("a link can be made");
     for out in ["to-job", "into-job", "to-job/new"] {
@@ -221,13 +221,13 @@ fn a_link_leads_where_the_output_goes() {
     symlink("job/rank_1.json.gz", root.join("to-trace")).expect("a link can be made");
     refused(root, &["kernels", "job", "-o", "to-trace"]);
     refused(root, &["overlay", "job", "-o", "to-trace", "--force"]);
-    // traces that are links: neither they nor what they lead to
+    // Traces that are links: neither the links nor their targets may be overwritten.
     write(root.join("links/x"), "");
     symlink("../job/rank_1.json.gz", root.join("links/rank_1.json.gz")).expect("a link can be made");
     for out in ["links", "job", "."] {
         refused(root, &["analyze", "links/*.gz", "-o", out, "--force"]);
     }
-    // files: the link stays, what it leads to is written
+    // Files: the link stays, and its target is written.
     symlink("table.csv", root.join("table")).expect("a link can be made");
     symlink("drawn.json", root.join("drawn")).expect("a link can be made");
     for _ in 0..2 {
@@ -236,7 +236,7 @@ fn a_link_leads_where_the_output_goes() {
         assert!(is_link("table") && root.join("table.csv").is_file());
         assert!(is_link("drawn") && root.join("drawn.json").is_file());
     }
-    // links of our names in an earlier result are not followed
+    // Links with our names in an earlier result are not followed.
     written(root, &["analyze", "job/rank_1.json.gz", "-o", "out"]);
     std::fs::remove_dir_all(root.join("out/tables")).expect("a folder can be removed");
     symlink("../job", root.join("out/tables")).expect("a link can be made");
@@ -263,7 +263,7 @@ fn the_current_folder_is_filled_in_place() {
     }
 }
 
-/// A folder that another file system is mounted on, in a name space of its own.
+/// A folder on which another file system is mounted, in a separate mount namespace.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_mount_point_is_filled_in_place() {
