@@ -1,16 +1,16 @@
 -- Your own annotations by GPU time
 --
 -- Answers: how much GPU time belongs to each `record_function` range?
--- Read: work belongs to the range in which it was launched. `gpu_self_ns` leaves out ranges inside. Steps stand
---   here too. With several devices in a rank its host ranges count for each device.
+-- Read: GPU work belongs to the ranges in which it was launched. `gpu_self_ns` excludes nested ranges. Step annotations
+--   are included. In a rank with several devices, a host range counts once for each device.
 -- Columns:
 --   name: annotation
 --   side: host: recorded on a thread; gpu: drawn on the device; none
 --   range_count: ranges, on all ranks
 --   range_ns: summed length of the ranges
---   gpu_ns: summed length of the work launched in them
---   gpu_self_ns: of that in no annotation inside
---   communication_ns: time in which communication among it runs
+--   gpu_ns: summed length of the GPU work launched in them
+--   gpu_self_ns: the part of gpu_ns that was launched in no nested annotation
+--   communication_ns: time in which communication of this work runs
 -- Tables: user_annotations
 SELECT
     name,

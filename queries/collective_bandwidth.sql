@@ -1,8 +1,9 @@
 -- Collectives by kind and size, with their bandwidth
 --
 -- Answers: how fast are collectives of each size?
--- Read: bandwidth is over the transfer alone, without waiting. Small ones are bound by latency and reach little;
---   large ones that stay far below the link's speed are worth a look. Sizes of NCCL are those of the whole buffer.
+-- Read: bandwidth is computed from the transfer alone, without waiting. Small collectives are bound by latency and
+--   reach little; large ones that stay far below the link's speed are worth a look. NCCL sizes are those of the whole
+--   buffer.
 -- Columns:
 --   kind: kind of collective
 --   size_bytes: size; the largest over members
@@ -10,9 +11,9 @@
 --   process_group: name and members of the group
 --   count: collectives
 --   transfer_p50_ns: median transfer
---   wait_pct: waiting, of the length of the calls that other ranks matched; null where there are none
---   alg_bw_gb_per_s: size over transfer
---   bus_bw_gb_per_s: the same as bus bandwidth, as nccl-tests has it
+--   wait_pct: waiting, in % of the length of the calls that other ranks matched; null if there are none
+--   alg_bw_gb_per_s: algorithm bandwidth: size / transfer
+--   bus_bw_gb_per_s: bus bandwidth, as nccl-tests defines it
 -- Tables: collective_summary
 SELECT
     kind,

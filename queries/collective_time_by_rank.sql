@@ -1,16 +1,16 @@
 -- Waiting and transfer by rank
 --
--- Answers: which rank waits in collectives, and which one do the others wait for?
--- Read: the rank that waits least, and comes last most often, is the late one.
+-- Answers: which rank waits in collectives, and which rank do the others wait for?
+-- Read: the rank that waits least and arrives last most often is the late one.
 -- Columns:
 --   rank: rank
 --   count: calls
 --   dur_ns: summed length of the calls
---   wait_ns: of that waiting for others; null where nothing matched
---   transfer_ns: of that transfer; null likewise
---   unmatched_ns: of that in calls that nothing matched
---   wait_pct: of the length of the calls that other ranks matched
---   last_count: times this rank came last
+--   wait_ns: the part of dur_ns spent waiting for other ranks; null if no call was matched
+--   transfer_ns: the part of dur_ns spent in transfer; null if no call was matched
+--   unmatched_ns: the part of dur_ns in calls without a partner on another rank
+--   wait_pct: wait_ns in % of the length of the calls that other ranks matched
+--   last_count: collectives in which this rank arrived last
 -- Tables: collective_ranks
 SELECT
     rank,

@@ -1,16 +1,16 @@
 -- Communication kernels that stay exposed
 --
--- Answers: which communication runs while nothing is computed?
--- Read: `covered_pct` near 100 is hidden well. What stays exposed can be started earlier, made smaller, or put on a
---   stream of its own. Only GPU communication has rows here.
+-- Answers: which communication runs while no compute runs?
+-- Read: a `covered_pct` near 100 means the communication is well hidden. Exposed communication can be started earlier,
+--   made smaller, or moved to its own stream. Only communication on the GPU has rows here.
 -- Columns:
 --   kind: kind of collective
 --   process_group: process group, where recorded
 --   size_bytes: message size, where recorded
 --   count: calls on all ranks
 --   gpu_ns: their summed duration
---   exposed_ns: of that no compute runs on the device
---   covered_pct: of that compute runs on the device
+--   exposed_ns: the part of gpu_ns in which no compute runs on the device
+--   covered_pct: the part of gpu_ns in which compute runs on the device
 -- Tables: overlap_kernels
 SELECT
     kind,

@@ -1,17 +1,17 @@
 -- Copies by direction and size
 --
--- Answers: how are copies between host and device spread over sizes, and how fast is each size?
--- Read: thousands of copies below 64 kB cost their launches, not their bytes: gather them into one. Large ones
---   should come near the speed of the link.
+-- Answers: how are copies between host and device distributed over sizes, and how fast is each size?
+-- Read: thousands of copies below 64 kB cost their launches, not their bytes: combine them into one. Large ones should
+--   come near the speed of the link.
 -- Columns:
 --   direction: HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown
---   from_bytes: sizes from here on; null: size unknown
---   below_bytes: sizes below this; null: no bound
+--   from_bytes: lower bound of the sizes, inclusive; null: size unknown
+--   below_bytes: upper bound of the sizes, exclusive; null: no bound
 --   count: copies, on all ranks
 --   size_bytes: summed size
 --   gpu_ns: summed duration
---   launch_ns: summed length of their calls
---   bandwidth_gb_per_s: size over duration
+--   launch_ns: summed length of their launch calls
+--   bandwidth_gb_per_s: size / duration
 -- Tables: kernels
 WITH copies AS (
     SELECT

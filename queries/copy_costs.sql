@@ -1,16 +1,16 @@
--- What the way of copying costs
+-- Cost of pageable, synchronous and small copies
 --
 -- Answers: how much time goes to pageable, synchronous and small copies, and to synchronizing calls?
--- Read: `no_kernel_ns` is the part in which no kernel ran: what a repair can win at most. A copy may break several
+-- Read: `no_kernel_ns` is the part in which no kernel ran: the most that a repair can gain. One copy may break several
 --   rules.
 -- Columns:
 --   rule: pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy
 --   rank_count: ranks with such copies or calls
 --   count: copies, sets or calls
 --   size_bytes: their size, where known
---   call_ns: some of their calls is open, summed over ranks
---   copy_ns: some of the copies runs, summed over ranks
---   no_kernel_ns: either, while no kernel runs
+--   call_ns: time in which at least one of their calls is open, summed over ranks
+--   copy_ns: time in which at least one of the copies runs, summed over ranks
+--   no_kernel_ns: time in which one of these calls or copies runs and no kernel does
 -- Tables: memory_copy_rules
 SELECT
     rule,

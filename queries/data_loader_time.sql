@@ -1,17 +1,17 @@
 -- Time in the data loader
 --
 -- Answers: how long does each step wait for its batch?
--- Read: the host is in `next(loader)` so long. It costs only where the GPU has run out of work meanwhile: see the
---   `data_loader` rows of `idle_causes`. More workers, or prefetching, hide it.
+-- Read: the time that the host spends in `next(loader)`. It costs only where the GPU has run out of work meanwhile: see
+--   the `data_loader` rows of `idle_causes`. More workers or prefetching hide it.
 -- Columns:
 --   rank: rank
 --   name: annotation of the loader
 --   count: batches
 --   total_ns: summed time in it
---   mean_ns: by batch
+--   mean_ns: mean time per batch
 --   max_ns: longest
 --   max_step: index of the step with the longest; ties: the first
---   capture_pct: of the rank's capture
+--   capture_pct: total_ns, of the rank's capture
 -- Tables: call_tree, ranks
 WITH loads AS (
     SELECT rank, step, name, dur_ns

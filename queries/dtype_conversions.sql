@@ -8,7 +8,7 @@
 --   input_dims: shapes of the inputs, where recorded
 --   rank_count: ranks with such conversions
 --   count: conversions, on all ranks
---   host_ns: on the host
+--   host_ns: time on the host
 --   gpu_ns: GPU work launched in them
 -- Tables: events, call_tree
 WITH copies AS (

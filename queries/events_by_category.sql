@@ -1,14 +1,15 @@
 -- Events by category
 --
 -- Answers: what did the profiler record, and how much of it?
--- Read: a category that is missing was not recorded: no `cuda_runtime` means no launches, no `python_function` no
---   stacks. Millions of Python frames make traces large: `with_stack=False`, or `--skip python_function`.
+-- Read: a missing category was not recorded: without `cuda_runtime` there are no launches, without `python_function` no
+--   Python stacks. Millions of Python frames make traces large: record with `with_stack=False`, or load with `--skip
+--   python_function`.
 -- Columns:
---   class: what the category means, across eras and vendors
---   category: as the file spells it
+--   class: meaning of the category, common to all profiler versions and vendors
+--   category: category as the file spells it
 --   rank_count: ranks with such events
 --   count: events, on all ranks
---   total_ns: summed length; nested events count for each
+--   total_ns: summed length; nested events each count in full
 --   mean_ns: mean length
 -- Tables: events
 SELECT

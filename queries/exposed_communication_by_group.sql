@@ -1,16 +1,16 @@
 -- Exposed communication by process group
 --
--- Answers: which process group costs the time that no compute hides, and is it waiting or transfer?
--- Read: waiting is mended on the rank that comes late, transfer by overlap, smaller messages or a faster link.
---   Groups that run at the same time count for each, so rows may add up to more than the whole.
+-- Answers: which process group causes communication that no compute hides, and is it waiting or transfer?
+-- Read: waiting is reduced on the rank that comes late; transfer by overlap, smaller messages or a faster link. Groups
+--   that communicate at the same time each count in full, so rows may add up to more than the total.
 -- Columns:
 --   process_group: name and members of the group
---   rank_count: ranks with calls in it
---   waiting_ns: exposed, every running call waits for another rank; all ranks
---   transfer_ns: exposed, a running call transfers; all ranks
---   unmatched_ns: exposed, in calls that nothing matched; all ranks
---   exposed_ns: the three together
---   capture_pct: of the captures of these ranks
+--   rank_count: ranks with calls in this group
+--   waiting_ns: exposed, and every running call waits for another rank; all ranks
+--   transfer_ns: exposed, and at least one running call transfers; all ranks
+--   unmatched_ns: exposed, in calls without a partner on another rank; all ranks
+--   exposed_ns: waiting_ns + transfer_ns + unmatched_ns
+--   capture_pct: exposed_ns, of the captures of these ranks
 -- Tables: sync
 WITH totals AS (
     SELECT

@@ -1,16 +1,16 @@
 -- GPU time by stream
 --
 -- Answers: which streams carry the work, and what kind of work?
--- Read: one stream with everything overlaps nothing. Communication on a stream of its own can run under compute.
+-- Read: with all work on one stream nothing overlaps. Communication on its own stream can run under compute.
 -- Columns:
 --   rank: rank
 --   device: device index
 --   stream: stream
 --   count: activities
 --   gpu_ns: their summed duration
---   compute_ns: of that compute
---   communication_ns: of that communication
---   memory_ns: of that copies and sets
+--   compute_ns: the part of gpu_ns that is compute
+--   communication_ns: the part of gpu_ns that is communication
+--   memory_ns: the part of gpu_ns that is copies and sets
 -- Tables: kernels
 SELECT
     rank,

@@ -1,15 +1,15 @@
 -- Utilization of the devices
 --
 -- Answers: how busy are the devices, and how well do kernels fill them?
--- Read: a device can be busy all the time with kernels that fill a tenth of it: then SM efficiency is low. Means
---   over the steps, or the span where none are marked.
+-- Read: a device can be busy all the time with kernels that fill a tenth of it: then SM efficiency is low. The values
+--   are means over the steps, or over the whole span if no steps are marked.
 -- Columns:
 --   rank: rank
 --   device: device index
 --   scope: steps or span
 --   dur_ns: length of the window
---   kernel_ns: a kernel runs
---   utilization_pct: kernel over dur
+--   kernel_ns: time in which at least one kernel runs
+--   utilization_pct: kernel_ns / dur_ns
 --   sm_efficiency_pct: mean of min(1, blocks per SM of the running kernels)
 --   est_occupancy_pct: mean of the recorded occupancies, weighted by duration
 -- Tables: counter_means

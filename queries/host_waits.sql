@@ -1,17 +1,17 @@
 -- Calls that make host and GPU wait for each other
 --
--- Answers: where does the program stop to wait: `item`, `nonzero`, pageable copies, synchronizing and allocation
+-- Answers: where does the program stop and wait: `item`, `nonzero`, pageable copies, synchronizing and allocation
 --   calls?
--- Read: longest first, over the steps. `first_stack` shows the operators around the first of them.
+-- Read: longest first, over the steps. `first_stack` shows the operators around the first such call.
 -- Columns:
 --   kind: item, nonzero, pageable_copy, synchronize or allocation
 --   name: operator or API call
 --   rank_count: ranks with such calls
 --   count: calls, on all ranks
---   host_ns: on the host; of a copy, its launch call
---   mean_ns: by call
+--   host_ns: time on the host; for a copy, the length of its launch call
+--   mean_ns: host_ns / count
 --   gpu_ns: GPU work launched in them
---   first_stack: operators around the first, joined by ;
+--   first_stack: operators around the first call, joined by ;
 -- Tables: stack_anomalies
 SELECT
     kind,

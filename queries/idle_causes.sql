@@ -1,14 +1,15 @@
 -- Idle time of devices by cause
 --
--- Answers: why do the devices idle, and what does the host do meanwhile?
--- Read: host_wait is divided by what the launching thread was in; kernel_wait is the time a launch needs to start;
---   other is held by an event or another stream, or its launch is unknown. Over the span of each device, all ranks.
+-- Answers: why are the devices idle, and what does the host do meanwhile?
+-- Read: `host_wait`: the next work was not launched yet; it is divided by what the launching thread did. `kernel_wait`:
+--   the short time a launch needs to start. `other`: launched work was held back by an event or another stream, or its
+--   launch is unknown. Over the span of each device, all ranks.
 -- Columns:
 --   wait: host_wait, kernel_wait or other
 --   activity: what the host did: data_loader, sync_call, launch_call, operator, python, ...
---   name: its name
---   rank_count: ranks
---   time_ns: idle time so spent
+--   name: name of that activity
+--   rank_count: ranks with such idle time
+--   time_ns: idle time with this cause
 --   idle_pct: of the idle time of all devices
 -- Tables: idle, idle_host
 WITH parts AS (

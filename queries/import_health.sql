@@ -1,15 +1,15 @@
 -- What was odd, repaired or dropped on import
 --
 -- Answers: can these traces be trusted?
--- Read: `loss` and `fatal` cost events or whole files; `repair` was mended, `info` is only worth knowing. `hta
---   explain health` says more about each.
+-- Read: `loss` and `fatal` cost events or whole files; `repair` was corrected, `info` is only worth knowing. `hta
+--   explain health` describes each counter.
 -- Columns:
 --   severity: fatal, loss, repair or info
---   counter: what
---   file_count: files with it
---   count: cases
---   example: a case, where one is kept
---   description: what it means
+--   counter: name of the counter
+--   file_count: files in which it occurred
+--   count: occurrences
+--   example: one occurrence, if one is kept
+--   description: meaning of the counter
 -- Tables: health
 WITH counters AS (
     SELECT

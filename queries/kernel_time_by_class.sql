@@ -1,14 +1,14 @@
 -- GPU time by class and rank
 --
 -- Answers: how much compute, communication and copying does each rank run?
--- Read: compare ranks within a class: more compute on one rank is uneven work; more communication is most often
---   waiting inside the collective for that rank. Durations are summed, so what runs at the same time counts twice.
+-- Read: compare ranks within a class: more compute on one rank is uneven work; more communication is most often waiting
+--   inside the collective for that rank. Durations are summed, so what runs at the same time counts twice.
 -- Columns:
 --   class: compute, communication or memory
 --   rank: rank
 --   count: activities
 --   gpu_ns: their summed duration
---   rank_pct: of the summed durations of the rank
+--   rank_pct: gpu_ns, of the summed durations of the rank
 --   to_mean_ratio: the rank's time over the mean of all ranks
 -- Tables: kernels_by_name
 WITH classes AS (

@@ -1,16 +1,16 @@
 -- Compute kernels whose time differs between ranks
 --
 -- Answers: which kernel takes longer on one rank than on the others?
--- Read: ranks that train together run the same kernels. A large `extra_ns` is uneven input, a slower device, or a
---   kernel that only one rank chose. Kernels of one rank alone stand here with `rank_count` 1.
+-- Read: ranks that train together run the same kernels. A large `extra_ns` means uneven input, a slower device, or a
+--   kernel that only one rank chose. A kernel that ran on one rank only has `rank_count` 1.
 -- Columns:
 --   name: full name
 --   rank_count: ranks that ran it
---   slowest_rank: rank that spent most on it; ties: the lowest
+--   slowest_rank: rank with the largest summed duration; ties: the lowest
 --   max_ns: summed duration on that rank
 --   median_ns: median over the ranks that ran it
---   extra_ns: max - median
---   to_median_ratio: max / median
+--   extra_ns: max_ns - median_ns
+--   to_median_ratio: max_ns / median_ns
 -- Tables: kernels_by_name
 WITH sums AS (
     SELECT rank, name, CAST(SUM(sum_ns) AS BIGINT) AS gpu_ns

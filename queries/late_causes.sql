@@ -1,14 +1,14 @@
 -- What late ranks did
 --
 -- Answers: why was a rank late: which kernel, operator or function took longer than on the typical rank?
--- Read: differences between the rank and the typical one of its group before the calls where it was late, summed.
---   Negative ones are left out here, so rows add up to more than the lateness.
+-- Read: differences between the rank and the typical rank of its group before the calls to which it came late, summed.
+--   Negative differences are left out here, so rows add up to more than the lateness.
 -- Columns:
 --   rank: rank that was late
 --   cause: kind of cause, as in `hta explain stragglers`
 --   name: kernel, operator or function
 --   detail: launch shape, or the frame with file and line
---   late_count: calls that it came late to for this
+--   late_count: calls to which it came late for this cause
 --   extra_ns: longer than on the typical rank
 --   own_ns: time on this rank
 --   typical_ns: time on the typical rank

@@ -1,17 +1,17 @@
 -- Late ranks by step
 --
--- Answers: in which step did which rank come late, and what did that cost the others?
--- Read: `gain_ns` is what the step would have won without the delay: last minus second last arrival, no more than
---   the rank's own excess. A rank with a large excess and no gain is hidden behind a later one.
+-- Answers: in which step did which rank come late, and what did that cost the other ranks?
+-- Read: `gain_ns` is how much shorter the step would be without the delay: the last minus the second last arrival, at
+--   most the rank's own excess. A rank with a large excess and no gain is hidden behind a later one.
 -- Columns:
 --   step_label: number in the step's name
---   step: index of the step, where steps have no number
+--   step: index of the step, for steps without a number
 --   rank: rank
---   gain_ns: what repairing it alone would give
---   excess_ns: worked longer than the median of the others
---   last_count: collectives where it came last
+--   gain_ns: what repairing this delay alone would gain
+--   excess_ns: how much longer it worked than the median of the others
+--   last_count: collectives in which it arrived last
 --   collective_count: collectives
---   imposed_wait_ns: waiting of the others where it came last
+--   imposed_wait_ns: waiting of the others in collectives where it arrived last
 -- Tables: straggler_delays
 SELECT
     step_label,

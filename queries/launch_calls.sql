@@ -9,10 +9,11 @@
 --   count: calls
 --   cpu_ns: summed length of the calls
 --   cpu_p50_ns: median length
---   delay_p50_ns: median wait from the end of the call to the first start; negative: began before it returned
---   short_count: calls whose work ran shorter than the call
+--   delay_p50_ns: median time from the end of the call to the first start; negative: work began before the call
+--     returned
+--   short_count: calls whose GPU work was shorter than the call
 --   outlier_count: calls longer than --runtime-outlier-us
---   idle_ns: part of the calls in which the device did nothing
+--   idle_ns: the part of the calls in which the device was idle
 -- Tables: launch_stats
 SELECT
     rank,

@@ -1,17 +1,18 @@
 -- Launch overhead by operator
 --
 -- Answers: which operators spend more on launching than the GPU does on running?
--- Read: `cpu_ns` over `gpu_ns` above 1 means the host is the slower side there. `idle_ns` is the part of the calls
---   in which the device did nothing: what it costs. CUDA graphs, torch.compile or fused operators launch less.
+-- Read: a `cpu_to_gpu_ratio` above 1 means that the host is the slower side: launching takes longer than the GPU work.
+--   `idle_ns` is the part of the calls in which the device was idle: the time that launching really costs. CUDA graphs,
+--   torch.compile or fused operators launch less.
 -- Columns:
 --   op: innermost operator around the launch; null: none
 --   count: launch calls, on all ranks
 --   cpu_ns: summed length of the calls
---   gpu_ns: summed length of what they started
---   cpu_to_gpu_ratio: cpu over gpu
---   short_pct: of the calls, those whose work ran shorter than the call
---   idle_ns: part of the calls in which the device did nothing
---   mean_delay_ns: mean wait from the end of the call to the first start
+--   gpu_ns: summed length of the GPU work that they started
+--   cpu_to_gpu_ratio: cpu_ns / gpu_ns
+--   short_pct: of the calls, those whose GPU work was shorter than the call
+--   idle_ns: the part of the calls in which the device was idle
+--   mean_delay_ns: mean time from the end of the call to the first start
 -- Tables: launches
 SELECT
     op,

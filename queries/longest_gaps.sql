@@ -1,18 +1,18 @@
--- Longest gaps of devices
+-- Longest idle gaps of devices
 --
--- Answers: when did a device do nothing for longest, and what ended the gap?
--- Read: `host_wait_ns` is the part before the next activity was submitted: the host was late. A gap at the end of
---   the capture has no next activity.
+-- Answers: when was a device idle for longest, and what ended the gap?
+-- Read: `host_wait_ns` is the part before the next activity was submitted: the host was late. A gap at the end of the
+--   capture has no next activity.
 -- Columns:
 --   rank: rank
 --   device: device index; null on a CPU-only rank
---   step: index of the step that holds its start
---   at_ns: start, since the start of the rank's capture
---   dur_ns: length
---   host_wait_ns: the next activity had not been submitted
---   kernel_wait_ns: submitted, and started soon
---   other_ns: submitted but held, or launch unknown
---   next_name: activity that ends it
+--   step: index of the step in which the gap starts
+--   at_ns: start of the gap, since the start of the rank's capture
+--   dur_ns: length of the gap
+--   host_wait_ns: the part before the next activity was submitted
+--   kernel_wait_ns: the part after it was submitted, if it started soon
+--   other_ns: the part in which submitted work was held back, or its launch is unknown
+--   next_name: activity that ends the gap
 -- Tables: idle_gaps, ranks
 SELECT
     g.rank AS rank,

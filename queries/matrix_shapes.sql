@@ -2,14 +2,14 @@
 --
 -- Answers: which shapes of `mm`, `addmm`, `bmm`, `linear`, convolutions and attention take the GPU's time?
 -- Read: sizes that are no multiples of 8 or 16, and thin matrices, miss the tensor cores. Shapes need
---   `record_shapes=True`; without them there is a row for each operator.
+--   `record_shapes=True`; without them there is one row for each operator.
 -- Columns:
 --   name: operator
 --   input_dims: shapes of the inputs, where recorded
 --   count: calls, on all ranks
 --   gpu_ns: GPU work launched in them
---   mean_gpu_ns: by call
---   host_ns: on the host
+--   mean_gpu_ns: gpu_ns / count
+--   host_ns: time on the host
 -- Tables: events, call_tree
 WITH products AS (
     SELECT rank, event_id, name, input_dims, dur_ns

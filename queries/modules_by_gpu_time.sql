@@ -1,16 +1,16 @@
 -- Modules by GPU time
 --
 -- Answers: which `nn.Module`s take the GPU's time, forward and backward?
--- Read: own GPU time adds up; a parent's total contains its children. Modules need stacks (`with_stack=True` or
---   `with_modules=True`).
+-- Read: own GPU time (`gpu_self_ns`) adds up to the total; `gpu_ns` of a parent contains its children. Modules need
+--   stacks (`with_stack=True` or `with_modules=True`).
 -- Columns:
 --   path: modules from the outermost in, joined by /
 --   rank_count: ranks
 --   count: calls, on all ranks
---   gpu_self_ns: GPU work launched in it and in no module inside
---   gpu_ns: the same with the modules inside
---   bwd_gpu_ns: GPU work of the backward of both
---   host_ns: on the host, with the modules inside
+--   gpu_self_ns: GPU work launched in it and in no nested module
+--   gpu_ns: GPU work launched in it, nested modules included
+--   bwd_gpu_ns: GPU work of the backward pass of both
+--   host_ns: time on the host, nested modules included
 -- Tables: modules
 SELECT
     path,

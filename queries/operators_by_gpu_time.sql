@@ -1,16 +1,16 @@
 -- Operators by GPU time
 --
--- Answers: which operators launch the work that fills the GPU?
--- Read: own GPU time (`gpu_self_ns`) adds up to the whole; `gpu_ns` contains what runs inside. `bwd_gpu_ns` is the
---   backward of the same operator, where it could be joined.
+-- Answers: which operators launch the work that keeps the GPU busy?
+-- Read: own GPU time (`gpu_self_ns`) adds up to the total; `gpu_ns` includes nested operators. `bwd_gpu_ns` is the
+--   backward pass of the same operator, where it could be joined.
 -- Columns:
 --   name: operator; [no operator]: API calls outside any; [unlinked]: GPU work of unknown launch
 --   count: calls, on all ranks
 --   gpu_self_ns: GPU work of its own launches
---   gpu_self_pct: of that of all operators
---   gpu_ns: the same with everything inside
---   bwd_gpu_ns: GPU work of its backward
---   host_ns: on the host, with everything inside
+--   gpu_self_pct: gpu_self_ns, of that of all operators
+--   gpu_ns: GPU work launched in it, nested operators included
+--   bwd_gpu_ns: GPU work of its backward pass
+--   host_ns: time on the host, nested operators included
 -- Tables: operators
 WITH sums AS (
     SELECT

@@ -1,15 +1,15 @@
 -- Operators by host time
 --
--- Answers: which operators cost the host most, by themselves?
--- Read: on a launch-bound job these are what holds the GPU back; on a CPU job they are the work. `per_call_ns` of
+-- Answers: which operators cost the host most, without what they call?
+-- Read: on a launch-bound job these operators keep the GPU waiting; on a CPU job they are the work. A `per_call_ns` of
 --   some us is PyTorch's own overhead.
 -- Columns:
 --   name: operator; [no operator]: API calls outside any
 --   count: calls, on all ranks
---   host_self_ns: on the host without operators and API calls inside
---   host_self_pct: of that of all operators
---   per_call_ns: host_self by call
---   api_ns: in its own API calls (launches, copies, waits)
+--   host_self_ns: time on the host, without nested operators and API calls
+--   host_self_pct: host_self_ns, of that of all operators
+--   per_call_ns: host_self_ns / count
+--   api_ns: time in its own API calls (launches, copies, waits)
 --   gpu_self_ns: GPU work of its own launches
 -- Tables: operators
 WITH sums AS (

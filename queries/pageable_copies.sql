@@ -1,18 +1,18 @@
 -- Copies from or to pageable memory
 --
--- Answers: which copies are slow, and block, because the host memory is not pinned?
--- Read: pin the memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with
---   `non_blocking=True`. `blocking_count` are those whose call returned no earlier than the copy ended.
+-- Answers: which copies are slow, and block the host, because the host memory is not pinned?
+-- Read: pin the memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with `non_blocking=True`.
+--   `blocking_count` counts the copies whose call returned no earlier than the copy ended.
 -- Columns:
 --   rank: rank
 --   direction: HtoD or DtoH
 --   count: copies
---   per_step_count: copies by step, over the steps of the rank
+--   per_step_count: copies per step, over the steps of the rank
 --   size_bytes: summed size, where known
 --   gpu_ns: summed duration
---   bandwidth_gb_per_s: size over duration
---   blocking_count: copies that held the host until they ended
---   call_ns: time that the host spent in their calls
+--   bandwidth_gb_per_s: size / duration
+--   blocking_count: copies that blocked the host until they ended
+--   call_ns: summed length of their calls
 -- Tables: memory_copies, ranks
 WITH copies AS (
     SELECT

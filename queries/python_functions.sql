@@ -1,16 +1,17 @@
 -- Python functions by their own time
 --
 -- Answers: in which Python lines does the host spend its time?
--- Read: own time is without the Python frames, not without the operators inside. Needs stacks (`with_stack=True`).
---   Threads that launch nothing mostly wait (for a queue, a lock, a connection): their waiting frames come last.
+-- Read: own time (`self_ns`) excludes the Python frames that the function calls, but includes its operators. Needs
+--   stacks (`with_stack=True`). Threads that launch nothing mostly wait (for a queue, a lock, a connection): their
+--   waiting frames come last.
 -- Columns:
 --   name: file, line and function
---   idle_thread: calls that wait, on threads that launch no GPU work (CPU-only ranks: that run no operator)
+--   idle_thread: true: calls that wait, on threads that launch no GPU work (CPU-only ranks: that run no operator)
 --   count: calls, on all ranks
 --   self_ns: without the frames that it calls
---   self_pct: of that of all frames that do not wait on such threads; null for those that do
---   total_ns: with them; a recursive function counts for each frame
---   gpu_ns: GPU work launched in it, with them
+--   self_pct: self_ns, of that of all frames with idle_thread false; null where it is true
+--   total_ns: with the frames that it calls; a recursive function counts once for each frame
+--   gpu_ns: GPU work launched in it, with the frames that it calls
 -- Tables: call_tree
 WITH calls AS (
     SELECT

@@ -1,14 +1,14 @@
 -- The ranks of the job
 --
 -- Answers: what was recorded: ranks, hosts, devices, steps, and how well do the clocks agree?
--- Read: captures of different length or step counts are compared with care. `clock_offset_ns` is what was
---   subtracted from the rank's times where ranks are compared.
+-- Read: compare captures of different length or step count with care. `clock_offset_ns` is subtracted from the rank's
+--   times where ranks are compared.
 -- Columns:
 --   rank: rank
---   host_name: host
+--   host_name: name of the host
 --   device_name: name of the first device
---   world_size: ranks of the job, as the file says
---   capture_ns: first to last event
+--   world_size: ranks of the job, as recorded in the file
+--   capture_ns: time from the first to the last event
 --   step_count: steps
 --   event_count: complete events
 --   activity_count: GPU activities

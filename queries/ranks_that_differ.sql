@@ -1,17 +1,17 @@
 -- Ranks that differ from the median rank
 --
 -- Answers: which rank computes, communicates or idles more than the others do?
--- Read: times are means over a rank's full steps, in whole ns, differences are to the median of all ranks. The rank
---   with more compute or idle time is late, and the others show more communication, which is waiting for it. Needs
---   three ranks or more to say much.
+-- Read: times are means over a rank's full steps, in whole ns; differences are to the median of all ranks. The rank
+--   with more compute or idle time is late; the others show more communication, because they wait for it. Three or more
+--   ranks are needed to say much.
 -- Columns:
 --   rank: rank
 --   step_ns: mean length of its steps
---   compute_diff_ns: compute, minus the median rank's
---   communication_diff_ns: exposed communication, minus the median rank's
---   memory_diff_ns: exposed copies and sets, minus the median rank's
---   idle_diff_ns: idle time, minus the median rank's
---   differs_ns: the largest of the four, without its sign
+--   compute_diff_ns: compute minus that of the median rank
+--   communication_diff_ns: exposed communication minus that of the median rank
+--   memory_diff_ns: exposed copies and sets minus those of the median rank
+--   idle_diff_ns: idle time minus that of the median rank
+--   differs_ns: largest absolute value of the four differences
 -- Tables: temporal_breakdown
 WITH means AS (
     SELECT

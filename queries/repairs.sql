@@ -1,15 +1,15 @@
 -- What repairs would give
 --
 -- Answers: how much shorter would a step be if a rank, a step or a cause were like the others?
--- Read: the job is replayed with the repair. Trust it where `is_reliable` holds; gains of several repairs do not
---   add up. Row `all`: nobody straggles.
+-- Read: the job is replayed with the repair. Trust the result where `is_reliable` is true; gains of several repairs do
+--   not add up. In row `all` no rank straggles.
 -- Columns:
 --   scope: all, rank, step or cause
 --   what: what is repaired
 --   step_ns: mean step with the repair
---   gain_ns: shorter than replayed without it
+--   gain_ns: how much shorter it is than in the replay without the repair
 --   gain_pct: of the mean step
---   is_reliable: the replay itself is at most 5 % off
+--   is_reliable: the replay without repairs is at most 5 % off
 -- Tables: what_if
 SELECT
     scope,

@@ -1,7 +1,7 @@
 -- Kernel sequences that repeat
 --
 -- Answers: which sequences of kernels run again and again, and what would a CUDA graph or a fused kernel save?
--- Read: `gap_ns` between the kernels and `launch_ns` on the host are what a graph of the sequence would close;
+-- Read: a CUDA graph of the sequence would close `gap_ns` between the kernels and save `launch_ns` on the host;
 --   `idle_ns` is the part of the gaps in which no stream of the device ran.
 -- Columns:
 --   rank: rank
@@ -9,8 +9,8 @@
 --   length: activities in one occurrence
 --   count: occurrences
 --   gpu_ns: summed durations
---   gap_ns: nothing runs on the stream, between the first and the last of an occurrence
---   idle_ns: of that nothing runs on the device
+--   gap_ns: time in which the stream is idle between the first and the last activity of an occurrence
+--   idle_ns: the part of gap_ns in which the whole device is idle
 --   launch_ns: time in launch calls, all occurrences
 --   names: names joined by |
 -- Tables: repeats

@@ -1,16 +1,16 @@
 -- Why slow steps are slow
 --
 -- Answers: what does a slow step have more of than the rank's median step?
--- Read: `largest` is the class that grew most. Where it is idle, `what` is what the host did meanwhile; else it is
+-- Read: `largest` is the class that grew most. If it is idle, `what` is what the host did meanwhile; otherwise it is
 --   the kernel, copy or collective that grew most. No rows: no step was slow (see `hta explain steps`).
 -- Columns:
 --   rank: rank
 --   step_label: number in the step's name
---   step: index in time
---   diff_ns: longer than the median step
+--   step: index of the step, in order of time
+--   diff_ns: how much longer than the median step
 --   largest: compute, exposed_communication, exposed_memory or idle
 --   what: what grew most in that class
---   what_ns: by how much
+--   what_ns: how much it grew
 -- Tables: slow_steps
 SELECT
     rank,

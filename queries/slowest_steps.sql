@@ -2,14 +2,14 @@
 --
 -- Answers: which steps took longest, on which rank, and what filled them?
 -- Read: the four parts sum to the step. Compare with a typical step of the same rank (`to_median_ratio`);
---   `slow_step_causes` says what a slow one has more of.
+--   `slow_step_causes` says what a slow step has more of.
 -- Columns:
 --   rank: rank
---   step: index in time
---   step_label: number in its name
+--   step: index of the step, in order of time
+--   step_label: number in the step's name
 --   dur_ns: length
 --   to_median_ratio: length over the median of the rank's full steps
---   compute_ns: some compute runs
+--   compute_ns: compute runs
 --   communication_ns: communication runs and no compute
 --   memory_ns: only copies or sets run
 --   idle_ns: nothing runs

@@ -1,15 +1,14 @@
 -- Kernels shorter than 10 us, by name
 --
 -- Answers: which kernels are so short that launching them costs as much as running them?
--- Read: many short kernels of one name are what a fused kernel, a CUDA graph or a larger batch replaces.
---   `launch_ns` is what the host paid for their launch calls; where it is larger than `gpu_ns` the host was the
---   slower side.
+-- Read: many short kernels of one name are candidates for a fused kernel, a CUDA graph or a larger batch. `launch_ns`
+--   is what their launch calls cost the host; where it is larger than `gpu_ns` the host was the slower side.
 -- Columns:
 --   name: full name
 --   count: how many of them, on all ranks
 --   gpu_ns: their summed duration
 --   mean_ns: their mean duration
---   launch_ns: summed length of their launch calls; a call with several kernels counts for each
+--   launch_ns: summed length of their launch calls; a call that starts several kernels counts for each
 --   all_pct: of all kernels of this name, those that are short
 -- Tables: kernels
 WITH names AS (

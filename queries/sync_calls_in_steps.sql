@@ -1,16 +1,16 @@
 -- Synchronizing calls inside steps
 --
 -- Answers: which calls make the host wait for the GPU in the middle of a step, and who makes them?
--- Read: each empties the queue of launches, so the GPU idles after it. One at the end of a step is often wanted;
---   those below an operator come from `.item()`, printing a tensor, `nonzero`, or copies to pageable memory.
+-- Read: each call empties the queue of launches, so the GPU idles after it. One at the end of a step is often wanted;
+--   calls inside an operator come from `.item()`, printing a tensor, `nonzero`, or copies to pageable memory.
 -- Columns:
 --   name: the call
---   caller: operator around it; null: none
+--   caller: operator around the call; null: none
 --   rank_count: ranks that made it
 --   count: calls in steps, on all ranks
 --   step_count: steps with such a call, on all ranks
 --   host_ns: time in the calls
---   per_step_ns: the same by step that has any
+--   per_step_ns: host_ns / step_count
 -- Tables: call_tree
 WITH calls AS (
     SELECT rank, step, name, parent, dur_ns

@@ -1,12 +1,12 @@
 -- Where each rank's time went
 --
 -- Answers: of the capture, how much is compute, exposed communication, exposed memory and idle, by rank and device?
--- Read: the four shares sum to 100. Exposed means: no compute runs meanwhile.
+-- Read: the four shares sum to 100. Exposed means that no compute runs at the same time.
 -- Columns:
 --   rank: rank
 --   device: device index; null on a CPU-only rank
 --   dur_ns: length of the capture
---   compute_pct: some compute runs
+--   compute_pct: compute runs
 --   communication_pct: communication runs and no compute
 --   memory_pct: only copies or sets run
 --   idle_pct: nothing runs

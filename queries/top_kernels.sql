@@ -1,16 +1,16 @@
 -- Kernels, copies and sets by GPU time
 --
 -- Answers: what do the GPUs spend their time on?
--- Read: longest first. What stands at the top of this list bounds what a faster kernel can win. Kernels that run at
---   the same time count twice; `hta breakdown` has the time of the device.
+-- Read: longest first. The share of a kernel in this list limits what a faster version of it can gain. Kernels that run
+--   at the same time each count in full; `hta breakdown` has the time of the device.
 -- Columns:
 --   name: full name
 --   class: compute, communication or memory
 --   count: how often it ran, on all ranks
 --   gpu_ns: summed duration on all ranks
---   gpu_pct: of the summed durations of all
+--   gpu_pct: gpu_ns, of the summed durations of all activities
 --   mean_ns: mean duration
---   max_ns: longest
+--   max_ns: longest duration
 --   rank_count: ranks that ran it
 -- Tables: kernels_by_name
 WITH names AS (

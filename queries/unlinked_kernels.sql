@@ -1,13 +1,14 @@
 -- GPU activities without a recorded launch
 --
 -- Answers: which kernels, copies and sets cannot be traced back to the host?
--- Read: they have no operator, no launch delay and a step only by time. A few at the start were launched before the
---   recording. If it is most of them, the runtime calls were not recorded (see `import_health`).
+-- Read: they have no operator and no launch delay, and their step is known only by time. A few at the start were
+--   launched before the recording began. If most activities are unlinked, the runtime calls were not recorded (see
+--   `import_health`).
 -- Columns:
 --   rank: rank
 --   name: full name
 --   class: compute, communication or memory
---   count: how many
+--   count: activities
 --   gpu_ns: their summed duration
 --   rank_pct: of the summed duration of all activities of the rank
 -- Tables: kernels

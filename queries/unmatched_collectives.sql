@@ -1,8 +1,8 @@
--- Process groups, and how much of them could be matched
+-- Process groups, and how many of their calls were matched
 --
--- Answers: can what is said about collectives be trusted?
--- Read: `matched_pct` far below 100 means missing ranks, or calls without the numbers that tell them apart; then
---   waiting counts as transfer. `hta explain matching` has the rules.
+-- Answers: are the results about collectives reliable?
+-- Read: a `matched_pct` far below 100 means that ranks are missing, or that calls lack the numbers that tell them
+--   apart; then waiting counts as transfer. `hta explain matching` has the rules.
 -- Columns:
 --   process_group: name and members of the group
 --   member_count: members of the group

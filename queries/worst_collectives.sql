@@ -1,8 +1,8 @@
 -- Collectives by time that ranks waited in them
 --
 -- Answers: in which collectives do ranks wait most, and for whom?
--- Read: `skew_ns` is between the first and the last arrival. The rank that came last is the one to look at:
---   `late_causes` says what it did before. Calls that nothing matched are not here (see `unmatched_collectives`).
+-- Read: `skew_ns` is the time between the first and the last arrival. Look at the rank that arrived last: `late_causes`
+--   says what it did before. Calls without a partner on another rank are not here (see `unmatched_collectives`).
 -- Columns:
 --   kind: kind of collective
 --   process_group: name and members of the group
@@ -11,7 +11,7 @@
 --   member_count: ranks that recorded it
 --   last_rank: rank that arrived last
 --   skew_ns: last minus first arrival
---   wait_ns: waiting of all ranks together
+--   wait_ns: waiting of all ranks, summed
 --   transfer_ns: shortest transfer of any rank
 -- Tables: collectives
 WITH instances AS (
