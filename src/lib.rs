@@ -3,24 +3,61 @@
 //! # The flow
 //!
 //! ```text
-//!   read  ->  model  ->  analysis  ->  compat  ->  pipeline  ->  report  ->  partial  ->  query  ->  cli
-//!   bytes     what a     one rank:     the same    files to      text,       some ranks   SQL over   arguments,
-//!   to        trace is   map; all      in others'  answers       Parquet,    mapped,      the        progress,
-//!   columns              ranks: reduce definitions               JSON        on disk      tables     exit codes
+//!   each rank, several in parallel                            all ranks together
+//!
+//!   file -read-> trace -facts-> analysis: map --> partial \
+//!   file -read-> trace -facts-> analysis: map --> partial  > job --> analysis: reduce --> output, sql --> cli
+//!   file -read-> trace -facts-> analysis: map --> partial /  match calls,
+//!                                    |                       align clocks,
+//!                                    v                       divide waits
+//!                        rows per event, to disk
 //! ```
 //!
-//! Each module uses only those to its left (a test holds it to that); [`units`] and [`error`] are used by
-//! all. A rank's trace is read, mapped and dropped; what is kept of it is bounded, so that a job of any
-//! number of ranks fits; of many ranks it waits on disk ([`store`]). Row tables are written rank by rank.
+//! A rank's trace is read, mapped and dropped; only its bounded partials are kept, so memory does not grow with the
+//! length of a trace times the number of ranks. [`run`] drives this flow without knowing the command line. [`partial`]
+//! writes partials to disk, so that many processes can map and one can reduce.
 //!
-//! Inside `analysis`, [`analysis::across`] joins the ranks once (match, align, waits) for all analyses that compare
-//! them. An answer in the definitions of another tool or of a paper is an analysis of its own in [`compat`]; which
-//! of them a run takes is chosen before it begins ([`compat::chosen`]). One module is more than the first sketch of the architecture had: [`pipeline`], which ties reading,
-//! mapping and reducing together without knowing the command line, so that tests and programs run what
-//! `hta analyze` runs. And [`partial`] writes what was mapped of some ranks and reads it again, so that many processes
-//! can map and one reduce. A rank's events are columns of Arrow ([`model::rank_trace::RankTrace::events`] shares them), and
-//! [`query`] hands the columns that a statement names to Polars without copying them: the crossing, through the Arrow C
-//! data interface, is the one `unsafe` of the library. The program has another, to tell the allocator how it is used.
+//! # Modules, in order
+//!
+//! Each module uses only those above it, and files inside a folder do not depend on each other in a circle
+//! (`tests/it/rooms.rs` checks both).
+//!
+//! - [`units`], [`health`], [`error`]: times and sizes, counters of damage in files, errors.
+//! - [`table`]: declaring, building and reading tables.
+//! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
+//! - `wording`: formatting of counts, ranks and names.
+//! - [`read`]: trace files to columns, one folder per format.
+//! - `facts`: facts about one rank that several analyses need, computed once: gaps, host activity, queues, calls of
+//!   collectives.
+//! - [`job`]: ranks joined: matching of calls, clock offsets, waiting and transfer, delays.
+//! - [`analysis`]: one folder per analysis, and their list.
+//! - [`diff`]: comparison of two sets of traces.
+//! - [`compat`]: answers in the definitions of other tools and of a paper, each an analysis of its own.
+//! - [`store`]: what ranks leave, from mapping to reducing: in memory, or in a temporary file if it is much.
+//! - [`run`]: the pipeline from files to answers, within a memory limit.
+//! - [`output`]: text, Parquet, JSON and HTML, in a folder that is complete or absent.
+//! - [`partial`]: partials on disk, and their merge.
+//! - [`sql`]: queries over the tables.
+//! - [`overlay`]: traces with counters and marks added, for viewers.
+//! - [`cli`]: arguments, progress, exit codes.
+//!
+//! # Where to add
+//!
+//! `CONTRIBUTING.md` has the steps.
+//!
+//! - A trace format: a folder in `read/` that implements [`read::format::TraceFormat`], and a line in `read/load.rs`.
+//! - An analysis: a folder in `analysis/` that implements [`analysis::api::Analysis`], and a line in
+//!   `analysis/registry.rs`.
+//! - A kernel class (compute, communication, memory) for some kernels: a rule in `data/kernel_rules.toml`. A new event
+//!   category of a profiler: `trace/category.rs`.
+//! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its rows are
+//!   made. A column of `events` from an event argument: `trace/args.rs`.
+//! - A query: a file in `queries/`, and its name in `sql/catalog.rs`.
+//!
+//! # Unsafe code
+//!
+//! `sql/into_polars.rs` hands Arrow columns to Polars through the Arrow C data interface without copying them. It is the
+//! only file of the library with `unsafe`; `main.rs` has one more use, to configure the allocator.
 //!
 //! # Units
 //!
