@@ -36,8 +36,10 @@ impl RankTrace {
     /// use hta::trace::meta::RankSource;
     /// use hta::trace::rank_trace::{ModelOptions, RankTrace};
     /// use hta::read::options::LoadOptions;
-    /// use hta::read::load::{Spread, load};
-    /// use hta::read::source::{ByteCount, Input};
+    /// use hta::read::input::Input;
+    /// use hta::read::load::load;
+    /// use hta::read::reading::Spread;
+    /// use hta::read::source::ByteCount;
     /// use std::collections::BTreeMap;
     ///
     /// let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");

@@ -1,8 +1,11 @@
-//! Location of real traces and other tools' answers. They are not part of the repository: a test that needs them says
-//! so and passes if they are absent.
+//! Location of real traces and other tools' answers. They are not part of the repository. The tests that need them are in
+//! modules named `on_shared_traces`, so `cargo test on_shared_traces` runs all of them. If the traces are absent, these
+//! tests pass, and one message on stderr says that they were skipped.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` if there is none.
 pub fn folder() -> Option<PathBuf> {
@@ -12,7 +15,12 @@ pub fn folder() -> Option<PathBuf> {
     };
     let found = root.join("traces").is_dir() && root.join("reference").is_dir();
     if !found {
-        println!("skipped: no shared traces");
+        static ONCE: Once = Once::new();
+        // print macros are captured in tests that pass
+        ONCE.call_once(|| {
+            let message = "skipped: the tests in `on_shared_traces`, which need the folder ../shared (or HTA_SHARED)";
+            let _ = writeln!(std::io::stderr(), "{message}");
+        });
     }
     found.then_some(root)
 }

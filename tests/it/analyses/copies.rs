@@ -270,34 +270,6 @@ const KNOWN: [Known; 15] = [
     (RESNET50, "set", "", "device", [312, 312, 366475920, 534000, 534000, 534000, 0, 312]),
 ];
 
-#[test]
-fn copies_of_real_traces_are_those_that_were_counted() {
-    let Some(root) = shared::folder() else { return };
-    for trace in [DIFF_TEST, NCCL_DATA, SIMPLE_ADD, B200, MI300, RESNET50] {
-        let answer = answer(&[root.join("traces").join(trace)], &options());
-        let rows = answer.rows_where("memory_copies", |r| r.text("scope") == "span");
-        let known: Vec<&Known> = KNOWN.iter().filter(|k| k.0 == trace).collect();
-        assert_eq!(rows.len(), known.len(), "{trace}");
-        for (_, direction, source, target, want) in known {
-            let same = |r: &&Record| {
-                [r.text("direction"), r.text("source"), r.text("target")] == [*direction, *source, *target]
-            };
-            let r = rows.iter().find(same).unwrap_or_else(|| panic!("{trace}: no {direction} {source} {target}"));
-            let columns = [
-                "count",
-                "sized_count",
-                "size_bytes",
-                "dur_sum_ns",
-                "busy_ns",
-                "exposed_ns",
-                "blocking_count",
-                "async_count",
-            ];
-            assert_eq!(columns.map(|c| r.opt_int(c).unwrap_or(0)), *want, "{trace} {direction}");
-        }
-    }
-}
-
 /// A random copy or kernel: direction (or kernel), stream, start, length, bytes where recorded.
 type Work = (Option<usize>, i64, i64, i64, Option<u64>);
 
@@ -363,6 +335,39 @@ proptest! {
             let row = answer.rows_where("memory_copies", |r| r.text("direction") == *name && r.text("scope") == "span");
             let sum: i64 = row.iter().map(|r| r.int("exposed_ns")).sum();
             prop_assert_eq!((sum, row.iter().map(|r| r.int("count")).sum::<i64>()), (exposed, own.len() as i64), "{}", name);
+        }
+    }
+}
+
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn copies_of_real_traces_are_those_that_were_counted() {
+        let Some(root) = shared::folder() else { return };
+        for trace in [DIFF_TEST, NCCL_DATA, SIMPLE_ADD, B200, MI300, RESNET50] {
+            let answer = answer(&[root.join("traces").join(trace)], &options());
+            let rows = answer.rows_where("memory_copies", |r| r.text("scope") == "span");
+            let known: Vec<&Known> = KNOWN.iter().filter(|k| k.0 == trace).collect();
+            assert_eq!(rows.len(), known.len(), "{trace}");
+            for (_, direction, source, target, want) in known {
+                let same = |r: &&Record| {
+                    [r.text("direction"), r.text("source"), r.text("target")] == [*direction, *source, *target]
+                };
+                let r = rows.iter().find(same).unwrap_or_else(|| panic!("{trace}: no {direction} {source} {target}"));
+                let columns = [
+                    "count",
+                    "sized_count",
+                    "size_bytes",
+                    "dur_sum_ns",
+                    "busy_ns",
+                    "exposed_ns",
+                    "blocking_count",
+                    "async_count",
+                ];
+                assert_eq!(columns.map(|c| r.opt_int(c).unwrap_or(0)), *want, "{trace} {direction}");
+            }
         }
     }
 }

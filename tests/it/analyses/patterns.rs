@@ -214,17 +214,6 @@ const FIRST: [(&str, [i64; 3]); 5] = [
     ("tracelens/h100_facebook_timesformer-base-finetuned-k400__1016002.json.gz", [43, 12, 7]),
 ];
 
-#[test]
-fn a_training_step_and_a_layer_are_found_without_step_marks() {
-    let Some(root) = shared::folder() else { return };
-    for (trace, first) in FIRST {
-        let answer = answer(&[root.join("traces").join(trace)], &options());
-        let rows = answer.rows("repeats");
-        assert_eq!(["length", "count", "stream"].map(|c| rows[0].int(c)), first, "{trace}");
-        check(trace, &answer, 20);
-    }
-}
-
 /// Two rounds of `a b c` in steps of 100 us, and four more after the steps. In each the device idles 16 us between
 /// kernels.
 ///
@@ -254,4 +243,20 @@ fn what_a_pattern_costs_a_step_is_the_mean_of_what_lies_in_the_steps() {
     assert_eq!(cost, us(16));
     let steps = answer.rows_where("idle", |r| r.text("scope") == "step" && r.opt_int("stream").is_none());
     assert!(steps.iter().all(|s| cost <= s.int("idle_ns")), "{steps:?}");
+}
+
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn a_training_step_and_a_layer_are_found_without_step_marks() {
+        let Some(root) = shared::folder() else { return };
+        for (trace, first) in FIRST {
+            let answer = answer(&[root.join("traces").join(trace)], &options());
+            let rows = answer.rows("repeats");
+            assert_eq!(["length", "count", "stream"].map(|c| rows[0].int(c)), first, "{trace}");
+            check(trace, &answer, 20);
+        }
+    }
 }

@@ -230,18 +230,6 @@ const KNOWN: [Known; 2] = [
     ),
 ];
 
-#[test]
-fn queues_of_real_traces_are_as_long_as_known() {
-    let Some(root) = shared::folder() else { return };
-    for (trace, stream, launches, max, mean, full, blocked) in KNOWN {
-        let answer = answer(&[root.join("traces").join(trace)], &options());
-        let row = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span" && r.int("stream") == stream));
-        let got = ["launch_count", "max_length", "full_ns", "blocked_call_ns"].map(|c| row.int(c));
-        assert_eq!(got, [launches, max, full, blocked], "{trace}");
-        assert_eq!(row.float("mean_length").map(|m| (m * 1000.0).round() as i64), mean, "{trace}");
-    }
-}
-
 /// The queue of one stream counted at every instant: enter and leave of each launch and of each activity, and the spans
 /// of the calls.
 #[derive(Default)]
@@ -347,6 +335,23 @@ proptest! {
                 let inside = q.launches.iter().filter(|l| r.text("scope") == "span" || cells.contains(&l.0)).count();
                 prop_assert_eq!(r.int("launch_count"), inside as i64, "{}", r.0);
             }
+        }
+    }
+}
+
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn queues_of_real_traces_are_as_long_as_known() {
+        let Some(root) = shared::folder() else { return };
+        for (trace, stream, launches, max, mean, full, blocked) in KNOWN {
+            let answer = answer(&[root.join("traces").join(trace)], &options());
+            let row = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span" && r.int("stream") == stream));
+            let got = ["launch_count", "max_length", "full_ns", "blocked_call_ns"].map(|c| row.int(c));
+            assert_eq!(got, [launches, max, full, blocked], "{trace}");
+            assert_eq!(row.float("mean_length").map(|m| (m * 1000.0).round() as i64), mean, "{trace}");
         }
     }
 }

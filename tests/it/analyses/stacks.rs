@@ -442,25 +442,6 @@ proptest! {
     }
 }
 
-#[test]
-fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
-    let mut files = crate::robustness::invariants::traces_below(&shared::samples());
-    if let Some(root) = shared::folder() {
-        files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
-        files.extend(crate::robustness::invariants::traces_below(&root.join("reference/tensorboard/unit")));
-    }
-    let mut checked = 0;
-    for file in files {
-        let what = file.display().to_string();
-        if let Some(answer) = stacks(std::slice::from_ref(&file), &options()) {
-            check(&what, &answer);
-            check_options(&what, &file);
-            checked += 1;
-        }
-    }
-    assert!(checked >= 14, "{checked} files");
-}
-
 /// Self times of all rows of the call trees of a file, with the rows that violate bounds.
 fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::health::Counter;
@@ -484,21 +465,45 @@ fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     Some((rows, wrong, trace.health.count(Counter::FrameOverlap)))
 }
 
-#[test]
-fn own_times_of_all_samples_and_real_traces_lie_within_the_events() {
-    let mut files = crate::robustness::invariants::traces_below(&shared::samples());
-    let shared = shared::folder();
-    if let Some(root) = &shared {
-        files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
+        let mut files = crate::robustness::invariants::traces_below(&shared::samples());
+        if let Some(root) = shared::folder() {
+            files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
+            files.extend(crate::robustness::invariants::traces_below(&root.join("reference/tensorboard/unit")));
+        }
+        let mut checked = 0;
+        for file in files {
+            let what = file.display().to_string();
+            if let Some(answer) = stacks(std::slice::from_ref(&file), &options()) {
+                check(&what, &answer);
+                check_options(&what, &file);
+                checked += 1;
+            }
+        }
+        assert!(checked >= 14, "{checked} files");
     }
-    let (mut rows, mut overlaps) = (0, 0);
-    for file in files {
-        let Some((of_file, wrong, overlapping)) = own_times(&file) else { continue };
-        assert!(wrong.is_empty(), "{}: {} rows, such as {:?}", file.display(), wrong.len(), wrong.first());
-        rows += of_file;
-        overlaps += u64::from(overlapping > 0);
+
+    #[test]
+    fn own_times_of_all_samples_and_real_traces_lie_within_the_events() {
+        let mut files = crate::robustness::invariants::traces_below(&shared::samples());
+        let shared = shared::folder();
+        if let Some(root) = &shared {
+            files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
+        }
+        let (mut rows, mut overlaps) = (0, 0);
+        for file in files {
+            let Some((of_file, wrong, overlapping)) = own_times(&file) else { continue };
+            assert!(wrong.is_empty(), "{}: {} rows, such as {:?}", file.display(), wrong.len(), wrong.first());
+            rows += of_file;
+            overlaps += u64::from(overlapping > 0);
+        }
+        assert!(rows > 10_000, "{rows} rows");
+        // Some real traces contain overlapping frames.
+        assert!(shared.is_none() || overlaps >= 5, "{overlaps} files with overlapping frames");
     }
-    assert!(rows > 10_000, "{rows} rows");
-    // Some real traces contain overlapping frames.
-    assert!(shared.is_none() || overlaps >= 5, "{overlaps} files with overlapping frames");
 }

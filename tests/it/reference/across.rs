@@ -40,79 +40,12 @@ fn named(answer: &Answer) -> Vec<(String, String, String)> {
     answer.rows("stragglers").iter().map(row).collect()
 }
 
-#[test]
-fn megatron_is_matched_whole_and_its_waits_are_the_reference_s() {
-    let Some(shared) = shared::folder() else { return };
-    let reference = json(&shared.join("reference/megatron_tp8.json"));
-    let answer = answer(&[megatron(&shared)], &with_clock(ClockMode::None));
-    let groups = answer.rows("process_groups");
-    assert_eq!(groups.len(), 1);
-    assert_eq!((groups[0].int("collective_count"), groups[0].int("complete_count")), (84, 84));
-    assert_eq!((groups[0].int("present_count"), groups[0].text("matched_by")), (8, "seq"));
-    let (lasts, waits) = lasts_and_waits(&answer);
-    for rank in 0..8 {
-        let key = rank.to_string();
-        assert_eq!(Some(lasts[&key]), reference["last_arriver_count"][&key].as_i64(), "rank {rank} last");
-        let wait = reference["wait_for_last_arriver_us"][&key].as_f64().expect("a time");
-        assert_eq!(waits[&key], (wait * 1000.0) as i64, "rank {rank} waits");
-    }
-    let skew = answer.rows("collective_summary").iter().map(|r| r.int("end_skew_max_ns")).max();
-    assert_eq!(skew, reference["end_spread_us"]["max"].as_f64().map(|us| (us * 1000.0) as i64));
-}
-
 /// The ranks for which an answer says that it cannot tell whether they are slower.
 fn untold(answer: &Answer) -> Vec<String> {
     let notes = answer.notes("stragglers");
     let rank =
         |n: &String| Some(n.strip_prefix("cannot tell whether this lasts: ")?.split(" late").next()?.to_string());
     notes.iter().filter_map(rank).collect()
-}
-
-/// Eight ranks and one step: ranks 0 and 6 are late, but one step does not show whether that persists.
-#[test]
-fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_clock_says() {
-    let Some(shared) = shared::folder() else { return };
-    let straight = answer(&[megatron(&shared)], &options());
-    assert_eq!(named(&straight), []);
-    assert_eq!(untold(&straight), ["rank 0", "rank 6"]);
-    assert!(straight.notes("stragglers").iter().any(|n| n.contains("record 3 steps")));
-    assert!(straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000), "one host, one clock");
-    // Cause: the host was busy with something else.
-    for rank in [0, 6] {
-        let causes = straight.rows_where("straggler_causes", |r| r.int("rank") == rank);
-        assert!(causes.iter().any(|r| r.int("delta_ns") > 1_000_000 && !r.text("name").is_empty()));
-    }
-    // The same set with rank 3 shifted by a millisecond.
-    let dir = tempfile::tempdir().expect("a folder");
-    for rank in 0..8 {
-        let name = format!("megatron_kineto_{rank}.json.gz");
-        let bytes = std::fs::read(megatron(&shared).join(&name)).expect("the trace is there");
-        let to = dir.path().join(&name);
-        if rank != 3 {
-            std::fs::write(to, bytes).expect("it can be copied");
-            continue;
-        }
-        let mut text = String::new();
-        flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("it is text");
-        let mut trace: Value = serde_json::from_str(&text).expect("it is JSON");
-        for event in trace["traceEvents"].as_array_mut().expect("events") {
-            if let Some(ts) = event.get("ts").and_then(Value::as_i64) {
-                event["ts"] = Value::from(ts + 1000);
-            }
-        }
-        std::fs::write(to, gzip(trace.to_string().as_bytes())).expect("it can be written");
-    }
-    let shifted = answer(&[dir.path().to_path_buf()], &options());
-    assert_eq!((named(&shifted), untold(&shifted)), (named(&straight), untold(&straight)));
-    let clock = |rank: i64| shifted.rows_where("ranks", |r| r.int("rank") == rank).remove(0);
-    assert_eq!(clock(3).text("clock_state"), "applied");
-    assert!((clock(3).int("clock_offset_ns") - 1_000_000).abs() < 20_000, "{:?}", clock(3));
-    assert!((0..8).filter(|r| *r != 3).all(|r| clock(r).text("clock_state") == "reported"));
-    let ((_, before), (_, after)) = (lasts_and_waits(&straight), lasts_and_waits(&shifted));
-    for (rank, wait) in before {
-        // 84 collectives, each within the remaining offset.
-        assert!((after[&rank] - wait).abs() < 84 * 20_000, "rank {rank}: {wait} and {}", after[&rank]);
-    }
 }
 
 #[test]
@@ -146,96 +79,6 @@ fn us(r: &Record, column: &str) -> i64 {
 }
 
 #[test]
-fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
-    let Some(shared) = shared::folder() else { return };
-    let folder = shared.join("reference/tensorboard/unit");
-    let mut compared = 0;
-    for set in ["nccl", "gloo_gpu", "gloo_cpu"] {
-        let golden = json(&folder.join(format!("test_distributed_{set}.distributed.expected.json")));
-        let dir = tempfile::tempdir().expect("a folder");
-        for worker in 0..2 {
-            let from = folder.join(format!("test_distributed_{set}.{worker}.trace.json"));
-            std::fs::copy(from, dir.path().join(format!("rank_{worker}.json"))).expect("it can be copied");
-        }
-        let answer = answer_by(Some(Compat::TensorBoard), &[dir.path().to_path_buf()], &options());
-        for r in answer.rows("sync_shortest") {
-            let (worker, step) = (format!("worker{}", r.int("rank")), r.text("step"));
-            let overlap = ["compute_only_ns", "overlap_ns", "communication_only_ns", "other_ns"].map(|c| us(&r, c));
-            assert_eq!(
-                Value::from(overlap.to_vec()),
-                golden["steps_to_overlap"][step][&worker],
-                "{set} {worker} {step}"
-            );
-            let wait = ["transfer_ns", "synchronizing_ns"].map(|c| us(&r, c));
-            assert_eq!(Value::from(wait.to_vec()), golden["steps_to_wait"][step][&worker], "{set} {worker} {step}");
-            compared += 1;
-        }
-        for worker in 0..2 {
-            let rows = answer.rows_where("collective_shortest", |r| r.int("rank") == worker);
-            let wanted = golden["comm_ops"][format!("worker{worker}")].as_array().expect("operators");
-            assert_eq!(rows.len(), wanted.len());
-            for (r, want) in rows.iter().zip(wanted) {
-                let half_even =
-                    |column: &str, by: f64| (r.float(column).expect("a mean") / by).round_ties_even() as i64;
-                let got = vec![
-                    Value::from(r.text("name")),
-                    Value::from(r.int("count")),
-                    Value::from(r.int("size_sum_bytes")),
-                    Value::from(half_even("size_mean_bytes", 1.0)),
-                    Value::from(us(r, "latency_sum_ns")),
-                    Value::from(half_even("latency_mean_ns", 1000.0)),
-                    Value::from(us(r, "transfer_sum_ns")),
-                    Value::from(half_even("transfer_mean_ns", 1000.0)),
-                ];
-                assert_eq!(Value::from(got), *want, "{set} worker {worker}");
-                compared += 1;
-            }
-        }
-    }
-    assert_eq!(compared, 3 * (2 * 2 + 2 * 2));
-}
-
-#[test]
-fn the_published_what_if_answers_are_met() {
-    let Some(shared) = shared::folder() else { return };
-    let folder = shared.join("traces/straggler_bytedance");
-    let result = json(&folder.join("ByteDanceStraggler__result-ST.json"));
-    let timeline = folder.join("ByteDanceStraggler__timeline-ST.json.gz");
-    let answer = answer_by(Some(Compat::Osdi25), &[timeline], &options());
-    let rows = answer.rows("what_if");
-    let slowdown = |scope: &str, what: &str| {
-        let row = rows.iter().find(|r| r.text("scope") == scope && r.text("what") == what);
-        row.and_then(|r| r.float("slowdown")).unwrap_or_else(|| panic!("no {scope} {what}"))
-    };
-    let near = |got: f64, want: &Value, what: &str| {
-        let want = want.as_f64().expect("a number");
-        assert!((got - want).abs() < 5e-6, "{what}: {got}, published {want}");
-    };
-    near(slowdown("all", "all workers and steps"), &result["blocking_slowdown"], "S");
-    let mut compared = 0;
-    for (scope, key) in [
-        ("stage", "blocking_decompose_by_stage"),
-        ("dp_rank", "blocking_decompose_by_dp_rank"),
-        ("op_type", "blocking_decompose_by_optype"),
-        ("step", "blocking_step_slowdown"),
-    ] {
-        for (what, want) in result[key].as_object().expect("an object") {
-            near(slowdown(scope, what), want, what);
-            compared += 1;
-        }
-    }
-    assert_eq!(compared, 4 + 2 + 11 + 32);
-    // M is the part of the slowdown that the repair removes.
-    for (scope, file, key) in [("m_s", "ms-ST", "Ms"), ("m_w", "mw-ST", "Mw")] {
-        let row = rows.iter().find(|r| r.text("scope") == scope).expect("a row");
-        let m = row.float("share_of_slowdown_pct").expect("a share") / 100.0;
-        let want = json(&folder.join(format!("ByteDanceStraggler__{file}.json")))[key].clone();
-        near(m, &want, key);
-    }
-    assert!(rows.iter().all(|r| r.cell("is_reliable") == &Value::Bool(true)));
-}
-
-#[test]
 fn collectives_of_the_sample_are_as_they_were_planted() {
     let known = json(&shared::samples().join("KNOWN_ANSWERS.json"));
     let answer = answer(&[shared::samples().join("gpu_ddp8")], &options());
@@ -266,4 +109,166 @@ fn collectives_of_the_sample_are_as_they_were_planted() {
     // Behind it, the slow loader of one step.
     assert_eq!((found[1].text("ranks"), found[1].text("behind_ranks")), ("5", "3"));
     assert_eq!((found[1].text("steps"), found[1].text("cause")), ("12", "data_loader"));
+}
+
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn megatron_is_matched_whole_and_its_waits_are_the_reference_s() {
+        let Some(shared) = shared::folder() else { return };
+        let reference = json(&shared.join("reference/megatron_tp8.json"));
+        let answer = answer(&[megatron(&shared)], &with_clock(ClockMode::None));
+        let groups = answer.rows("process_groups");
+        assert_eq!(groups.len(), 1);
+        assert_eq!((groups[0].int("collective_count"), groups[0].int("complete_count")), (84, 84));
+        assert_eq!((groups[0].int("present_count"), groups[0].text("matched_by")), (8, "seq"));
+        let (lasts, waits) = lasts_and_waits(&answer);
+        for rank in 0..8 {
+            let key = rank.to_string();
+            assert_eq!(Some(lasts[&key]), reference["last_arriver_count"][&key].as_i64(), "rank {rank} last");
+            let wait = reference["wait_for_last_arriver_us"][&key].as_f64().expect("a time");
+            assert_eq!(waits[&key], (wait * 1000.0) as i64, "rank {rank} waits");
+        }
+        let skew = answer.rows("collective_summary").iter().map(|r| r.int("end_skew_max_ns")).max();
+        assert_eq!(skew, reference["end_spread_us"]["max"].as_f64().map(|us| (us * 1000.0) as i64));
+    }
+
+    /// Eight ranks and one step: ranks 0 and 6 are late, but one step does not show whether that persists.
+    #[test]
+    fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_clock_says() {
+        let Some(shared) = shared::folder() else { return };
+        let straight = answer(&[megatron(&shared)], &options());
+        assert_eq!(named(&straight), []);
+        assert_eq!(untold(&straight), ["rank 0", "rank 6"]);
+        assert!(straight.notes("stragglers").iter().any(|n| n.contains("record 3 steps")));
+        assert!(straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000), "one host, one clock");
+        // Cause: the host was busy with something else.
+        for rank in [0, 6] {
+            let causes = straight.rows_where("straggler_causes", |r| r.int("rank") == rank);
+            assert!(causes.iter().any(|r| r.int("delta_ns") > 1_000_000 && !r.text("name").is_empty()));
+        }
+        // The same set with rank 3 shifted by a millisecond.
+        let dir = tempfile::tempdir().expect("a folder");
+        for rank in 0..8 {
+            let name = format!("megatron_kineto_{rank}.json.gz");
+            let bytes = std::fs::read(megatron(&shared).join(&name)).expect("the trace is there");
+            let to = dir.path().join(&name);
+            if rank != 3 {
+                std::fs::write(to, bytes).expect("it can be copied");
+                continue;
+            }
+            let mut text = String::new();
+            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("it is text");
+            let mut trace: Value = serde_json::from_str(&text).expect("it is JSON");
+            for event in trace["traceEvents"].as_array_mut().expect("events") {
+                if let Some(ts) = event.get("ts").and_then(Value::as_i64) {
+                    event["ts"] = Value::from(ts + 1000);
+                }
+            }
+            std::fs::write(to, gzip(trace.to_string().as_bytes())).expect("it can be written");
+        }
+        let shifted = answer(&[dir.path().to_path_buf()], &options());
+        assert_eq!((named(&shifted), untold(&shifted)), (named(&straight), untold(&straight)));
+        let clock = |rank: i64| shifted.rows_where("ranks", |r| r.int("rank") == rank).remove(0);
+        assert_eq!(clock(3).text("clock_state"), "applied");
+        assert!((clock(3).int("clock_offset_ns") - 1_000_000).abs() < 20_000, "{:?}", clock(3));
+        assert!((0..8).filter(|r| *r != 3).all(|r| clock(r).text("clock_state") == "reported"));
+        let ((_, before), (_, after)) = (lasts_and_waits(&straight), lasts_and_waits(&shifted));
+        for (rank, wait) in before {
+            // 84 collectives, each within the remaining offset.
+            assert!((after[&rank] - wait).abs() < 84 * 20_000, "rank {rank}: {wait} and {}", after[&rank]);
+        }
+    }
+
+    #[test]
+    fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
+        let Some(shared) = shared::folder() else { return };
+        let folder = shared.join("reference/tensorboard/unit");
+        let mut compared = 0;
+        for set in ["nccl", "gloo_gpu", "gloo_cpu"] {
+            let golden = json(&folder.join(format!("test_distributed_{set}.distributed.expected.json")));
+            let dir = tempfile::tempdir().expect("a folder");
+            for worker in 0..2 {
+                let from = folder.join(format!("test_distributed_{set}.{worker}.trace.json"));
+                std::fs::copy(from, dir.path().join(format!("rank_{worker}.json"))).expect("it can be copied");
+            }
+            let answer = answer_by(Some(Compat::TensorBoard), &[dir.path().to_path_buf()], &options());
+            for r in answer.rows("sync_shortest") {
+                let (worker, step) = (format!("worker{}", r.int("rank")), r.text("step"));
+                let overlap = ["compute_only_ns", "overlap_ns", "communication_only_ns", "other_ns"].map(|c| us(&r, c));
+                assert_eq!(
+                    Value::from(overlap.to_vec()),
+                    golden["steps_to_overlap"][step][&worker],
+                    "{set} {worker} {step}"
+                );
+                let wait = ["transfer_ns", "synchronizing_ns"].map(|c| us(&r, c));
+                assert_eq!(Value::from(wait.to_vec()), golden["steps_to_wait"][step][&worker], "{set} {worker} {step}");
+                compared += 1;
+            }
+            for worker in 0..2 {
+                let rows = answer.rows_where("collective_shortest", |r| r.int("rank") == worker);
+                let wanted = golden["comm_ops"][format!("worker{worker}")].as_array().expect("operators");
+                assert_eq!(rows.len(), wanted.len());
+                for (r, want) in rows.iter().zip(wanted) {
+                    let half_even =
+                        |column: &str, by: f64| (r.float(column).expect("a mean") / by).round_ties_even() as i64;
+                    let got = vec![
+                        Value::from(r.text("name")),
+                        Value::from(r.int("count")),
+                        Value::from(r.int("size_sum_bytes")),
+                        Value::from(half_even("size_mean_bytes", 1.0)),
+                        Value::from(us(r, "latency_sum_ns")),
+                        Value::from(half_even("latency_mean_ns", 1000.0)),
+                        Value::from(us(r, "transfer_sum_ns")),
+                        Value::from(half_even("transfer_mean_ns", 1000.0)),
+                    ];
+                    assert_eq!(Value::from(got), *want, "{set} worker {worker}");
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(compared, 3 * (2 * 2 + 2 * 2));
+    }
+
+    #[test]
+    fn the_published_what_if_answers_are_met() {
+        let Some(shared) = shared::folder() else { return };
+        let folder = shared.join("traces/straggler_bytedance");
+        let result = json(&folder.join("ByteDanceStraggler__result-ST.json"));
+        let timeline = folder.join("ByteDanceStraggler__timeline-ST.json.gz");
+        let answer = answer_by(Some(Compat::Osdi25), &[timeline], &options());
+        let rows = answer.rows("what_if");
+        let slowdown = |scope: &str, what: &str| {
+            let row = rows.iter().find(|r| r.text("scope") == scope && r.text("what") == what);
+            row.and_then(|r| r.float("slowdown")).unwrap_or_else(|| panic!("no {scope} {what}"))
+        };
+        let near = |got: f64, want: &Value, what: &str| {
+            let want = want.as_f64().expect("a number");
+            assert!((got - want).abs() < 5e-6, "{what}: {got}, published {want}");
+        };
+        near(slowdown("all", "all workers and steps"), &result["blocking_slowdown"], "S");
+        let mut compared = 0;
+        for (scope, key) in [
+            ("stage", "blocking_decompose_by_stage"),
+            ("dp_rank", "blocking_decompose_by_dp_rank"),
+            ("op_type", "blocking_decompose_by_optype"),
+            ("step", "blocking_step_slowdown"),
+        ] {
+            for (what, want) in result[key].as_object().expect("an object") {
+                near(slowdown(scope, what), want, what);
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 4 + 2 + 11 + 32);
+        // M is the part of the slowdown that the repair removes.
+        for (scope, file, key) in [("m_s", "ms-ST", "Ms"), ("m_w", "mw-ST", "Mw")] {
+            let row = rows.iter().find(|r| r.text("scope") == scope).expect("a row");
+            let m = row.float("share_of_slowdown_pct").expect("a share") / 100.0;
+            let want = json(&folder.join(format!("ByteDanceStraggler__{file}.json")))[key].clone();
+            near(m, &want, key);
+        }
+        assert!(rows.iter().all(|r| r.cell("is_reliable") == &Value::Bool(true)));
+    }
 }

@@ -74,55 +74,60 @@ fn annotations(side: &str) -> (usize, usize) {
     (files, rows)
 }
 
-#[test]
-fn annotations_on_the_gpu_equal_hta() {
-    if shared::folder().is_some() {
-        assert_eq!(annotations("gpu"), (7, 20));
-    }
-}
-
-#[test]
-fn annotations_on_the_host_equal_hta() {
-    if shared::folder().is_some() {
-        assert_eq!(annotations("cpu"), (25, 289));
-    }
-}
-
 const COUNTERS: [&str; 9] = ["dadd", "ffma", "hmul", "fmul", "hfma", "fadd", "hadd", "dfma", "dmul"];
 
-/// HTA numbers all events of the file, hta only the complete ones: positions are translated with the file.
-#[test]
-fn counters_equal_hta() {
-    let Some(cases) = cases() else { return };
-    let Some(root) = shared::folder() else { return };
-    let file = root.join("traces/hta/cupti_profiler_benchmark_result_924719_1679055439_trace.json.gz");
-    let (mut rows, mut positions) = (0, Vec::new());
-    let packed = std::fs::File::open(file).expect("the trace can be read");
-    let trace: serde_json::Value =
-        serde_json::from_reader(flate2::read::GzDecoder::new(packed)).expect("the trace is JSON");
-    let mut complete = 0;
-    for event in trace["traceEvents"].as_array().expect("events") {
-        positions.push(complete);
-        complete += i64::from(event["ph"] == "X");
-    }
-    for case in cases {
-        let ours = case.rows("compat_hta_cupti_counters");
-        let theirs: Vec<CsvRow> = read(&case.reference.join("cupti_counters_rank0.csv")).unwrap_or_default();
-        assert_eq!(ours.len(), theirs.len(), "{}", case.name);
-        for (a, b) in theirs.iter().zip(&ours) {
-            rows += 1;
-            for column in ["name", "op_stack", "top_level_op", "bottom_level_op"] {
-                assert_eq!(b.text(column), text(a, column), "row {rows} {column}");
-            }
-            for op in COUNTERS {
-                let column = format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
-                assert_eq!(b.float(&column), number(a, &column), "row {rows} {column}");
-            }
-            for (mine, hta) in [("event_id", "index"), ("launch_event_id", "index_runtime")] {
-                let position = number(a, hta).expect("a position") as usize;
-                assert_eq!(b.int(mine), positions[position], "row {rows} {mine}");
-            }
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn annotations_on_the_gpu_equal_hta() {
+        if shared::folder().is_some() {
+            assert_eq!(annotations("gpu"), (7, 20));
         }
     }
-    assert_eq!(rows, 77);
+
+    #[test]
+    fn annotations_on_the_host_equal_hta() {
+        if shared::folder().is_some() {
+            assert_eq!(annotations("cpu"), (25, 289));
+        }
+    }
+
+    /// HTA numbers all events of the file, hta only the complete ones: positions are translated with the file.
+    #[test]
+    fn counters_equal_hta() {
+        let Some(cases) = cases() else { return };
+        let Some(root) = shared::folder() else { return };
+        let file = root.join("traces/hta/cupti_profiler_benchmark_result_924719_1679055439_trace.json.gz");
+        let (mut rows, mut positions) = (0, Vec::new());
+        let packed = std::fs::File::open(file).expect("the trace can be read");
+        let trace: serde_json::Value =
+            serde_json::from_reader(flate2::read::GzDecoder::new(packed)).expect("the trace is JSON");
+        let mut complete = 0;
+        for event in trace["traceEvents"].as_array().expect("events") {
+            positions.push(complete);
+            complete += i64::from(event["ph"] == "X");
+        }
+        for case in cases {
+            let ours = case.rows("compat_hta_cupti_counters");
+            let theirs: Vec<CsvRow> = read(&case.reference.join("cupti_counters_rank0.csv")).unwrap_or_default();
+            assert_eq!(ours.len(), theirs.len(), "{}", case.name);
+            for (a, b) in theirs.iter().zip(&ours) {
+                rows += 1;
+                for column in ["name", "op_stack", "top_level_op", "bottom_level_op"] {
+                    assert_eq!(b.text(column), text(a, column), "row {rows} {column}");
+                }
+                for op in COUNTERS {
+                    let column = format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
+                    assert_eq!(b.float(&column), number(a, &column), "row {rows} {column}");
+                }
+                for (mine, hta) in [("event_id", "index"), ("launch_event_id", "index_runtime")] {
+                    let position = number(a, hta).expect("a position") as usize;
+                    assert_eq!(b.int(mine), positions[position], "row {rows} {mine}");
+                }
+            }
+        }
+        assert_eq!(rows, 77);
+    }
 }

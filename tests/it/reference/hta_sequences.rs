@@ -53,37 +53,42 @@ fn reference(folder: &Path, rank: u32, least: &str) -> Vec<CsvRow> {
     read(&folder.join(&name)).unwrap_or_else(|| panic!("{} has no {name}", folder.display()))
 }
 
-#[test]
-fn sequences_equal_those_of_hta() {
-    let Some(root) = shared::folder() else { return };
-    let (traces, references) = (root.join("traces"), root.join("reference/hta"));
-    let mut rows = 0;
-    for least in ["3", "1"] {
-        for (folder, trace, rank) in TRACES {
-            let theirs = reference(&references.join(folder), rank, least);
-            let ours = ours(&[traces.join(trace)], least);
-            same(folder, &theirs, &ours.iter().collect::<Vec<_>>());
-            rows += theirs.len();
-        }
-        let (folder, pattern, ranks) = MEGATRON;
-        let paths: Vec<PathBuf> = (0..ranks).map(|r| traces.join(pattern.replace("{}", &r.to_string()))).collect();
-        let all = ours(&paths, least);
-        for rank in 0..ranks {
-            let theirs = reference(&references.join(folder), rank, least);
-            let own: Vec<&Record> = all.iter().filter(|r| r.int("rank") == i64::from(rank)).collect();
-            same(folder, &theirs, &own);
-            rows += theirs.len();
-        }
-    }
-    assert_eq!(rows, 80);
-}
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
 
-/// Every such file of the reference is compared, so a new folder that is not listed here fails.
-#[test]
-fn every_file_of_sequences_is_compared() {
-    let Some(root) = shared::folder() else { return };
-    let is_one =
-        |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("frequent_kernel_sequences"));
-    let found = shared::files_below(&root.join("reference/hta")).iter().filter(|p| is_one(p)).count();
-    assert_eq!(found, 2 * (TRACES.len() + MEGATRON.2 as usize));
+    #[test]
+    fn sequences_equal_those_of_hta() {
+        let Some(root) = shared::folder() else { return };
+        let (traces, references) = (root.join("traces"), root.join("reference/hta"));
+        let mut rows = 0;
+        for least in ["3", "1"] {
+            for (folder, trace, rank) in TRACES {
+                let theirs = reference(&references.join(folder), rank, least);
+                let ours = ours(&[traces.join(trace)], least);
+                same(folder, &theirs, &ours.iter().collect::<Vec<_>>());
+                rows += theirs.len();
+            }
+            let (folder, pattern, ranks) = MEGATRON;
+            let paths: Vec<PathBuf> = (0..ranks).map(|r| traces.join(pattern.replace("{}", &r.to_string()))).collect();
+            let all = ours(&paths, least);
+            for rank in 0..ranks {
+                let theirs = reference(&references.join(folder), rank, least);
+                let own: Vec<&Record> = all.iter().filter(|r| r.int("rank") == i64::from(rank)).collect();
+                same(folder, &theirs, &own);
+                rows += theirs.len();
+            }
+        }
+        assert_eq!(rows, 80);
+    }
+
+    /// Every such file of the reference is compared, so a new folder that is not listed here fails.
+    #[test]
+    fn every_file_of_sequences_is_compared() {
+        let Some(root) = shared::folder() else { return };
+        let is_one =
+            |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("frequent_kernel_sequences"));
+        let found = shared::files_below(&root.join("reference/hta")).iter().filter(|p| is_one(p)).count();
+        assert_eq!(found, 2 * (TRACES.len() + MEGATRON.2 as usize));
+    }
 }

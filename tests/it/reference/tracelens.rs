@@ -42,48 +42,53 @@ fn times(rows: &[CsvRow]) -> BTreeMap<&str, (f64, bool)> {
     sums
 }
 
-#[test]
-fn gpu_timelines_equal_tracelens_within_a_tenth_of_a_microsecond() {
-    let Some(root) = shared::folder() else { return };
-    let (mut compared, mut summed) = (0, 0);
-    for (name, file) in TRACES {
-        let reference = root.join("reference/tracelens").join(name).join("gpu_timeline.csv");
-        let rows = read(&reference).unwrap_or_else(|| panic!("{name}: no gpu_timeline.csv"));
-        let theirs = times(&rows);
-        let trace = root.join("traces/tracelens").join(file);
-        let ours = answer_by(Some(Compat::TraceLens), &[trace], &options()).rows("compat_tracelens_gpu_timeline");
-        assert_eq!((ours.len(), theirs.len()), (8, 8), "{name}");
-        let total = ours.iter().find(|r| r.text("type") == "total_time").and_then(|r| r.float("time ms"));
-        let total = total.unwrap_or_else(|| panic!("{name}: no total_time"));
-        for row in &ours {
-            let kind = row.text("type");
-            let (time, is_sum) = theirs[kind];
-            if is_sum && !ADDS_UP.contains(&kind) {
-                continue;
-            }
-            let mine = row.float("time ms").expect("a time");
-            assert!((mine - time).abs() <= TOLERANCE, "{name} {kind}: TraceLens {time} ms, hta {mine} ms");
-            compared += 1;
-            summed += usize::from(is_sum);
-            if !is_sum {
-                let (a, b) = (row.float("percent"), rows.iter().find(|r| text(r, "type") == kind));
-                let (a, b) = (a.expect("a percent"), b.and_then(|r| number(r, "percent")).expect("a percent"));
-                assert!((a - b).abs() <= 100.0 * 2.0 * TOLERANCE / total, "{name} {kind}: {b} %, hta {a} %");
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn gpu_timelines_equal_tracelens_within_a_tenth_of_a_microsecond() {
+        let Some(root) = shared::folder() else { return };
+        let (mut compared, mut summed) = (0, 0);
+        for (name, file) in TRACES {
+            let reference = root.join("reference/tracelens").join(name).join("gpu_timeline.csv");
+            let rows = read(&reference).unwrap_or_else(|| panic!("{name}: no gpu_timeline.csv"));
+            let theirs = times(&rows);
+            let trace = root.join("traces/tracelens").join(file);
+            let ours = answer_by(Some(Compat::TraceLens), &[trace], &options()).rows("compat_tracelens_gpu_timeline");
+            assert_eq!((ours.len(), theirs.len()), (8, 8), "{name}");
+            let total = ours.iter().find(|r| r.text("type") == "total_time").and_then(|r| r.float("time ms"));
+            let total = total.unwrap_or_else(|| panic!("{name}: no total_time"));
+            for row in &ours {
+                let kind = row.text("type");
+                let (time, is_sum) = theirs[kind];
+                if is_sum && !ADDS_UP.contains(&kind) {
+                    continue;
+                }
+                let mine = row.float("time ms").expect("a time");
+                assert!((mine - time).abs() <= TOLERANCE, "{name} {kind}: TraceLens {time} ms, hta {mine} ms");
+                compared += 1;
+                summed += usize::from(is_sum);
+                if !is_sum {
+                    let (a, b) = (row.float("percent"), rows.iter().find(|r| text(r, "type") == kind));
+                    let (a, b) = (a.expect("a percent"), b.and_then(|r| number(r, "percent")).expect("a percent"));
+                    assert!((a - b).abs() <= 100.0 * 2.0 * TOLERANCE / total, "{name} {kind}: {b} %, hta {a} %");
+                }
             }
         }
+        assert_eq!((compared, summed), (11 * 8 + 4, 4));
     }
-    assert_eq!((compared, summed), (11 * 8 + 4, 4));
-}
 
-#[test]
-fn every_gpu_timeline_of_the_reference_is_compared() {
-    let Some(root) = shared::folder() else { return };
-    let mut folders: Vec<String> = std::fs::read_dir(root.join("reference/tracelens"))
-        .expect("the reference can be listed")
-        .map(|e| e.expect("an entry can be read").path())
-        .filter(|p| p.join("gpu_timeline.csv").exists())
-        .filter_map(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
-        .collect();
-    folders.sort();
-    assert_eq!(folders, TRACES.map(|t| t.0));
+    #[test]
+    fn every_gpu_timeline_of_the_reference_is_compared() {
+        let Some(root) = shared::folder() else { return };
+        let mut folders: Vec<String> = std::fs::read_dir(root.join("reference/tracelens"))
+            .expect("the reference can be listed")
+            .map(|e| e.expect("an entry can be read").path())
+            .filter(|p| p.join("gpu_timeline.csv").exists())
+            .filter_map(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
+            .collect();
+        folders.sort();
+        assert_eq!(folders, TRACES.map(|t| t.0));
+    }
 }

@@ -89,37 +89,6 @@ fn every_sample_ends_as_the_contract_says() {
 }
 
 #[test]
-fn every_real_file_ends_as_the_contract_says() {
-    let Some(root) = shared::folder() else { return };
-    let files = shared::files_below(&root.join("traces"));
-    let [clean, partly, nothing] = check_all(&files);
-    println!("{clean} clean, {partly} in part, {nothing} refused");
-    assert!(clean >= 60, "{clean} clean, {partly} in part, {nothing} refused");
-    // Snapshots, databases, recorder dumps, execution traces and logs are not traces.
-    assert!(nothing >= 40, "{clean} clean, {partly} in part, {nothing} refused");
-}
-
-#[test]
-fn every_real_folder_ends_as_the_contract_says() {
-    let Some(root) = shared::folder() else { return };
-    let traces = root.join("traces");
-    let folders = shared::folders_below(&traces);
-    assert!(folders.len() >= 12, "{}", folders.len());
-    for folder in &folders {
-        let code = check(folder);
-        let name = folder.strip_prefix(&traces).expect("below the traces").to_string_lossy().into_owned();
-        match &*name {
-            "multirank_nccl_megatron_tp8" | "multirank_gloo_ddp4" => assert_eq!(code, 0, "{name}"),
-            // They contain no trace.
-            "" | "nsys" | "memory_snapshots" | "flight_recorder/gpu_error_1st" | "multirank_nccl_megatron_tp8/et" => {
-                assert_eq!(code, 2, "{name}");
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
 fn a_rank_told_behind_the_events_leaves_no_rows_of_the_first_numbering() {
     let kernels = |count: usize| {
         let one = |i: usize| {
@@ -139,4 +108,44 @@ fn a_rank_told_behind_the_events_leaves_no_rows_of_the_first_numbering() {
     assert_eq!(answer.outcome.ranks(), [0, 7]);
     let rows = |rank| answer.rows("kernels").iter().filter(|r| r.int("rank") == rank).count();
     assert_eq!((rows(0), rows(7)), (5, 20_000));
+}
+
+/// Needs the traces beside the repository: see [`crate::shared::folder`].
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn every_real_file_ends_as_the_contract_says() {
+        let Some(root) = shared::folder() else { return };
+        let files = shared::files_below(&root.join("traces"));
+        let [clean, partly, nothing] = check_all(&files);
+        println!("{clean} clean, {partly} in part, {nothing} refused");
+        assert!(clean >= 60, "{clean} clean, {partly} in part, {nothing} refused");
+        // Snapshots, databases, recorder dumps, execution traces and logs are not traces.
+        assert!(nothing >= 40, "{clean} clean, {partly} in part, {nothing} refused");
+    }
+
+    #[test]
+    fn every_real_folder_ends_as_the_contract_says() {
+        let Some(root) = shared::folder() else { return };
+        let traces = root.join("traces");
+        let folders = shared::folders_below(&traces);
+        assert!(folders.len() >= 12, "{}", folders.len());
+        for folder in &folders {
+            let code = check(folder);
+            let name = folder.strip_prefix(&traces).expect("below the traces").to_string_lossy().into_owned();
+            match &*name {
+                "multirank_nccl_megatron_tp8" | "multirank_gloo_ddp4" => assert_eq!(code, 0, "{name}"),
+                // They contain no trace.
+                ""
+                | "nsys"
+                | "memory_snapshots"
+                | "flight_recorder/gpu_error_1st"
+                | "multirank_nccl_megatron_tp8/et" => {
+                    assert_eq!(code, 2, "{name}");
+                }
+                _ => {}
+            }
+        }
+    }
 }

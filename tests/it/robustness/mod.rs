@@ -3,6 +3,7 @@
 pub mod broken;
 pub mod brute;
 pub mod damage;
+pub mod events;
 pub mod faults;
 pub mod folders;
 pub mod growth;

@@ -3,5 +3,5 @@
 mod command;
 mod invariants;
 mod planted;
-mod reference;
+mod on_shared_traces;
 mod sets;
