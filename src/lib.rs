@@ -23,7 +23,7 @@
 //! (`tests/it/rooms.rs` checks both).
 //!
 //! - [`units`], [`health`], [`error`]: times and sizes, counters of damage in files, errors.
-//! - [`table`]: declaring, building and reading tables.
+//! - [`mod@table`]: declaring, building and reading tables.
 //! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
 //! - `wording`: formatting of counts, ranks and names.
 //! - [`read`]: trace files to columns, one folder per format.

@@ -1,6 +1,6 @@
 //! Tables: declared once, with the type, unit and meaning of every column, and built row by row.
 //!
-//! [`table!`](crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
+//! [`table!`](macro@crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
 //! what `hta explain` prints and what tests hold the output against.
 
 use crate::table::cells::{Nullable, Texts};

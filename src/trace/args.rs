@@ -2,7 +2,7 @@
 //!
 //! Kineto's `args` are an open map. The keys that trace-format knows become columns, declared once in
 //! [`ARGS`]; what is left is kept as JSON text on request. Most events carry few of them, so columns are
-//! [`Sparse`]. A value is 64 bits, read by the column's type.
+//! `Sparse`. A value is 64 bits, read by the column's type.
 
 use crate::trace::sparse::{Cursor, Sparse};
 use crate::trace::strings::{StrId, Texts};

@@ -181,7 +181,7 @@ fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Side
 
 const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
 
-/// Both tables from what [`map`] left of the two sets.
+/// Both tables from what `map` left of the two sets.
 pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
     let (mut compared, mut ops) = (Compared::default(), OpsDiff::default());
     for device_type in DEVICE_TYPES {

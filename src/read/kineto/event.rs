@@ -1,6 +1,6 @@
 //! Converts one event from its bytes to a row of columns, in one pass.
 //!
-//! Keys come in any order, so an event's tokens are collected first ([`Scratch`]) and committed when its closing brace
+//! Keys come in any order, so an event's tokens are collected first (`Scratch`) and committed when its closing brace
 //! is reached. Only tokens that a column needs are converted.
 
 use crate::health::{Counter, Health};

@@ -2,6 +2,6 @@
 
 mod command;
 mod invariants;
-mod planted;
 mod on_shared_traces;
+mod planted;
 mod sets;
