@@ -4,7 +4,7 @@
 use crate::analysis::settings::{Setting, Settings};
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job};
-use crate::table::schema::{Batch, TableSpec};
+use crate::table::schema::{Batch, Columns, Table, TableSpec};
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::units::Ns;
 use serde::Serialize;
@@ -89,6 +89,21 @@ impl Partial {
     pub fn table(&self, spec: &TableSpec) -> Option<&Batch> {
         self.tables.iter().find(|b| b.spec.name == spec.name)
     }
+
+    /// The columns of the rank's rows of a table.
+    pub fn columns<T: Table>(&self) -> Option<Columns<'_, T>> {
+        self.table(T::SPEC).map(T::read)
+    }
+
+    /// The rank's rows of a table; none where it has no such table.
+    pub fn rows<T: Table>(&self) -> impl Iterator<Item = T::Row<'_>> {
+        self.table(T::SPEC).into_iter().flat_map(T::rows)
+    }
+}
+
+/// The rows of a table of all ranks.
+pub fn rows<T: Table>(partials: &[Partial]) -> impl Iterator<Item = T::Row<'_>> {
+    partials.iter().flat_map(Partial::rows::<T>)
 }
 
 /// Receives rows of tables that are not kept in memory: a whole table, or a long one piece by piece.

@@ -14,7 +14,7 @@ use crate::analysis::settings::Setting;
 use crate::error::SetError;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 table! {
     /// What the filters that were given select on a rank. Only partials hold it.
     struct Filters, FilterRow = "filters" by "rank, option" {
-        rank: u32, "", "rank";
+        rank;
         option: Text, "", "the option";
         value: Text, "", "what was given";
         is_hit: bool, "", "it selects something on this rank";
@@ -162,18 +162,14 @@ fn check_of(inventories: impl Iterator<Item = Partial>, is_asked: impl Fn(&str) 
     let mut missed: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     for inventory in inventories {
         let Some(table) = inventory.table(Filters::SPEC) else { return Ok(()) };
-        for row in 0..table.len() {
-            let option = table.text("option", row).unwrap_or_default();
-            if !is_asked(option) {
+        for row in Filters::rows(table).filter(|r| is_asked(r.option)) {
+            if row.is_hit {
+                hits.insert(row.option.to_string());
                 continue;
             }
-            if table.int("is_hit", row) == Some(1) {
-                hits.insert(option.to_string());
-                continue;
-            }
-            let value = table.text("value", row).unwrap_or_default();
-            let (_, there) = missed.entry(option.to_string()).or_insert_with(|| (value.to_string(), Vec::new()));
-            if let Some(thing) = table.text("there", row)
+            let asked = missed.entry(row.option.to_string());
+            let (_, there) = asked.or_insert_with(|| (row.value.to_string(), Vec::new()));
+            if let Some(thing) = row.there
                 && there.len() <= LISTED
                 && !there.iter().any(|t| t == thing)
             {

@@ -4,16 +4,59 @@
 //! steps are left out.
 
 use crate::analysis::api::Partial;
-use crate::table::schema::{Batch, TableSpec};
+use crate::table::schema::{Columns, Table};
+use crate::table::typed::Values;
 use crate::units::Ns;
 use crate::wording::ranks::rank_list;
 use std::collections::HashMap;
 
+/// The key cells of a row that stands for a window of a device, or of one of its streams.
+pub struct WindowKey<'a> {
+    pub device: Option<i64>,
+    pub stream: Option<i64>,
+    pub scope: &'a str,
+    pub step: Option<u32>,
+    pub step_label: Option<i64>,
+    pub is_partial: Option<bool>,
+    pub ts_ns: Ns,
+    pub dur_ns: Ns,
+}
+
+/// A table with a row per window of each device. [`windowed!`](crate::windowed) says so of one.
+pub trait Windowed: Table {
+    fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> WindowKey<'a>;
+}
+
+/// Says that a table has a row per window of each device, or also `by stream` of each stream.
+#[macro_export]
+macro_rules! windowed {
+    ($table:ident $(by $stream:ident)?) => {
+        impl $crate::analysis::population::Windowed for $table {
+            fn window<'a>(
+                columns: &Self::Columns<'a>,
+                row: usize,
+            ) -> $crate::analysis::population::WindowKey<'a> {
+                let row = <$table as $crate::table::schema::Table>::row(columns, row);
+                $crate::analysis::population::WindowKey {
+                    device: row.device,
+                    stream: None$(.or(row.$stream))?,
+                    scope: row.scope,
+                    step: row.step,
+                    step_label: row.step_label,
+                    is_partial: row.is_partial,
+                    ts_ns: row.ts_ns,
+                    dur_ns: row.dur_ns,
+                }
+            }
+        }
+    };
+}
+
 /// The selected rows of one rank and device.
-pub struct Group<'a> {
+pub struct Group<'a, T: Windowed> {
     pub rank: u32,
     pub device: Option<i64>,
-    pub batch: &'a Batch,
+    pub columns: Columns<'a, T>,
     pub rows: Vec<usize>,
     /// Whether the rows are steps.
     pub is_steps: bool,
@@ -21,20 +64,31 @@ pub struct Group<'a> {
     pub all_partial: bool,
 }
 
-impl Group<'_> {
-    /// Sum of a column over the rows, ns.
-    pub fn sum(&self, column: &str) -> Ns {
-        self.rows.iter().filter_map(|&r| self.batch.int(column, r)).sum()
+impl<'a, T: Windowed> Group<'a, T> {
+    /// Keys of the windows.
+    pub fn windows(&self) -> impl Iterator<Item = WindowKey<'a>> {
+        self.rows.iter().map(|&r| T::window(&self.columns, r))
     }
 
-    /// Mean of a column over the rows (rounded down), ns.
-    pub fn mean(&self, column: &str) -> Ns {
+    /// Length of the windows together, ns.
+    pub fn dur(&self) -> Ns {
+        self.windows().map(|w| w.dur_ns).sum()
+    }
+
+    /// Sum of a column over the rows: times, or a count.
+    pub fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+        let values = column(&self.columns);
+        self.rows.iter().map(|&r| values.int_at(r)).sum()
+    }
+
+    /// Mean of a column over the rows (rounded down).
+    pub fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.sum(column) / (self.rows.len().max(1) as i64)
     }
 
     /// Percentage of the window.
-    pub fn percent(&self, column: &str) -> Option<f64> {
-        crate::units::percent(self.sum(column), self.sum("dur_ns"))
+    pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
+        crate::units::percent(self.sum(column), self.dur())
     }
 
     /// `per step`, or `in the recorded span`.
@@ -44,16 +98,18 @@ impl Group<'_> {
 
     /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are not
     /// several steps, or none stands out.
-    pub fn worst_step(&self, column: &str) -> Option<(String, Ns)> {
-        let value = |r: &usize| self.batch.int(column, *r).unwrap_or(0);
+    pub fn worst_step<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<(String, Ns)> {
+        let values = column(&self.columns);
+        let value = |r: &usize| values.int_at(*r);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
         // A step must exceed the mean by more than a twentieth to stand out.
         if !self.is_steps || self.rows.len() < 2 || value(&worst) * 20 <= self.mean(column) * 21 {
             return None;
         }
-        let name = match self.batch.int("step_label", worst) {
+        let window = T::window(&self.columns, worst);
+        let name = match window.step_label {
             Some(label) => label.to_string(),
-            None => format!("@{}", self.batch.int("step", worst)?),
+            None => format!("@{}", window.step?),
         };
         Some((name, value(&worst)))
     }
@@ -72,48 +128,60 @@ impl Group<'_> {
     }
 }
 
+/// A column of whole numbers, to add up.
+pub trait Sums<'a>: Values<'a> {
+    fn int_at(self, row: usize) -> i64;
+}
+
+impl<'a, V: Values<'a, Value: TryInto<i64>>> Sums<'a> for V {
+    fn int_at(self, row: usize) -> i64 {
+        self.at(row).try_into().unwrap_or(0)
+    }
+}
+
 /// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
-pub fn groups<'a>(partials: &'a [Partial], spec: &TableSpec) -> Vec<Group<'a>> {
-    let mut out: Vec<Group> = Vec::new();
+pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<Group<'_, T>> {
+    let mut out = Vec::new();
     for partial in partials {
-        let Some(batch) = partial.table(spec) else { continue };
+        let Some(batch) = partial.table(T::SPEC) else { continue };
+        let columns = T::read(batch);
+        let windows: Vec<WindowKey> = (0..batch.len()).map(|r| T::window(&columns, r)).collect();
         // Devices in order of their first row, with their rows that are not for a stream.
         let mut places: HashMap<Option<i64>, usize> = HashMap::new();
         let mut devices: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
-        for row in 0..batch.len() {
-            let device = batch.int("device", row);
-            let place = *places.entry(device).or_insert(devices.len());
+        for (row, w) in windows.iter().enumerate() {
+            let place = *places.entry(w.device).or_insert(devices.len());
             if place == devices.len() {
-                devices.push((device, Vec::new()));
+                devices.push((w.device, Vec::new()));
             }
-            if let Some((_, rows)) = devices.get_mut(place).filter(|_| batch.int("stream", row).is_none()) {
+            if let Some((_, rows)) = devices.get_mut(place).filter(|_| w.stream.is_none()) {
                 rows.push(row);
             }
         }
         for (device, of_device) in devices {
             let scope = |name: &str| -> Vec<usize> {
-                of_device.iter().copied().filter(|&r| batch.text("scope", r) == Some(name)).collect()
+                of_device.iter().copied().filter(|&r| windows[r].scope == name).collect()
             };
             let steps = scope("step");
-            let full: Vec<usize> = steps.iter().copied().filter(|&r| batch.int("is_partial", r) != Some(1)).collect();
+            let full: Vec<usize> = steps.iter().copied().filter(|&r| windows[r].is_partial != Some(true)).collect();
             let all_partial = full.is_empty() && !steps.is_empty();
             // Without marked steps the capture is the only step; the device's own span is more informative.
-            let mark = |r: usize, column: &str| batch.int(column, r);
-            let capture = scope("capture").first().map(|&r| (mark(r, "ts_ns"), mark(r, "dur_ns")));
-            let is_whole = |r: usize| capture == Some((mark(r, "ts_ns"), mark(r, "dur_ns")));
+            let extent = |r: usize| (windows[r].ts_ns, windows[r].dur_ns);
+            let capture = scope("capture").first().map(|&r| extent(r));
+            let is_whole = |r: usize| capture == Some(extent(r));
             let is_steps = !(steps.is_empty() || matches!(steps[..], [r] if is_whole(r)));
             let rows = match (full.is_empty(), is_steps) {
                 (_, false) => scope("span"),
                 (false, true) => full,
                 (true, true) => steps,
             };
-            out.push(Group { rank: partial.rank, device, batch, rows, is_steps, all_partial });
+            out.push(Group { rank: partial.rank, device, columns, rows, is_steps, all_partial });
         }
     }
     out
 }
 
-pub fn several_devices(groups: &[Group]) -> bool {
+pub fn several_devices<T: Windowed>(groups: &[Group<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }
 

@@ -1,7 +1,8 @@
 //! Printed tables with many ranks: one row for each of the worst, and one row for all others.
 
-use crate::analysis::population::Group;
-use crate::units::{Ns, percent};
+use crate::analysis::population::{Group, Sums, Windowed};
+use crate::table::schema::Columns;
+use crate::units::percent;
 use std::cmp::Reverse;
 
 /// The items of a printed table.
@@ -50,22 +51,22 @@ impl<'a, T> WorstFirst<'a, T> {
 }
 
 /// Several groups of windows as one row.
-pub struct Together<'a>(pub &'a [&'a Group<'a>]);
+pub struct Together<'g, 'a, T: Windowed>(pub &'g [&'g Group<'a, T>]);
 
-impl Together<'_> {
-    /// Sum of a column over the windows of all groups, ns.
-    pub fn sum(&self, column: &str) -> Ns {
-        self.0.iter().map(|g| g.sum(column)).sum()
+impl<'a, T: Windowed> Together<'_, 'a, T> {
+    /// Sum of a column over the windows of all groups.
+    pub fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+        self.0.iter().map(|g| g.sum(&column)).sum()
     }
 
-    /// Mean of a column over the windows of all groups (rounded down), ns.
-    pub fn mean(&self, column: &str) -> Ns {
+    /// Mean of a column over the windows of all groups (rounded down).
+    pub fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.sum(column) / self.windows()
     }
 
     /// Percentage of the windows.
-    pub fn percent(&self, column: &str) -> Option<f64> {
-        percent(self.sum(column), self.sum("dur_ns"))
+    pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
+        percent(self.sum(column), self.0.iter().map(|g| g.dur()).sum())
     }
 
     /// Number of windows, at least one.

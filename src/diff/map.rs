@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 table! {
     /// One rank of a set.
     pub struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         world_size: Option<u32>, "ranks", "as the file says";
         device_name: Option<Text>, "", "first device";
         has_modules: bool, "", "frames of nn.Module are recorded (looked for with --by module)";
@@ -32,10 +32,10 @@ table! {
 table! {
     /// One window of one device: a step, or the capture.
     pub struct MappedSteps, MappedStepRow = "diff_map_steps" by "device, step" {
-        device: Option<i64>, "", "device";
+        device;
         basis: Text, "", "gpu, cpu or none";
         step: Option<u32>, "", "index; null: the capture";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         is_partial: bool, "", "the step was cut, or did far less than the others";
         ts_ns: i64, "ns", "start";
         dur_ns: i64, "ns", "length";

@@ -87,16 +87,13 @@ table! {
     /// Every step of both sides, also those that do not count.
     pub struct Steps, StepRow = "diff_steps" by "set, rank, device, step" {
         set: Text, "", "base or test";
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
+        rank; device;
         scope: Text, "", "step; capture: the whole recording, for sets without steps";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
+        step; step_label;
         is_partial: bool, "", "the step was cut, or did far less than the others";
         is_counted: bool, "", "the means stand on it";
         basis: Text, "", "gpu: device activities; cpu: host work; none: the rank did neither";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        ts_ns; dur_ns;
         compute_ns: i64, "ns", "|C|: some compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
         exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";

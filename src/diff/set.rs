@@ -1,7 +1,8 @@
 //! One set of traces as the mapper left it: ranks with their steps, and their sums by name.
 
-use crate::diff::map::{MappedCells, MappedKeys, MappedRanks, MappedSteps};
-use crate::table::schema::Batch;
+use crate::diff::map::{MappedCellRow, MappedCells, MappedKeyRow, MappedKeys};
+use crate::diff::map::{MappedRankRow, MappedRanks, MappedStepRow, MappedSteps};
+use crate::table::schema::{Batch, Table};
 use crate::units::Ns;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -105,14 +106,15 @@ impl Set {
         let mut texts = Texts::default();
         for batch in tables {
             if batch.spec.name == MappedRanks::SPEC.name {
-                ranks.extend((0..batch.len()).map(|r| rank(batch, r)));
+                ranks.extend(MappedRanks::rows(batch).map(rank));
             }
             let Some(last) = ranks.last_mut() else { continue };
-            let rows = 0..batch.len();
             match batch.spec.name {
-                name if name == MappedSteps::SPEC.name => last.windows.extend(rows.map(|r| window(batch, r))),
-                name if name == MappedKeys::SPEC.name => last.keys.extend(rows.map(|r| key(batch, r, &mut texts))),
-                name if name == MappedCells::SPEC.name => last.cells.extend(rows.map(|r| cell(batch, r))),
+                name if name == MappedSteps::SPEC.name => last.windows.extend(MappedSteps::rows(batch).map(window)),
+                name if name == MappedKeys::SPEC.name => {
+                    last.keys.extend(MappedKeys::rows(batch).map(|r| key(r, &mut texts)))
+                }
+                name if name == MappedCells::SPEC.name => last.cells.extend(MappedCells::rows(batch).map(cell)),
                 _ => {}
             }
         }
@@ -120,37 +122,31 @@ impl Set {
     }
 }
 
-fn unsigned(batch: &Batch, column: &str, row: usize) -> Option<u32> {
-    batch.int(column, row).and_then(|v| u32::try_from(v).ok())
-}
-
-fn rank(b: &Batch, row: usize) -> Rank {
+fn rank(row: MappedRankRow) -> Rank {
     Rank {
-        rank: unsigned(b, "rank", row).unwrap_or(0),
-        world: unsigned(b, "world_size", row),
-        device_name: b.text("device_name", row).map(str::to_string),
-        has_modules: b.int("has_modules", row) == Some(1),
+        rank: row.rank,
+        world: row.world_size,
+        device_name: row.device_name.map(str::to_string),
+        has_modules: row.has_modules,
         ..Rank::default()
     }
 }
 
-fn window(b: &Batch, row: usize) -> Window {
-    let ns = |column| b.int(column, row).unwrap_or(0);
-    let basis = b.text("basis", row);
+fn window(row: MappedStepRow) -> Window {
     Window {
-        device: b.int("device", row),
-        basis: Basis::ALL.into_iter().find(|k| Some(k.name()) == basis).unwrap_or(Basis::None),
-        step: unsigned(b, "step", row),
-        label: b.int("step_label", row),
-        is_partial: b.int("is_partial", row) == Some(1),
-        ts: ns("ts_ns"),
-        dur: ns("dur_ns"),
-        compute: ns("compute_ns"),
-        exposed_communication: ns("exposed_communication_ns"),
-        exposed_memory: ns("exposed_memory_ns"),
-        communication: ns("communication_ns"),
-        memory: ns("memory_ns"),
-        busy: ns("busy_ns"),
+        device: row.device,
+        basis: Basis::ALL.into_iter().find(|k| k.name() == row.basis).unwrap_or(Basis::None),
+        step: row.step,
+        label: row.step_label,
+        is_partial: row.is_partial,
+        ts: row.ts_ns,
+        dur: row.dur_ns,
+        compute: row.compute_ns,
+        exposed_communication: row.exposed_communication_ns,
+        exposed_memory: row.exposed_memory_ns,
+        communication: row.communication_ns,
+        memory: row.memory_ns,
+        busy: row.busy_ns,
     }
 }
 
@@ -169,23 +165,15 @@ impl Texts {
     }
 }
 
-fn key(b: &Batch, row: usize, texts: &mut Texts) -> Key {
-    let mut text = |column| texts.one(b.text(column, row).unwrap_or_default());
+fn key(row: MappedKeyRow, texts: &mut Texts) -> Key {
     Key {
-        side: if b.text("side", row) == Some(Side::Gpu.name()) { Side::Gpu } else { Side::Host },
-        class: text("class"),
-        name: text("name"),
-        owner: b.text("owner", row).map(|owner| texts.one(owner)),
+        side: if row.side == Side::Gpu.name() { Side::Gpu } else { Side::Host },
+        class: texts.one(row.class),
+        name: texts.one(row.name),
+        owner: row.owner.map(|owner| texts.one(owner)),
     }
 }
 
-fn cell(b: &Batch, row: usize) -> Cell {
-    let int = |column| b.int(column, row).unwrap_or(0);
-    Cell {
-        key: unsigned(b, "key", row).unwrap_or(u32::MAX),
-        step: unsigned(b, "step", row),
-        count: int("count"),
-        ns: int("sum_ns"),
-        own: int("self_ns"),
-    }
+fn cell(row: MappedCellRow) -> Cell {
+    Cell { key: row.key, step: row.step, count: row.count, ns: row.sum_ns, own: row.self_ns }
 }

@@ -1,8 +1,8 @@
 //! The text report: the most important findings, problems of the input, then tables.
 
-use crate::analysis::api::{Finding, Output, Partial};
+use crate::analysis::api::{self, Finding, Output};
 use crate::analysis::inventory::record_edges;
-use crate::analysis::inventory::{KernelRules, Ranks};
+use crate::analysis::inventory::{KernelRules, RankRow, Ranks};
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
@@ -10,7 +10,7 @@ use crate::run::Outcome;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
 use crate::wording::ranks::{missing_ranks, rank_list};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Largest number of findings printed.
@@ -90,16 +90,10 @@ fn heading(out: &mut String, title: &str) {
     let _ = writeln!(out, "\n{title}\n{}", "-".repeat(title.chars().count()));
 }
 
-fn ints(parts: &[Partial], column: &str) -> Vec<Option<i64>> {
-    let tables = parts.iter().filter_map(|p| p.table(Ranks::SPEC));
-    tables.flat_map(|b| (0..b.len()).map(|r| b.int(column, r))).collect()
-}
-
 fn header(out: &mut String, outcome: &Outcome, width: usize) {
-    let inventory = &outcome.inventory;
+    let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
-    let sum = |column: &str| ints(inventory, column).iter().flatten().sum::<i64>();
-    let world = ints(inventory, "world_size").into_iter().flatten().max();
+    let world = rows.iter().filter_map(|r| r.world_size).max();
     let mut line =
         format!("hta {}: {} rank{}", env!("CARGO_PKG_VERSION"), ranks.len(), if ranks.len() == 1 { "" } else { "s" });
     if let Some(world) = world {
@@ -109,52 +103,44 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
         line,
         " ({}), {}, {} of JSON",
         rank_list(&ranks),
-        counted(sum("event_count") as u64, "event"),
+        counted(rows.iter().map(|r| r.event_count).sum(), "event"),
         fmt_bytes(outcome.unpacked_bytes)
     );
     for l in wrap(&line, width) {
         let _ = writeln!(out, "{l}");
     }
     let mut notes: Vec<String> = Vec::new();
-    if let Some(world) = world.and_then(|w| u32::try_from(w).ok()) {
+    if let Some(world) = world {
         let (missing, count) = missing_ranks(world, &ranks);
         if count > 0 {
             notes.push(format!("missing: rank{} {missing}", if count == 1 { "" } else { "s" }));
         }
     }
-    let texts = |column: &str| -> Vec<String> {
-        let tables = inventory.iter().filter_map(|p| p.table(Ranks::SPEC));
-        let mut all: Vec<String> =
-            tables.flat_map(|b| (0..b.len()).filter_map(|r| b.text(column, r).map(str::to_string))).collect();
-        all.sort();
-        all.dedup();
-        all
-    };
-    let devices = texts("device_name");
+    let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
     if !devices.is_empty() {
-        notes.push(format!("devices: {}", devices.join(", ")));
+        notes.push(format!("devices: {}", Vec::from_iter(devices).join(", ")));
     }
-    let rules = texts("step_rule");
-    let steps: Vec<i64> = ints(inventory, "step_count").into_iter().flatten().collect();
-    let (low, high) = (steps.iter().min().copied().unwrap_or(0), steps.iter().max().copied().unwrap_or(0));
+    let rules: Vec<&str> = rows.iter().map(|r| r.step_rule).collect::<BTreeSet<_>>().into_iter().collect();
+    let steps = rows.iter().map(|r| r.step_count);
+    let (low, high) = (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0));
     let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
     notes.push(match rules.as_slice() {
-        [one] if one == "capture" => "steps: none found, the whole capture counts as one".to_string(),
+        ["capture"] => "steps: none found, the whole capture counts as one".to_string(),
         [one] => format!("steps: {count} per rank, from {}", step_rule(one)),
         _ => {
             format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", "))
         }
     });
-    let unlinked = sum("unlinked_count");
+    let unlinked = rows.iter().map(|r| r.unlinked_count).sum::<u64>();
     if unlinked > 0 {
         notes.push(format!(
             "unlinked: {} of {} GPU activities ({} of GPU time) have no launch record",
-            fmt_count(unlinked as u64),
-            fmt_count(sum("activity_count") as u64),
-            fmt_pct(percent(sum("unlinked_ns"), sum("gpu_sum_ns")))
+            fmt_count(unlinked),
+            fmt_count(rows.iter().map(|r| r.activity_count).sum()),
+            fmt_pct(percent(rows.iter().map(|r| r.unlinked_ns).sum(), rows.iter().map(|r| r.gpu_sum_ns).sum()))
         ));
     }
-    notes.extend(record_edges::note(inventory).map(|note| format!("note: {note}")));
+    notes.extend(record_edges::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
         for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });
@@ -265,13 +251,10 @@ pub fn loss_lines(outcome: &Outcome) -> Vec<String> {
 /// Number of kernels matched by each communication rule.
 fn classes(out: &mut String, outcome: &Outcome, width: usize) {
     let mut rules: BTreeMap<(String, String), (u64, Ns)> = BTreeMap::new();
-    for batch in outcome.inventory.iter().filter_map(|p| p.table(KernelRules::SPEC)) {
-        for row in 0..batch.len() {
-            let key = |c: &str| batch.text(c, row).unwrap_or_default().to_string();
-            let sum = rules.entry((key("class"), key("class_reason"))).or_default();
-            sum.0 += batch.int("count", row).unwrap_or(0) as u64;
-            sum.1 += batch.int("sum_ns", row).unwrap_or(0);
-        }
+    for row in api::rows::<KernelRules>(&outcome.inventory) {
+        let sum = rules.entry((row.class.to_string(), row.class_reason.to_string())).or_default();
+        sum.0 += row.count;
+        sum.1 += row.sum_ns;
     }
     if rules.is_empty() {
         return;

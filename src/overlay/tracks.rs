@@ -9,7 +9,7 @@ use crate::analysis::stragglers::LateMarks;
 use crate::overlay::OverlayRequest;
 use crate::overlay::plan::Source;
 use crate::run::{Outcome, RowSink};
-use crate::table::schema::Batch;
+use crate::table::schema::{Batch, Table};
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, fmt_ns};
 use serde_json::{Map, Value, json};
@@ -255,17 +255,15 @@ fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
 /// The spans in which a rank was late, cut so that they do not overlap.
 fn late_slices(table: &Batch, rank: u32) -> Vec<Slice> {
     let mut out: Vec<Slice> = Vec::new();
-    let int = |column: &str, row: usize| table.int(column, row).unwrap_or(0);
-    for row in (0..table.len()).filter(|r| int("rank", *r) == i64::from(rank)) {
-        let (start, end) = (int("ts_ns", row), int("ts_ns", row).saturating_add(int("dur_ns", row)));
+    for row in LateMarks::rows(table).filter(|r| r.rank == rank) {
+        let (start, end) = (row.ts_ns, row.ts_ns.saturating_add(row.dur_ns));
         let ts = out.last().map_or(start, |s| start.max(s.ts.saturating_add(s.dur)));
-        let text = |column: &str| table.text(column, row).unwrap_or_default().to_string();
         let mut args = Map::new();
-        args.insert("finding".to_string(), json!(text("sentence")));
-        args.insert("step".to_string(), json!(text("step")));
-        args.insert("excess_ns".to_string(), json!(int("excess_ns", row)));
-        args.insert("gain_ns".to_string(), json!(int("gain_ns", row)));
-        let name = format!("late by {} (step {})", fmt_ns(int("excess_ns", row)), text("step"));
+        args.insert("finding".to_string(), json!(row.sentence));
+        args.insert("step".to_string(), json!(row.step));
+        args.insert("excess_ns".to_string(), json!(row.excess_ns));
+        args.insert("gain_ns".to_string(), json!(row.gain_ns));
+        let name = format!("late by {} (step {})", fmt_ns(row.excess_ns), row.step);
         out.push(Slice { ts, dur: end.saturating_sub(ts).max(0), name, args });
     }
     out

@@ -24,7 +24,7 @@ table! {
 table! {
     /// One row per rank.
     pub struct MappedRanks, MappedRankRow = "set_ranks" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         rank_source: Text, "", "file or name";
         file: Text, "", "what messages call its file";
         time_era: Text, "", "how the file writes times";

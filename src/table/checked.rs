@@ -1,5 +1,5 @@
-//! Reads columns of a table from a file into plain values. A missing or invalid cell is an error with its position,
-//! never a panic. Tables that the same process made are read with `Batch::int` and the like.
+//! Columns of a table read back into plain values, for tables that come from a file: what is missing or cannot be is
+//! an error with its place, never a panic. Tables that the same process made are read by their declared types.
 
 use crate::table::schema::Batch;
 use arrow::array::{Array, AsArray};
@@ -48,10 +48,6 @@ impl<'a> Cells<'a> {
         Ok(array.ok_or_else(|| self.mismatch(column, "64-bit integers"))?.iter().collect())
     }
 
-    pub fn i64s(self, column: &'static str) -> Result<Vec<i64>, Flaw> {
-        self.all(column, self.opt_i64s(column)?)
-    }
-
     pub fn opt_u32s(self, column: &'static str) -> Result<Vec<Option<u32>>, Flaw> {
         let array = self.column(column)?.as_primitive_opt::<UInt32Type>();
         Ok(array.ok_or_else(|| self.mismatch(column, "unsigned 32-bit integers"))?.iter().collect())
@@ -59,15 +55,6 @@ impl<'a> Cells<'a> {
 
     pub fn u32s(self, column: &'static str) -> Result<Vec<u32>, Flaw> {
         self.all(column, self.opt_u32s(column)?)
-    }
-
-    /// Indices into a list of `len` items.
-    pub fn indices(self, column: &'static str, len: usize) -> Result<Vec<u32>, Flaw> {
-        let values = self.u32s(column)?;
-        match values.iter().position(|v| *v as usize >= len) {
-            Some(row) => Err(self.flaw(row, column, format!("a position below {len}"), values[row])),
-            None => Ok(values),
-        }
     }
 
     pub fn opt_u64s(self, column: &'static str) -> Result<Vec<Option<u64>>, Flaw> {

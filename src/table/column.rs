@@ -1,4 +1,4 @@
-//! Typed access to a column of a declared table: the type is determined once for all rows.
+//! Cells of a column that is asked for by name, for who does not know the table at compile time.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
@@ -66,24 +66,10 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The index of a row's text among the column's distinct texts.
-    pub fn key(&self, row: usize) -> Option<usize> {
-        match self {
-            Column::Text(keys, _) => usize::try_from(cell(keys, row, || keys.value(row))?).ok(),
-            _ => None,
-        }
-    }
-
-    /// The text for a [`Column::key`].
-    pub fn text_of(&self, key: usize) -> Option<&'a str> {
-        match self {
-            Column::Text(_, texts) => cell(texts, key, || texts.value(key)),
-            _ => None,
-        }
-    }
-
     pub fn text(&self, row: usize) -> Option<&'a str> {
-        self.text_of(self.key(row)?)
+        let Column::Text(keys, texts) = self else { return None };
+        let key = usize::try_from(cell(keys, row, || keys.value(row))?).ok()?;
+        cell(texts, key, || texts.value(key))
     }
 }
 
@@ -109,7 +95,6 @@ mod tests {
             Arc::new([Some("b"), None, Some("a"), Some("b")].into_iter().collect::<DictionaryArray<Int32Type>>());
         let column = Column::new(&texts).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|r| column.text(r)), [Some("b"), None, Some("a"), Some("b"), None]);
-        assert_eq!((column.key(0), column.key(1), column.text_of(9)), (column.key(3), None, None));
         let other: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
         assert!(Column::new(&other).is_none());
     }

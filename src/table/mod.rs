@@ -3,6 +3,8 @@
 pub(crate) mod cells;
 pub(crate) mod checked;
 pub(crate) mod column;
+pub mod declare;
 #[cfg(test)]
 pub(crate) mod every;
 pub mod schema;
+pub mod typed;

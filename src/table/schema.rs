@@ -1,10 +1,10 @@
-//! Tables: declared once, with the type, unit and meaning of every column, and built row by row.
+//! What a declared table is made of: the types of its cells, its [`TableSpec`] and batches of its rows.
 //!
-//! [`table!`](macro@crate::table) turns a declaration into a builder, a row type and a [`TableSpec`]; the spec is
-//! what `hta explain` prints and what tests hold the output against.
+//! The spec is what `hta explain` prints and what tests hold the output against.
 
 use crate::table::cells::{Nullable, Texts};
 use crate::table::column::Column;
+use crate::table::typed::{Flags, Maybe, Values, Words};
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
@@ -82,6 +82,8 @@ pub trait Cell {
     /// What a row gives.
     type In<'a>;
     type Builder: Default;
+    /// A finished column, to read.
+    type Column<'a>: Values<'a, Value = Self::In<'a>>;
     const KIND: &'static str;
     const NULLABLE: bool = false;
     fn push(builder: &mut Self::Builder, value: Self::In<'_>);
@@ -98,10 +100,11 @@ pub trait Cell {
 pub struct Text;
 
 macro_rules! number_cell {
-    ($($ty:ty, $arrow:ty, $kind:literal;)+) => {$(
+    ($($ty:ty, $arrow:ty, $kind:literal, $column:ty;)+) => {$(
         impl Cell for $ty {
             type In<'a> = $ty;
             type Builder = Vec<$ty>;
+            type Column<'a> = $column;
             const KIND: &'static str = $kind;
             fn push(builder: &mut Vec<$ty>, value: $ty) { builder.push(value); }
             fn rows(builder: &Vec<$ty>) -> usize { builder.len() }
@@ -113,6 +116,7 @@ macro_rules! number_cell {
         impl Cell for Option<$ty> {
             type In<'a> = Option<$ty>;
             type Builder = Nullable<$ty>;
+            type Column<'a> = Maybe<'a, $column>;
             const KIND: &'static str = $kind;
             const NULLABLE: bool = true;
             fn push(builder: &mut Nullable<$ty>, value: Option<$ty>) { builder.push(value); }
@@ -126,16 +130,17 @@ macro_rules! number_cell {
 }
 
 number_cell! {
-    i64, Int64Array, "i64";
-    u32, UInt32Array, "u32";
-    u64, UInt64Array, "u64";
-    f64, Float64Array, "f64";
-    bool, BooleanArray, "bool";
+    i64, Int64Array, "i64", &'a [i64];
+    u32, UInt32Array, "u32", &'a [u32];
+    u64, UInt64Array, "u64", &'a [u64];
+    f64, Float64Array, "f64", &'a [f64];
+    bool, BooleanArray, "bool", Flags<'a>;
 }
 
 impl Cell for Text {
     type In<'a> = &'a str;
     type Builder = Texts;
+    type Column<'a> = Words<'a>;
     const KIND: &'static str = "text";
     fn push(builder: &mut Texts, value: &str) {
         builder.push(Some(value));
@@ -154,6 +159,7 @@ impl Cell for Text {
 impl Cell for Option<Text> {
     type In<'a> = Option<&'a str>;
     type Builder = Texts;
+    type Column<'a> = Maybe<'a, Words<'a>>;
     const KIND: &'static str = "text";
     const NULLABLE: bool = true;
     fn push(builder: &mut Texts, value: Option<&str>) {
@@ -174,8 +180,17 @@ impl Cell for Option<Text> {
 const PIECE_CELLS: usize = 1 << 17;
 const PIECE_TEXT: usize = 256 << 10;
 
-/// A builder of a declared table that may get long.
+/// A declared table: it is built row by row, and read column by column or row by row.
 pub trait Table: Default {
+    const SPEC: &'static TableSpec;
+    /// A cell of each column.
+    type Row<'a>: Copy;
+    /// Each column by its type, as fields: slices of numbers, and what else has [`Values::at`].
+    type Columns<'a>: Copy;
+    /// The columns of a batch of this table.
+    fn read(batch: &Batch) -> Self::Columns<'_>;
+    /// The cells of one row.
+    fn row<'a>(columns: &Self::Columns<'a>, row: usize) -> Self::Row<'a>;
     /// Cells so far.
     fn cells(&self) -> usize;
     /// Memory of the texts that occur so far, bytes.
@@ -183,12 +198,26 @@ pub trait Table: Default {
     /// The rows so far as one batch.
     fn batch(self) -> Batch;
 
+    /// The rows of a batch of this table.
+    fn rows(batch: &Batch) -> impl Iterator<Item = Self::Row<'_>> {
+        let columns = Self::read(batch);
+        (0..batch.len()).map(move |row| Self::row(&columns, row))
+    }
+
     /// Hands the rows so far on if they make a piece, so that no more of a long table is ever in memory.
     fn give_piece(&mut self, give: &mut dyn FnMut(Batch)) {
         if self.cells() >= PIECE_CELLS || self.text_bytes() >= PIECE_TEXT {
             give(std::mem::take(self).batch());
         }
     }
+}
+
+/// The columns of a batch of a table.
+pub type Columns<'a, T> = <T as Table>::Columns<'a>;
+
+/// The next of a table's columns, which come in the order of its declaration.
+pub fn next_column<'a, C: Cell>(columns: &mut std::slice::Iter<'a, ArrayRef>) -> C::Column<'a> {
+    columns.next().and_then(C::Column::of).expect("batches follow their table's declaration")
 }
 
 /// A batch of rows of a declared table.
@@ -212,17 +241,7 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Puts other values into columns, which must be as long and of the declared types.
-    pub fn replace(&mut self, columns: &[(&str, ArrayRef)]) {
-        let fields = self.rows.schema();
-        let old = fields.fields().iter().zip(self.rows.columns());
-        let pick = |(f, own): (&Arc<Field>, &ArrayRef)| {
-            columns.iter().find(|(name, _)| name == f.name()).map_or_else(|| own.clone(), |(_, new)| new.clone())
-        };
-        *self = assemble(self.spec, old.map(pick).collect());
-    }
-
-    /// A column, to read many of its cells.
+    /// A column by its name, for who does not know the table at compile time.
     pub fn column(&self, name: &str) -> Option<Column<'_>> {
         Column::new(self.rows.column_by_name(name)?)
     }
@@ -253,85 +272,4 @@ pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
     // the columns come from the same declaration as the schema: a mismatch is a bug, not bad input
     let rows = RecordBatch::try_new(spec.schema(), columns).expect("columns follow the table's declaration");
     Batch { spec, rows }
-}
-
-/// The name of a column: its identifier, or the text given for it.
-#[macro_export]
-macro_rules! column_name {
-    ($col:ident) => {
-        stringify!($col)
-    };
-    ($col:ident $shown:literal) => {
-        $shown
-    };
-}
-
-/// Declares a table: a builder, its row type and its [`TableSpec`].
-///
-/// ```ignore
-/// table! {
-///     /// One row per step.
-///     pub struct StepsTable, StepsRow = "steps" by "rank, step" {
-///         rank: u32, "", "rank";
-///         dur_ns: i64, "ns", "length";
-///     }
-/// }
-/// ```
-#[macro_export]
-macro_rules! table {
-    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
-        $($col:ident $(as $shown:literal)? : $ty:ty, $unit:literal, $cdoc:literal;)+
-    }) => {
-        $(#[doc = $doc])+
-        #[derive(Default)]
-        $vis struct $name { $($col: <$ty as $crate::table::schema::Cell>::Builder,)+ }
-
-        /// One row.
-        $vis struct $row<'a> {
-            $(#[doc = $cdoc] pub $col: <$ty as $crate::table::schema::Cell>::In<'a>,)+
-        }
-
-        impl $name {
-            /// The declaration.
-            pub const SPEC: &'static $crate::table::schema::TableSpec = &$crate::table::schema::TableSpec {
-                name: $table,
-                doc: concat!($($doc),+),
-                order: $order,
-                columns: &[$($crate::table::schema::ColumnSpec {
-                    name: $crate::column_name!($col $($shown)?),
-                    kind: <$ty as $crate::table::schema::Cell>::KIND,
-                    nullable: <$ty as $crate::table::schema::Cell>::NULLABLE,
-                    unit: $unit,
-                    doc: $cdoc,
-                },)+],
-            };
-
-            /// Adds a row.
-            pub fn push(&mut self, row: $row<'_>) {
-                $(<$ty as $crate::table::schema::Cell>::push(&mut self.$col, row.$col);)+
-            }
-
-            /// The rows so far as one batch.
-            pub fn finish(self) -> $crate::table::schema::Batch {
-                $crate::table::schema::assemble(Self::SPEC, vec![
-                    $(<$ty as $crate::table::schema::Cell>::finish(self.$col),)+
-                ])
-            }
-        }
-
-        impl $crate::table::schema::Table for $name {
-            fn cells(&self) -> usize {
-                let rows = [$(<$ty as $crate::table::schema::Cell>::rows(&self.$col),)+];
-                rows[0] * rows.len()
-            }
-
-            fn text_bytes(&self) -> usize {
-                0 $(+ <$ty as $crate::table::schema::Cell>::text_bytes(&self.$col))+
-            }
-
-            fn batch(self) -> $crate::table::schema::Batch {
-                self.finish()
-            }
-        }
-    };
 }

@@ -28,14 +28,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 table! {
     /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a thread are repeated for each device.
     pub struct UserAnnotations, UserAnnotationRow = "user_annotations" by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        rank; device;
         scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         side: Text, "", "host: recorded on a thread; gpu: drawn on the device; none";
         name: Text, "", "annotation, or `(none)`";
         is_step: bool, "", "the annotation marks steps";

@@ -21,7 +21,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
 /// One annotation, summed over all ranks and devices.
 #[derive(Default)]
 struct Total {
-    ranges: i64,
+    ranges: u64,
     sum: Ns,
     working: Option<Ns>,
     gpu: Ns,
@@ -32,28 +32,26 @@ struct Total {
 fn view(partials: &[Partial], options: &Options) -> View {
     let mut totals: BTreeMap<(&str, &str), Total> = BTreeMap::new();
     let mut marks = 0;
-    for batch in partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC)) {
-        let first = batch.int("device", 0);
-        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
-            if batch.int("is_step", row) == Some(1) {
+    let scope = options.printed_scope("capture");
+    for p in partials {
+        let first = p.rows::<UserAnnotations>().next().and_then(|r| r.device);
+        for row in p.rows::<UserAnnotations>().filter(|r| r.scope == scope) {
+            if row.is_step {
                 marks += 1;
                 continue;
             }
-            let int = |column| batch.int(column, row).unwrap_or(0);
-            let (name, side) =
-                (batch.text("name", row).unwrap_or_default(), batch.text("side", row).unwrap_or_default());
-            let t = totals.entry((name, side)).or_default();
+            let t = totals.entry((row.name, row.side)).or_default();
             // Ranges on threads are repeated for each device of the rank.
-            if side != "host" || batch.int("device", row) == first {
-                t.ranges += int("range_count");
-                t.sum += int("range_sum_ns");
-                if let Some(ns) = batch.int("working_ns", row) {
+            if row.side != "host" || row.device == first {
+                t.ranges += row.range_count;
+                t.sum += row.range_sum_ns;
+                if let Some(ns) = row.working_ns {
                     *t.working.get_or_insert(0) += ns;
                 }
             }
-            t.gpu += int("gpu_ns");
-            t.own += int("gpu_self_ns");
-            t.busy += int("busy_ns");
+            t.gpu += row.gpu_ns;
+            t.own += row.gpu_self_ns;
+            t.busy += row.busy_ns;
         }
     }
     let mut order: Vec<((&str, &str), Total)> = totals.into_iter().collect();
@@ -77,8 +75,8 @@ fn view(partials: &[Partial], options: &Options) -> View {
         let range = |ns: Ns| if t.ranges > 0 { fmt_ns(ns) } else { "-".to_string() };
         vec![
             if *side == "gpu" { format!("{name} (drawn)") } else { (*name).to_string() },
-            if t.ranges > 0 { fmt_count(t.ranges as u64) } else { "-".to_string() },
-            range(t.sum / t.ranges.max(1)),
+            if t.ranges > 0 { fmt_count(t.ranges) } else { "-".to_string() },
+            range(t.sum / (t.ranges as i64).max(1)),
             t.working.map_or_else(|| "-".to_string(), fmt_ns),
             fmt_ns(t.gpu),
             fmt_ns(t.own),

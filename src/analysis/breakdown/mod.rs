@@ -8,20 +8,14 @@ use crate::table;
 use crate::table::schema::{TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_ns, fmt_pct, percent};
+use crate::windowed;
 use crate::wording::counts::plural;
 use crate::wording::counts::{bar, capital};
 
 table! {
     /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
     pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
         compute_ns: i64, "ns", "|C|: some compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
@@ -39,6 +33,8 @@ table! {
         busy_pct: Option<f64>, "%", "of the window";
     }
 }
+
+windowed!(Breakdowns);
 
 pub struct Breakdown;
 
@@ -99,7 +95,7 @@ impl Analysis for Breakdown {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let groups = groups(partials, Breakdowns::SPEC);
+        let groups = groups::<Breakdowns>(partials);
         let several = several_devices(&groups);
         let mut view = View {
             title: "Where the time went".to_string(),
@@ -116,22 +112,17 @@ impl Analysis for Breakdown {
             notes: reasons(partials),
         };
         let shown = WorstFirst::new(&groups, options.top, lost);
-        let cells = |name: String, g: Together| {
-            let pct = |c| g.percent(c);
-            vec![
-                name,
-                fmt_ns(g.mean("dur_ns")),
-                fmt_pct(pct("compute_ns")),
-                fmt_pct(pct("exposed_communication_ns")),
-                fmt_pct(pct("exposed_memory_ns")),
-                fmt_pct(pct("idle_ns")),
-                bar(&[
-                    (pct("compute_ns"), '#'),
-                    (pct("exposed_communication_ns"), '='),
-                    (pct("exposed_memory_ns"), '-'),
-                    (pct("idle_ns"), '.'),
-                ]),
-            ]
+        let cells = |name: String, g: Together<Breakdowns>| {
+            let parts = [
+                g.percent(|t| t.compute_ns),
+                g.percent(|t| t.exposed_communication_ns),
+                g.percent(|t| t.exposed_memory_ns),
+                g.percent(|t| t.idle_ns),
+            ];
+            let mut row = vec![name, fmt_ns(g.mean(|t| t.dur_ns))];
+            row.extend(parts.map(fmt_pct));
+            row.push(bar(&std::array::from_fn::<_, 4, _>(|i| (parts[i], ['#', '=', '-', '.'][i]))));
+            row
         };
         view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
         view.notes.extend(shown.others_note("rank", "means", "which lose no more"));
@@ -145,7 +136,7 @@ impl Analysis for Breakdown {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
         }
-        let worst = groups.iter().max_by_key(|g| (g.mean("exposed_communication_ns"), std::cmp::Reverse(g.rank)));
+        let worst = groups.iter().max_by_key(|g| (g.mean(|t| t.exposed_communication_ns), std::cmp::Reverse(g.rank)));
         let findings = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
         Output {
             tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
@@ -157,29 +148,29 @@ impl Analysis for Breakdown {
 }
 
 /// The finding for the rank with most exposed communication.
-fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding> {
-    let cost = g.mean("exposed_communication_ns");
-    let share = g.percent("exposed_communication_ns");
+fn exposed_communication(g: &Group<Breakdowns>, of: usize, several: bool) -> Option<Finding> {
+    let cost = g.mean(|t| t.exposed_communication_ns);
+    let share = g.percent(|t| t.exposed_communication_ns);
     if cost == 0 || share.is_none_or(|s| s < 1.0) {
         return None;
     }
-    let hidden = g.sum("communication_ns") - g.sum("exposed_communication_ns");
+    let hidden = g.sum(|t| t.communication_ns) - g.sum(|t| t.exposed_communication_ns);
     let mut sentence = format!(
         "{} spends {} {} ({} of {}) in communication that no compute covers",
         capital(&g.who(several)),
         fmt_ns(cost),
         g.per(),
         fmt_pct(share),
-        fmt_ns(g.mean("dur_ns")),
+        fmt_ns(g.mean(|t| t.dur_ns)),
     );
     if of > 1 {
         sentence.push_str(&format!(", the most of {of}"));
     }
     sentence.push_str(&format!(
         "; {} of its communication is overlapped",
-        fmt_pct(percent(hidden, g.sum("communication_ns")))
+        fmt_pct(percent(hidden, g.sum(|t| t.communication_ns)))
     ));
-    let step = g.worst_step("exposed_communication_ns");
+    let step = g.worst_step(|t| t.exposed_communication_ns);
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
     }
@@ -195,6 +186,6 @@ fn exposed_communication(g: &Group, of: usize, several: bool) -> Option<Finding>
     })
 }
 
-fn lost(g: &Group) -> i64 {
-    g.mean("idle_ns") + g.mean("exposed_communication_ns") + g.mean("exposed_memory_ns")
+fn lost(g: &Group<Breakdowns>) -> i64 {
+    g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.exposed_memory_ns)
 }

@@ -14,7 +14,7 @@ use tables::{CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummar
 mod groups;
 mod shown;
 mod summary;
-mod tables;
+pub(crate) mod tables;
 
 pub use groups::warnings;
 pub use shown::Shown;

@@ -6,7 +6,7 @@ use crate::table::schema::Text;
 table! {
     /// One row per rank and collective. Times are on the common axis of all ranks.
     pub struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
-        rank: u32, "", "rank";
+        rank;
         event_id: u32, "", "event, as in `events`";
         collective: Option<u32>, "", "the same on all ranks that took part; null: not matched";
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
@@ -15,9 +15,9 @@ table! {
         size_bytes: Option<i64>, "bytes", "buffer; all-gather: the whole output; reduce-scatter: the whole input; all-to-all: what this rank sends; several messages: what it sends";
         dtype: Option<Text>, "", "element type";
         device: Option<i64>, "", "device index; null on the host";
-        stream: Option<i64>, "", "stream";
+        stream;
         step: Option<u32>, "", "index of the step of its submission";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         submit_ns: i64, "ns", "start of the launch call (device) or of the `c10d::*` operator (host)";
         ts_ns: i64, "ns", "start of the kernel, or of the range on the host";
         dur_ns: i64, "ns", "length";
@@ -64,7 +64,7 @@ table! {
 table! {
     /// A rank's calls by group and kind; wait + transfer + unmatched = dur.
     pub struct CollectiveRanks, CollectiveRankRow = "collective_ranks" by "rank, process_group, kind" {
-        rank: u32, "", "rank";
+        rank;
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";
         count: u64, "", "calls";

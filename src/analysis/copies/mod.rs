@@ -16,6 +16,7 @@ use crate::trace::step::Step;
 use crate::trace::timeline::Work;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
+use crate::windowed;
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 table! {
     /// Copies and sets by direction and kinds of memory; each belongs as a whole to the step of its launch.
     pub struct MemoryCopies, MemoryCopyRow = "memory_copies" by "rank, device, scope, step, direction, source, target" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         scope: Text, "", "span: all; step: launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step_label; is_partial; ts_ns; dur_ns;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         source: Option<Text>, "", "kind of memory read: pageable, pinned, device, managed, host (AMD: not told apart)";
         target: Option<Text>, "", "kind of memory written";
@@ -53,8 +50,7 @@ table! {
 table! {
     /// Bandwidth over time by direction: a row where a value changes, which holds until the next row of the direction.
     pub struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         ts_ns: i64, "ns", "the values hold from here";
         bandwidth_gb_per_s: Option<f64>, "GB/s", "sum over the running copies of size / duration; null while only copies of unknown size run";
@@ -66,14 +62,7 @@ table! {
 table! {
     /// What costs time by the way copies are made: one row per rule and window.
     pub struct CopyRules, CopyRuleRow = "memory_copy_rules" by "rank, device, scope, step, rule" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         rule: Text, "", "pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy";
         count: u64, "", "copies, sets or calls that start in the window";
         size_bytes: u64, "bytes", "their size, where known";
@@ -82,6 +71,8 @@ table! {
         no_kernel_ns: i64, "ns", "either, while no kernel runs";
     }
 }
+
+windowed!(CopyRules);
 
 pub struct MemoryCopiesOf;
 

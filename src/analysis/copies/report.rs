@@ -1,9 +1,10 @@
 //! Reduces the copies of all ranks to the printed tables and the findings.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
 use crate::analysis::copies::rules::{Rule, SMALL_BYTES};
 use crate::analysis::copies::{CopyRules, MemoryCopies};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::table::typed::Values;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use crate::wording::counts::capital;
 use crate::wording::counts::plural;
@@ -20,7 +21,7 @@ const SYNC_FROM_PCT: f64 = 5.0;
 const MANY: i64 = 100;
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let devices = groups(partials, CopyRules::SPEC);
+    let devices = groups::<CopyRules>(partials);
     let several = several_devices(&devices);
     let findings = Rule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
     let tables = [MemoryCopies::SPEC, CopyRules::SPEC]
@@ -33,12 +34,12 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
 /// Sums over all ranks for one direction and its kinds of memory.
 #[derive(Default)]
 struct Sums {
-    count: i64,
-    bytes: i64,
-    sized: i64,
+    count: u64,
+    bytes: u64,
+    sized: u64,
     dur: Ns,
     exposed: Ns,
-    blocking: i64,
+    blocking: u64,
     fastest: Option<f64>,
     /// Summed duration of the copies of known size, ns.
     sized_dur: Ns,
@@ -46,26 +47,22 @@ struct Sums {
 
 fn view(partials: &[Partial], options: &Options) -> View {
     let mut kinds: BTreeMap<(String, String), Sums> = BTreeMap::new();
-    for b in partials.iter().filter_map(|p| p.table(MemoryCopies::SPEC)) {
-        for row in (0..b.len()).filter(|&r| b.text("scope", r) == Some(options.printed_scope("span"))) {
-            let text = |column: &str| b.text(column, row).unwrap_or("?");
-            let int = |column: &str| b.int(column, row).unwrap_or(0);
-            let memory = match (b.text("source", row), b.text("target", row)) {
-                (None, None) => "-".to_string(),
-                (None, Some(t)) => t.to_string(),
-                _ => format!("{} -> {}", text("source"), text("target")),
-            };
-            let s = kinds.entry((text("direction").to_string(), memory)).or_default();
-            s.count += int("count");
-            s.bytes = s.bytes.saturating_add(b.int("size_bytes", row).unwrap_or(0));
-            s.sized += int("sized_count");
-            s.dur += int("dur_sum_ns");
-            s.exposed += int("exposed_ns");
-            s.blocking += int("blocking_count");
-            s.sized_dur += int("sized_dur_ns");
-            let fastest = b.float("max_bandwidth_gb_per_s", row);
-            s.fastest = [s.fastest, fastest].into_iter().flatten().max_by(f64::total_cmp);
-        }
+    let scope = options.printed_scope("span");
+    for row in rows::<MemoryCopies>(partials).filter(|r| r.scope == scope) {
+        let memory = match (row.source, row.target) {
+            (None, None) => "-".to_string(),
+            (None, Some(t)) => t.to_string(),
+            (Some(s), t) => format!("{s} -> {}", t.unwrap_or("?")),
+        };
+        let s = kinds.entry((row.direction.to_string(), memory)).or_default();
+        s.count += row.count;
+        s.bytes = s.bytes.saturating_add(row.size_bytes.unwrap_or(0));
+        s.sized += row.sized_count;
+        s.dur += row.dur_sum_ns;
+        s.exposed += row.exposed_ns;
+        s.blocking += row.blocking_count;
+        s.sized_dur += row.sized_dur_ns;
+        s.fastest = [s.fastest, row.max_bandwidth_gb_per_s].into_iter().flatten().max_by(f64::total_cmp);
     }
     let mut order: Vec<((String, String), Sums)> = kinds.into_iter().collect();
     order.sort_by(|a, b| (Reverse(a.1.dur), &a.0).cmp(&(Reverse(b.1.dur), &b.0)));
@@ -82,18 +79,18 @@ fn view(partials: &[Partial], options: &Options) -> View {
     let rate =
         |v: Option<f64>| v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") });
     let cells = |((direction, memory), s): ((String, String), Sums)| {
-        let bytes = if s.sized > 0 { fmt_bytes(s.bytes as u64) } else { "-".to_string() };
+        let bytes = if s.sized > 0 { fmt_bytes(s.bytes) } else { "-".to_string() };
         let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);
         vec![
             direction,
             memory,
-            fmt_count(s.count as u64),
+            fmt_count(s.count),
             bytes,
             fmt_ns(s.dur),
             fmt_ns(s.exposed),
             rate(mean),
             rate(s.fastest),
-            fmt_count(s.blocking as u64),
+            fmt_count(s.blocking),
         ]
     };
     View {
@@ -115,13 +112,13 @@ fn view(partials: &[Partial], options: &Options) -> View {
 }
 
 /// The finding for the rank to which a rule costs most.
-fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
-    let all: Vec<Group> = devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
-    let g = all.iter().max_by_key(|g| (g.mean("no_kernel_ns"), Reverse(g.rank)))?;
+fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Finding> {
+    let all: Vec<Group<CopyRules>> = devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
+    let g = all.iter().max_by_key(|g| (g.mean(|t| t.no_kernel_ns), Reverse(g.rank)))?;
     let least = if rule == Rule::Synchronize { SYNC_FROM_PCT } else { TOLD_FROM_PCT };
-    let share = g.percent("no_kernel_ns").filter(|s| *s >= least)?;
+    let share = g.percent(|t| t.no_kernel_ns).filter(|s| *s >= least)?;
     let windows = g.rows.len() as i64;
-    let count = g.sum("count");
+    let count = g.sum(|t| t.count);
     if count == 0 || (rule == Rule::Small && count < MANY * windows) {
         return None;
     }
@@ -136,11 +133,15 @@ fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
     let (staged, their) =
         if is_one { ("it is staged and holds", "its call") } else { ("they are staged and hold", "their calls") };
     let times = if is_one { "once".to_string() } else { format!("{number} times") };
-    let size = fmt_bytes((g.sum("size_bytes") / windows) as u64);
+    let size = fmt_bytes((g.sum(|t| t.size_bytes) / windows) as u64);
     let who = capital(&g.who(several));
-    let call = fmt_ns(g.mean("call_ns"));
-    let cost =
-        format!("no kernel runs for {} {} ({}) of that", fmt_ns(g.mean("no_kernel_ns")), g.per(), fmt_pct(Some(share)));
+    let call = fmt_ns(g.mean(|t| t.call_ns));
+    let cost = format!(
+        "no kernel runs for {} {} ({}) of that",
+        fmt_ns(g.mean(|t| t.no_kernel_ns)),
+        g.per(),
+        fmt_pct(Some(share))
+    );
     let sentence = match rule {
         Rule::Pageable => format!(
             "{who} makes {number} asynchronous {copies} {per} from or to pageable memory ({size}); {staged} \
@@ -169,7 +170,7 @@ fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
         analysis: "copies",
         ranks: vec![g.rank],
         steps: Vec::new(),
-        cost_ns_per_step: g.mean("no_kernel_ns"),
+        cost_ns_per_step: g.mean(|t| t.no_kernel_ns),
         share_of_step: Some(share / 100.0),
         certainty: if rule == Rule::Small { Certainty::Inferred } else { Certainty::Measured },
         sentence,
@@ -178,7 +179,7 @@ fn worst(rule: Rule, devices: &[Group], several: bool) -> Option<Finding> {
 }
 
 /// The windows of a device in which a rule has a row.
-fn of_rule<'a>(g: &Group<'a>, rule: Rule) -> Group<'a> {
-    let is_of_rule = |r: &usize| g.batch.text("rule", *r) == Some(rule.name());
+fn of_rule<'a>(g: &Group<'a, CopyRules>, rule: Rule) -> Group<'a, CopyRules> {
+    let is_of_rule = |r: &usize| g.columns.rule.at(*r) == rule.name();
     Group { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
 }

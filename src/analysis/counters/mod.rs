@@ -12,15 +12,16 @@ use crate::table::schema::{Table, TableSpec, Text};
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
+use crate::windowed;
 use load::{Load, kernels, loads, multiprocessors};
 use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
 
 table! {
     /// Counters over time; a value holds for dur_ns.
     pub struct CounterValues, CounterValueRow = "counters" by "rank, counter, device, stream, direction, ts_ns" {
-        rank: u32, "", "rank";
+        rank;
         counter: Text, "", "queue_length, memory_bandwidth, gpu_utilization_ratio, sm_efficiency_ratio or est_occupancy_pct";
-        device: Option<i64>, "", "device index, where recorded";
+        device;
         stream: Option<i64>, "", "stream of a queue, where recorded";
         direction: Option<Text>, "", "of copies: HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         ts_ns: i64, "ns", "the value holds from here";
@@ -33,14 +34,9 @@ table! {
 table! {
     /// The counters of kernels as one value per window.
     pub struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         kernel_ns: i64, "ns", "a kernel runs; copies and sets do not count";
         gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
         sm_efficiency_ratio: Option<f64>, "", "mean over the window of min(1, blocks per SM of the running kernels)";
@@ -57,6 +53,8 @@ const BUCKET: Setting = Setting {
     help: "Width of a bucket; 0: a hundredth of the capture, rounded up to 1, 2 or 5 times a power of ten",
     kind: Kind::Micros { default: 0 },
 };
+
+windowed!(CounterMeans);
 
 pub struct CountersOf;
 

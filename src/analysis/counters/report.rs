@@ -1,27 +1,27 @@
 //! Reduces the kernel counters of all ranks to the printed table.
 
 use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::counters::{CounterMeans, STEPS};
+use crate::analysis::counters::{CounterMeanRow, CounterMeans, STEPS};
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::WorstFirst;
-use crate::table::schema::Batch;
 use crate::units::{fmt_ns, fmt_pct, percent};
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let several = several_devices(&groups(partials, CounterMeans::SPEC));
-    let mut rows: Vec<(&Batch, usize)> = Vec::new();
-    for batch in partials.iter().filter_map(|p| p.table(CounterMeans::SPEC)) {
-        let of = |scope: &'static str| (0..batch.len()).filter(move |&r| batch.text("scope", r) == Some(scope));
-        let steps: Vec<usize> = of(STEPS).collect();
-        let chosen = if steps.is_empty() { of("span").collect() } else { steps };
-        rows.extend(chosen.into_iter().map(|r| (batch, r)));
+    let several = several_devices(&groups::<CounterMeans>(partials));
+    let mut rows: Vec<CounterMeanRow> = Vec::new();
+    for p in partials {
+        let of = |scope: &'static str| p.rows::<CounterMeans>().filter(move |r| r.scope == scope);
+        let before = rows.len();
+        rows.extend(of(STEPS));
+        if rows.len() == before {
+            rows.extend(of("span"));
+        }
     }
     let mut notes = reasons(partials);
     // Least used devices first: sorted by the share of the window without a kernel, computed in integers.
-    let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
-    let unused = |row: &(&Batch, usize)| {
-        let window = i128::from(int(row, "dur_ns"));
-        ((window - i128::from(int(row, "kernel_ns"))) << 40).checked_div(window).unwrap_or(0)
+    let unused = |row: &CounterMeanRow| {
+        let window = i128::from(row.dur_ns);
+        ((window - i128::from(row.kernel_ns)) << 40).checked_div(window).unwrap_or(0)
     };
     let shown = WorstFirst::new(&rows, options.top, unused);
     notes.extend(shown.others_note("device", "means", "with no lower utilization"));
@@ -31,31 +31,27 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         );
         notes.push("known: of the kernels' time, with blocks per SM and with an occupancy".to_string());
     }
-    let name = |row: &(&Batch, usize)| {
-        let (b, r) = *row;
-        let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        format!("{}{device}", int(row, "rank"))
+    let name = |row: &CounterMeanRow| {
+        let device = row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
+        format!("{}{device}", row.rank)
     };
-    let cells = |name: String, of: &[&(&Batch, usize)]| {
-        let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();
-        let window = sum("dur_ns");
+    let cells = |name: String, of: &[&CounterMeanRow]| {
+        let window = of.iter().map(|r| r.dur_ns).sum::<i64>();
         // A mean over time combines by the lengths of the windows; a mean weighted by kernel time does not.
-        let over_time = |column: &str| {
-            let parts = of.iter().map(|row| Some(row.0.float(column, row.1)? * int(row, "dur_ns") as f64));
-            parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64)
-        };
-        let of_one = |column: &str| match of {
-            [(b, r)] => b.float(column, *r),
+        let parts = of.iter().map(|r| Some(r.sm_efficiency_ratio? * r.dur_ns as f64));
+        let sm_efficiency = parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64);
+        let one = match of {
+            [one] => Some(one),
             _ => None,
         };
         vec![
             name,
             fmt_ns(window / of.len().max(1) as i64),
-            fmt_pct(percent(sum("kernel_ns"), window)),
-            fmt_pct(over_time("sm_efficiency_ratio")),
-            fmt_pct(of_one("est_occupancy_pct")),
-            fmt_pct(of_one("blocks_known_pct")),
-            fmt_pct(of_one("occupancy_known_pct")),
+            fmt_pct(percent(of.iter().map(|r| r.kernel_ns).sum(), window)),
+            fmt_pct(sm_efficiency),
+            fmt_pct(one.and_then(|r| r.est_occupancy_pct)),
+            fmt_pct(one.and_then(|r| r.blocks_known_pct)),
+            fmt_pct(one.and_then(|r| r.occupancy_known_pct)),
         ]
     };
     let view = View {

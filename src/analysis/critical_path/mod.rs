@@ -6,7 +6,7 @@
 mod nodes;
 mod report;
 mod segment;
-mod tables;
+pub(crate) mod tables;
 mod walk;
 mod window;
 

@@ -4,11 +4,10 @@
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
 use crate::analysis::critical_path::tables;
-use crate::analysis::critical_path::tables::{ClassRow, CriticalSummary, Head, PathCalls, Sum};
+use crate::analysis::critical_path::tables::{ClassRow, CriticalSummary, Head, PathCallRow, PathCalls, Sum};
 use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::{Job, Member, Part};
-use crate::table::schema::Batch;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::bar;
 use crate::wording::counts::plural;
@@ -46,12 +45,11 @@ pub fn reduce(partials: &[Partial], job: &Job, options: &Options) -> Output {
 }
 
 fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
-    let summary = partial.table(CriticalSummary::SPEC)?;
-    let head = Head::read(summary)?;
-    let mut rows: Vec<ClassRow> = (0..summary.len()).map(|r| ClassRow::read(summary, r)).collect();
+    let head = Head::read(partial.rows::<CriticalSummary>().next()?);
+    let mut rows: Vec<ClassRow> = partial.rows::<CriticalSummary>().map(ClassRow::read).collect();
     let part = job.parts.iter().position(|p| p.rank == head.rank);
-    if let (Some(part), Some(calls)) = (part, partial.table(PathCalls::SPEC)) {
-        let divided = divide(calls, job, part as u32, &job.parts[part]);
+    if let Some(part) = part {
+        let divided = divide(partial.rows::<PathCalls>(), job, part as u32, &job.parts[part]);
         // Without any match the recorded rows stay.
         if divided.keys().any(|(_, what)| *what != What::Whole) {
             rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
@@ -84,14 +82,16 @@ impl What {
 }
 
 /// Divides segments of communication: the first part of a call is waiting.
-fn divide<'a>(calls: &'a Batch, job: &Job, part: u32, of: &Part) -> BTreeMap<(&'a str, What), Sum<'a>> {
+fn divide<'a>(
+    calls: impl Iterator<Item = PathCallRow<'a>>,
+    job: &Job,
+    part: u32,
+    of: &Part,
+) -> BTreeMap<(&'a str, What), Sum<'a>> {
     let mut out: BTreeMap<(&str, What), Sum> = BTreeMap::new();
-    for row in 0..calls.len() {
-        let int = |c: &str| calls.int(c, row).unwrap_or(0);
-        let (Some(class), Some(name)) = (calls.text("class", row), calls.text("name", row)) else { continue };
-        let span = Span::new(int("ts_ns"), int("ts_ns") + int("dur_ns"));
-        let event = calls.int("event_id", row).and_then(|e| u32::try_from(e).ok());
-        let call = event.and_then(|e| of.calls.index_of(e));
+    for row in calls {
+        let span = Span::new(row.ts_ns, row.ts_ns + row.dur_ns);
+        let call = row.event_id.and_then(|e| of.calls.index_of(e));
         let outcome =
             call.and_then(|call| Some((job.outcome(Member { part, call })?, of.calls.calls.get(call as usize)?)));
         let pieces = match outcome {
@@ -102,10 +102,10 @@ fn divide<'a>(calls: &'a Batch, job: &Job, part: u32, of: &Part) -> BTreeMap<(&'
             }
         };
         for (what, piece) in pieces.into_iter().filter(|p| !p.1.is_empty()) {
-            let sum = out.entry((class, what)).or_default();
-            *(if int("is_work") == 1 { &mut sum.work } else { &mut sum.overhead }) += piece.len();
+            let sum = out.entry((row.class, what)).or_default();
+            *(if row.is_work { &mut sum.work } else { &mut sum.overhead }) += piece.len();
             sum.count += 1;
-            *sum.names.entry(name).or_default() += piece.len();
+            *sum.names.entry(row.name).or_default() += piece.len();
         }
     }
     out

@@ -17,14 +17,13 @@ const NAMES: usize = 3;
 table! {
     /// The critical path by class; work + overhead of all rows = dur; only before_capture lies before the window and has no percentage. With several ranks communication that matched is divided into classes `_wait` (for other ranks) and `_transfer`.
     pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary" by "rank, work_ns + overhead_ns descending, class" {
-        rank: u32, "", "rank";
+        rank;
         scope: Text, "", "step, annotation or capture";
         window: Text, "", "what the window is, in words";
         step: Option<u32>, "", "index of the first step of the window";
         step_label: Option<i64>, "", "number in that step's name";
         step_count: u32, "", "steps in the window; 1 where there are none";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        ts_ns; dur_ns;
         class: Text, "", "what the time was";
         work_ns: i64, "ns", "on edges that work: an activity ran, or a working thread";
         overhead_ns: i64, "ns", "on edges that only order: waiting and overhead";
@@ -40,7 +39,7 @@ table! {
 table! {
     /// The critical path of each rank, segment by segment: each starts where the one before ended, and all tile the window.
     pub struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
-        rank: u32, "", "rank";
+        rank;
         device: Option<i64>, "", "device index of an activity, where recorded";
         scope: Text, "", "step, annotation or capture";
         step: Option<u32>, "", "index of the first step of the window";
@@ -163,17 +162,15 @@ impl ClassRow {
         }
     }
 
-    pub fn read(batch: &Batch, row: usize) -> Self {
-        let text = |c: &str| batch.text(c, row).map(str::to_string);
-        let int = |c: &str| batch.int(c, row);
+    pub fn read(row: CriticalSummaryRow) -> Self {
         Self {
-            class: text("class").unwrap_or_default(),
-            work: int("work_ns").unwrap_or(0),
-            overhead: int("overhead_ns").unwrap_or(0),
-            count: batch.uint("count", row).unwrap_or(0),
-            top_name: text("top_name").zip(int("top_name_ns")),
-            top_names: text("top_names"),
-            has_inferred: int("has_inferred") == Some(1),
+            class: row.class.to_string(),
+            work: row.work_ns,
+            overhead: row.overhead_ns,
+            count: row.count,
+            top_name: row.top_name.map(str::to_string).zip(row.top_name_ns),
+            top_names: row.top_names.map(str::to_string),
+            has_inferred: row.has_inferred,
         }
     }
 
@@ -214,20 +211,18 @@ impl Head {
         }
     }
 
-    /// The window of a rank's rows; `None` without rows.
-    pub fn read(batch: &Batch) -> Option<Self> {
-        let int = |c: &str| batch.int(c, 0);
-        let id = |c: &str| int(c).and_then(|v| u32::try_from(v).ok());
-        Some(Self {
-            rank: id("rank")?,
-            scope: batch.text("scope", 0)?.to_string(),
-            window: batch.text("window", 0)?.to_string(),
-            step: id("step"),
-            label: int("step_label"),
-            steps: id("step_count")?,
-            ts: int("ts_ns")?,
-            dur: int("dur_ns")?,
-        })
+    /// The window of a row.
+    pub fn read(row: CriticalSummaryRow) -> Self {
+        Self {
+            rank: row.rank,
+            scope: row.scope.to_string(),
+            window: row.window.to_string(),
+            step: row.step,
+            label: row.step_label,
+            steps: row.step_count,
+            ts: row.ts_ns,
+            dur: row.dur_ns,
+        }
     }
 }
 

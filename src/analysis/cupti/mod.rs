@@ -4,7 +4,7 @@
 //! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
 //! are as many of both. The times of ranges are artificial and not used.
 
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View, rows};
 use crate::analysis::population::reasons;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 table! {
     /// One row per range and counter.
     pub struct Counters, CounterRow = "cupti_counters" by "rank, range_index, counter" {
-        rank: u32, "", "rank";
+        rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
         range: Text, "", "name of the range: the kernel, or `__missing__`";
@@ -41,7 +41,7 @@ table! {
 table! {
     /// One row per range.
     pub struct Ranges, RangeRow = "cupti_ranges" by "rank, range_index" {
-        rank: u32, "", "rank";
+        rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
         range: Text, "", "name of the range: the kernel, or `__missing__`";
@@ -59,7 +59,7 @@ table! {
 table! {
     /// Ranges and floating-point operations by owning operator.
     pub struct Operators, OperatorRow = "cupti_operators" by "rank, flop_count descending, op" {
-        rank: u32, "", "rank";
+        rank;
         op: Option<Text>, "", "the owning operator; null: launched outside any";
         range_count: u64, "", "ranges";
         flop_count: Option<u64>, "", "sum over the ranges; null where none has the counters";
@@ -69,7 +69,7 @@ table! {
 table! {
     /// Whether ranges could be paired with launches: one row per rank with ranges.
     pub struct Pairing, PairingRow = "cupti_pairing" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         range_count: u64, "", "counter ranges";
         launch_count: u64, "", "launch calls";
         is_paired: bool, "", "as many of both";
@@ -263,26 +263,23 @@ fn flop_count(counters: &Map<String, Value>) -> Option<u64> {
 }
 
 fn view(partials: &[Partial], top: usize) -> View {
-    let mut ops: BTreeMap<&str, (i64, u64)> = BTreeMap::new();
-    for batch in partials.iter().filter_map(|p| p.table(Operators::SPEC)) {
-        for row in 0..batch.len() {
-            let op = ops.entry(batch.text("op", row).unwrap_or("(none)")).or_default();
-            op.0 += batch.int("range_count", row).unwrap_or(0);
-            op.1 = op.1.saturating_add(batch.uint("flop_count", row).unwrap_or(0));
-        }
+    let mut ops: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in rows::<Operators>(partials) {
+        let op = ops.entry(row.op.unwrap_or("(none)")).or_default();
+        op.0 += row.range_count;
+        op.1 = op.1.saturating_add(row.flop_count.unwrap_or(0));
     }
     let all: u64 = ops.values().fold(0, |sum, o| sum.saturating_add(o.1));
     let mut order: Vec<_> = ops.into_iter().collect();
     order.sort_by_key(|(name, (_, flops))| (Reverse(*flops), *name));
     let mut notes = Vec::new();
     for p in partials {
-        let Some(batch) = p.table(Pairing::SPEC).filter(|b| b.int("is_paired", 0) == Some(0)) else { continue };
-        let count = |column, noun| counted(batch.uint(column, 0).unwrap_or(0), noun);
+        let Some(pairing) = p.rows::<Pairing>().next().filter(|r| !r.is_paired) else { continue };
         notes.push(format!(
             "rank {}: {} and {} cannot be paired",
             p.rank,
-            count("range_count", "counter range"),
-            count("launch_count", "launch call")
+            counted(pairing.range_count, "counter range"),
+            counted(pairing.launch_count, "launch call")
         ));
     }
     notes.extend(reasons(partials));
@@ -302,7 +299,7 @@ fn view(partials: &[Partial], top: usize) -> View {
             .take(top)
             .map(|(name, (count, flops))| {
                 let share = (all > 0).then(|| 100.0 * *flops as f64 / all as f64);
-                let cells = [fmt_count(*count as u64), fmt_count(*flops), crate::units::fmt_pct(share)];
+                let cells = [fmt_count(*count), fmt_count(*flops), crate::units::fmt_pct(share)];
                 std::iter::once((*name).to_string()).chain(cells).collect()
             })
             .collect(),

@@ -16,6 +16,7 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, percent};
+use crate::windowed;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,15 +24,10 @@ use std::collections::BTreeMap;
 table! {
     /// Idle time of a device (stream null) or stream; host + kernel + other = idle.
     pub struct Idles, IdleRow = "idle" by "rank, device, scope, step, stream" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        rank; device;
         stream: Option<i64>, "", "stream; null: the whole device";
         scope: Text, "", "span, capture, step or outside; streams have span only";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         gap_count: u64, "", "gaps, or parts of gaps, in the window";
         idle_ns: i64, "ns", "nothing runs";
         host_wait_ns: i64, "ns", "the next activity had not been submitted";
@@ -46,14 +42,7 @@ table! {
 table! {
     /// What the host did while the device waited for it; rows of a window sum to its host wait.
     pub struct IdleHost, IdleHostRow = "idle_host" by "rank, device, scope, step, time_ns descending, activity, name" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         activity: Text, "", "kind of the innermost open event of the launching thread";
         name: Text, "", "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
         time_ns: i64, "ns", "host wait spent so";
@@ -64,8 +53,7 @@ table! {
 table! {
     /// Every gap, longest first: of devices over the capture, of streams over their span.
     pub struct IdleGaps, IdleGapRow = "idle_gaps" by "rank, dur_ns descending, device, stream, ts_ns" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        rank; device;
         stream: Option<i64>, "", "stream; null: the whole device";
         ts_ns: i64, "ns", "start of the gap";
         dur_ns: i64, "ns", "length of the gap";
@@ -80,6 +68,8 @@ table! {
         launch_event_id: Option<u32>, "", "the call that launched it";
     }
 }
+
+windowed!(Idles by stream);
 
 pub struct Idle;
 

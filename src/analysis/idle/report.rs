@@ -4,8 +4,8 @@ use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, 
 use crate::analysis::idle::{IdleHost, Idles};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
 use crate::analysis::worst_first::{Together, WorstFirst};
-use crate::table::column::Column;
-use crate::table::schema::Batch;
+use crate::table::schema::Columns;
+use crate::table::typed::Values;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use crate::wording::names::clip;
@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let groups = groups(partials, Idles::SPEC);
+    let groups = groups::<Idles>(partials);
     let several = several_devices(&groups);
     let mut view = View {
         title: "Why the device idles".to_string(),
@@ -29,17 +29,17 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         rows: Vec::new(),
         notes: reasons(partials),
     };
-    let shown = WorstFirst::new(&groups, options.top, |g| g.mean("idle_ns"));
+    let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.idle_ns));
     view.notes.extend(shown.others_note("rank", "means", "which idle no longer"));
-    let cells = |name: String, g: Together| {
+    let cells = |name: String, g: Together<Idles>| {
         vec![
             name,
-            fmt_ns(g.mean("idle_ns")),
-            fmt_pct(g.percent("idle_ns")),
-            fmt_ns(g.mean("host_wait_ns")),
-            fmt_ns(g.mean("kernel_wait_ns")),
-            fmt_ns(g.mean("other_ns")),
-            g.mean("gap_count").to_string(),
+            fmt_ns(g.mean(|t| t.idle_ns)),
+            fmt_pct(g.percent(|t| t.idle_ns)),
+            fmt_ns(g.mean(|t| t.host_wait_ns)),
+            fmt_ns(g.mean(|t| t.kernel_wait_ns)),
+            fmt_ns(g.mean(|t| t.other_ns)),
+            g.mean(|t| t.gap_count).to_string(),
         ]
     };
     view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
@@ -64,7 +64,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         notes: vec!["time: sum over ranks and windows above".to_string()],
     };
     let mut findings = Vec::new();
-    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean("idle_ns"), Reverse(g.rank))) {
+    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank))) {
         findings.extend(finding(worst, partials, several));
     }
     let tables = [Idles::SPEC, IdleHost::SPEC]
@@ -82,15 +82,15 @@ struct Cause<'a> {
 }
 
 /// Host activities during host wait, over the windows on which averages are based.
-fn causes<'a>(partials: &'a [Partial], groups: &[Group]) -> Vec<Cause<'a>> {
+fn causes<'a>(partials: &'a [Partial], groups: &[Group<Idles>]) -> Vec<Cause<'a>> {
     let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
     let mut left = groups;
     for p in partials {
         // Groups are in the same order as the partials.
         let (own, others) = left.split_at(left.iter().take_while(|g| g.rank == p.rank).count());
         left = others;
-        if let Some(times) = p.table(IdleHost::SPEC).and_then(|host| host_times(host, own)) {
-            times.into_iter().for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
+        if let Some(host) = p.columns::<IdleHost>() {
+            host_times(&host, own).into_iter().for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
         }
     }
     let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
@@ -99,52 +99,46 @@ fn causes<'a>(partials: &'a [Partial], groups: &[Group]) -> Vec<Cause<'a>> {
 }
 
 /// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
-fn host_times<'a>(host: &'a Batch, groups: &[Group]) -> Option<Vec<((&'a str, &'a str), Ns)>> {
-    type Window<'a> = (Option<i64>, Option<&'a str>, Option<i64>);
-    let windows: HashSet<Window> = groups
-        .iter()
-        .flat_map(|g| g.rows.iter().map(|&r| (g.device, g.batch.text("scope", r), g.batch.int("step", r))))
-        .collect();
-    let column = |name| host.column(name);
-    let (device, scope, step) = (column("device")?, column("scope")?, column("step")?);
-    let (activity, name, time) = (column("activity")?, column("name")?, column("time_ns")?);
-    let mut sums: HashMap<(Option<usize>, Option<usize>), Ns> = HashMap::new();
+fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[Group<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
+    let keys = groups.iter().flat_map(|g| g.windows());
+    let windows: HashSet<(Option<i64>, &str, Option<u32>)> = keys.map(|w| (w.device, w.scope, w.step)).collect();
+    let mut sums: HashMap<(usize, usize), Ns> = HashMap::new();
     // Rows of one window are consecutive.
     let mut last = (None, false);
-    for row in 0..host.len() {
-        let window = (device.int(row), scope.key(row), step.int(row));
+    for (row, time) in host.time_ns.iter().enumerate() {
+        let window = (host.device.at(row), host.scope.key(row), host.step.at(row));
         if last.0 != Some(window) {
-            let asked = (window.0, scope.text(row), window.2);
+            let asked = (window.0, host.scope.at(row), window.2);
             last = (Some(window), windows.contains(&asked));
         }
         if last.1 {
-            *sums.entry((activity.key(row), name.key(row))).or_default() += time.int(row).unwrap_or(0);
+            *sums.entry((host.activity.key(row), host.name.key(row))).or_default() += time;
         }
     }
-    let text = |column: &Column<'a>, key: Option<usize>| key.and_then(|k| column.text_of(k)).unwrap_or_default();
-    Some(sums.into_iter().map(|((a, n), ns)| ((text(&activity, a), text(&name, n)), ns)).collect())
+    let text = |(activity, name)| (host.activity.text_of(activity), host.name.text_of(name));
+    sums.into_iter().map(|(keys, ns)| (text(keys), ns)).collect()
 }
 
-fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
-    let idle = g.mean("idle_ns");
-    let share = g.percent("idle_ns");
+fn finding(g: &Group<Idles>, partials: &[Partial], several: bool) -> Option<Finding> {
+    let idle = g.mean(|t| t.idle_ns);
+    let share = g.percent(|t| t.idle_ns);
     if idle == 0 || share.is_none_or(|s| s < 2.0) {
         return None;
     }
     let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
-    let one = [Group { batch: g.batch, rows: g.rows.clone(), ..*g }];
+    let one = [Group { rows: g.rows.clone(), ..*g }];
     let causes = causes(&own, &one);
-    let host = g.mean("host_wait_ns");
+    let host = g.mean(|t| t.host_wait_ns);
     let mut sentence = format!(
         "{} idles {} {} ({} of {})",
         capital(&g.who(several)),
         fmt_ns(idle),
         g.per(),
         fmt_pct(share),
-        fmt_ns(g.mean("dur_ns"))
+        fmt_ns(g.mean(|t| t.dur_ns))
     );
     let mut certainty = Certainty::Measured;
-    let (kernel, other) = (g.mean("kernel_wait_ns"), g.mean("other_ns"));
+    let (kernel, other) = (g.mean(|t| t.kernel_wait_ns), g.mean(|t| t.other_ns));
     match causes.first() {
         Some(c) if host * 2 >= idle => {
             let time = c.time / g.rows.len().max(1) as i64;
@@ -167,7 +161,7 @@ fn finding(g: &Group, partials: &[Partial], several: bool) -> Option<Finding> {
             fmt_pct(percent(other, idle)),
         )),
     }
-    let step = g.worst_step("idle_ns");
+    let step = g.worst_step(|t| t.idle_ns);
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
     }

@@ -9,19 +9,17 @@ use crate::facts::collectives::collectives;
 use crate::health::Counter;
 use crate::job::Clock;
 use crate::table;
-use crate::table::schema::{Batch, Cell, Table, TableSpec, Text};
+use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::rules::copy_kind;
 use crate::trace::timeline::Work;
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
-use std::sync::Arc;
 
 table! {
     /// One row per rank.
     pub struct Ranks, RankRow = "ranks" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         rank_source: Text, "", "file, name or position";
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
@@ -70,10 +68,9 @@ table! {
 table! {
     /// One row per GPU activity.
     pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
-        rank: u32, "", "rank";
+        rank;
         event_id: u32, "", "event, as in `events`";
-        device: Option<i64>, "", "device index, where recorded";
-        stream: Option<i64>, "", "stream";
+        device; stream;
         kind: Text, "", "compute, communication or memory";
         sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";
         class_reason: Text, "", "the kernel rule that decided";
@@ -96,7 +93,7 @@ table! {
 table! {
     /// Kernels by the rule that gave their class.
     pub struct KernelRules, KernelRuleRow = "kernel_rules" by "rank, rule" {
-        rank: u32, "", "rank";
+        rank;
         rule: u32, "", "position of the rule";
         class_reason: Text, "", "its name";
         class: Text, "", "class it gives";
@@ -165,21 +162,22 @@ pub fn set_clock(partial: &mut Partial, clock: &Clock) {
         (false, true) => "reported",
         (false, false) => "unaligned",
     };
-    let mut text = <Option<Text> as Cell>::Builder::default();
-    <Option<Text> as Cell>::push(&mut text, Some(state));
-    let int = |v: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![v])) };
-    let columns: [(&str, ArrayRef); 8] = [
-        ("clock_offset_ns", int(if clock.is_applied { clock.offset } else { 0 })),
-        ("clock_state", <Option<Text> as Cell>::finish(text)),
-        ("clock_found_ns", int(clock.offset)),
-        ("clock_residual_ns", int(clock.residual)),
-        ("clock_drift_ns_per_s", int(clock.drift)),
-        ("clock_is_linear", Arc::new(BooleanArray::from(vec![clock.is_linear]))),
-        ("clock_at_ts_ns", int(clock.at)),
-        ("clock_instances", Arc::new(UInt32Array::from(vec![clock.instances]))),
-    ];
-    for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name && t.len() == 1) {
-        table.replace(&columns);
+    for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name) {
+        let mut ranks = Ranks::default();
+        for row in Ranks::rows(table) {
+            ranks.push(RankRow {
+                clock_offset_ns: Some(if clock.is_applied { clock.offset } else { 0 }),
+                clock_state: Some(state),
+                clock_found_ns: Some(clock.offset),
+                clock_residual_ns: Some(clock.residual),
+                clock_drift_ns_per_s: Some(clock.drift),
+                clock_is_linear: Some(clock.is_linear),
+                clock_at_ts_ns: Some(clock.at),
+                clock_instances: Some(clock.instances),
+                ..row
+            });
+        }
+        *table = ranks.finish();
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 table! {
     /// Where a recording begins or ends in the middle of work, and time that is the profiler's own. A recording without such edges has no row.
     pub struct RecordEdgeTable, RecordEdgeRow = "record_edges" by "rank, device, stream, case, from_ns" {
-        rank: u32, "", "rank";
+        rank;
         device: Option<i64>, "", "device index, where recorded; null: the whole rank";
         stream: Option<i64>, "", "stream, where recorded; null: the whole device";
         case: Text, "", "hidden_work, recorded_head, host_wait, lost_tail, partial_graph or profiler";
@@ -440,19 +440,17 @@ pub struct Noted {
 pub fn note(inventory: &[Partial]) -> Option<String> {
     let mut noted = Vec::new();
     for p in inventory {
-        let (Some(edges), Some(ranks)) = (p.table(RecordEdgeTable::SPEC), p.table(Ranks::SPEC)) else { continue };
-        let ends = ranks.int("first_ts_ns", 0).zip(ranks.int("last_ts_ns", 0));
-        let recorded = ends.map_or(0, |(first, last)| last - first);
-        for row in 0..edges.len() {
-            let int = |column: &str| edges.int(column, row).unwrap_or(0);
-            let Some(scope @ ("lead" | "lost_tail")) = edges.text("scope", row) else { continue };
+        let Some(rank) = p.rows::<Ranks>().next() else { continue };
+        let recorded = rank.last_ts_ns - rank.first_ts_ns;
+        for row in p.rows::<RecordEdgeTable>() {
+            let Some(scope @ ("lead" | "lost_tail")) = row.scope else { continue };
             noted.push(Noted {
                 rank: p.rank,
-                device: edges.int("device", row),
+                device: row.device,
                 is_lead: scope == "lead",
-                span: Span::new(int("from_ns"), int("to_ns")),
-                launches: int("launches"),
-                excerpt: int("excerpt") == 1,
+                span: Span::new(row.from_ns, row.to_ns),
+                launches: row.launches as i64,
+                excerpt: row.excerpt,
                 recorded,
             });
         }

@@ -1,9 +1,11 @@
 //! Kernel breakdown: which classes run concurrently, and time by kernel name.
 
+pub mod totals;
+
 use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Kind, Setting};
-use crate::analysis::summary::{NameTotal, Summary, top_names_by};
+use crate::analysis::summary::Summary;
 use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
@@ -20,17 +22,12 @@ use crate::wording::counts::{counted, plural};
 use crate::wording::names::{clip, short_name};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use totals::{NameTotal, top_names};
 
 table! {
     /// Time with exactly this set of classes running; the rows of a window sum to its busy time.
     pub struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; ts_ns; dur_ns;
         classes: Text, "", "compute, communication, memory, or several joined by +";
         time_ns: i64, "ns", "exactly these run";
         busy_pct: Option<f64>, "%", "of the window's busy time";
@@ -40,11 +37,10 @@ table! {
 table! {
     /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
     pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         class: Text, "", "compute, communication or memory";
         class_reason: Text, "", "the kernel rule that decided";
         kind: Option<Text>, "", "kind of collective or direction of copy";
@@ -77,12 +73,14 @@ const BY: Setting = Setting {
     kind: Kind::Choices(&["op", "shape", "stream"]),
 };
 
-/// Columns that a key of `--by` adds: key, column of the table, heading and alignment in the printed table.
-const KEY_COLUMNS: [(&str, &str, &str, Align); 4] = [
-    ("op", "op", "operator", Align::Left),
-    ("shape", "grid", "grid", Align::Right),
-    ("shape", "block", "block", Align::Right),
-    ("stream", "stream", "stream", Align::Right),
+/// A column that a key of `--by` adds to the printed table: key, head, side and cell of a row.
+type KeyColumn = (&'static str, &'static str, Align, fn(&KernelsByNameRow) -> Option<String>);
+
+const KEY_COLUMNS: [KeyColumn; 4] = [
+    ("op", "operator", Align::Left, |r| r.op.map(str::to_string)),
+    ("shape", "grid", Align::Right, |r| r.grid.map(str::to_string)),
+    ("shape", "block", Align::Right, |r| r.block.map(str::to_string)),
+    ("stream", "stream", Align::Right, |r| r.stream.map(|s| s.to_string())),
 ];
 
 pub struct Kernels;
@@ -115,17 +113,15 @@ impl Analysis for Kernels {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let scope = options.printed_scope("span");
-        let names = top_names_by(partials, KernelsByName::SPEC, scope, &[]);
-        let names: Vec<NameTotal> = names.into_iter().map(|(total, _)| total).collect();
+        let names = top_names(partials, scope, |_| Vec::new());
         let all: Ns = names.iter().map(|n| n.sum_ns).sum();
         // The printed rows have the same keys as the table.
-        let keys: Vec<(&str, &'static str, Align)> =
-            KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).map(|k| (k.1, k.2, k.3)).collect();
-        let columns: Vec<&str> = keys.iter().map(|k| k.0).collect();
-        let rows = top_names_by(partials, KernelsByName::SPEC, scope, &columns);
-        let row = |(n, cells): &(NameTotal, Vec<String>)| {
+        let keys: Vec<&KeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
+        let cells = |row: &KernelsByNameRow| keys.iter().map(|k| k.3(row).unwrap_or("-".to_string())).collect();
+        let rows = top_names(partials, scope, cells);
+        let row = |n: &NameTotal| {
             let mut row = vec![n.short_name.clone()];
-            row.extend(cells.iter().map(|cell| dimensions(cell)));
+            row.extend(n.cells.iter().map(|cell| dimensions(cell)));
             // Further keys take the place of the class and the share.
             row.extend(keys.is_empty().then(|| n.class.clone()));
             row.extend([fmt_count(n.count as u64), fmt_ns(n.sum_ns), fmt_ns(n.sum_ns / n.count.max(1))]);

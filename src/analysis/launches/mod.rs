@@ -24,13 +24,9 @@ use std::collections::BTreeMap;
 table! {
     /// Launch calls by API. Parts of a name: `cpu` the call itself, `latency` call start to first start, `delay` call end to first start.
     pub struct LaunchStats, LaunchStatsRow = "launch_stats" by "rank, scope, step, cpu_sum_ns descending, api" {
-        rank: u32, "", "rank";
+        rank;
         scope: Text, "", "capture: all calls; step: those that start in it; outside: the rest";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         api: Text, "", "name of the call";
         launch_count: u64, "", "calls";
         activity_count: u64, "", "activities that they own";
@@ -68,7 +64,7 @@ table! {
 table! {
     /// One row per launch call.
     pub struct Launches, LaunchRow = "launches" by "rank, ts_ns, event_id" {
-        rank: u32, "", "rank";
+        rank;
         device: Option<i64>, "", "device of the first activity";
         stream: Option<i64>, "", "stream of the first activity";
         event_id: u32, "", "the call, as in `events`";
@@ -95,14 +91,9 @@ table! {
 table! {
     /// Activities whose launch was not recorded, by class; a class without any has no row.
     pub struct Unlinked, UnlinkedRow = "unlinked_activities" by "rank, device, scope, step, class" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         scope: Text, "", "capture: all activities; step: those that start in it; outside: the rest";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         class: Text, "", "compute, communication or memory";
         unlinked_count: u64, "", "activities without a launch record";
         unlinked_ns: i64, "ns", "sum of their lengths";

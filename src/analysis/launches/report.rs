@@ -1,9 +1,8 @@
 //! Reduces the launch calls of all ranks to the printed table and the findings.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::launches::{LaunchStats, Unlinked};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
+use crate::analysis::launches::{LaunchStats, LaunchStatsRow, Unlinked};
 use crate::analysis::population::reasons;
-use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::{counted, plural};
@@ -16,8 +15,8 @@ const WORTH_PCT: f64 = 1.0;
 
 /// Tables, view and findings of all ranks. Calls longer than `runtime_outlier` ns are outliers.
 pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
-    let losses: Vec<Loss> =
-        partials.iter().filter_map(|p| Some((p.rank, p.table(LaunchStats::SPEC)?))).map(Loss::new).collect();
+    let with_table = partials.iter().filter(|p| p.table(LaunchStats::SPEC).is_some());
+    let losses: Vec<Loss> = with_table.map(|p| Loss::new(p.rank, p.rows::<LaunchStats>().collect())).collect();
     let mut findings = Vec::new();
     let most = |of: fn(&Loss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
     findings.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
@@ -32,31 +31,29 @@ pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> O
 /// One API over all ranks.
 #[derive(Default)]
 struct Api {
-    calls: i64,
+    calls: u64,
     cpu: Ns,
     max: Ns,
-    started: i64,
+    started: u64,
     delay: f64,
-    short: i64,
+    short: u64,
 }
 
 fn view(partials: &[Partial], options: &Options) -> View {
     let mut apis: BTreeMap<&str, Api> = BTreeMap::new();
     let (mut noise, mut nothing, mut behind) = (0, 0, 0);
-    for batch in partials.iter().filter_map(|p| p.table(LaunchStats::SPEC)) {
-        for row in (0..batch.len()).filter(|&r| batch.text("scope", r) == Some(options.printed_scope("capture"))) {
-            let int = |column| batch.int(column, row).unwrap_or(0);
-            let api = apis.entry(batch.text("api", row).unwrap_or_default()).or_default();
-            api.calls += int("launch_count");
-            api.cpu += int("cpu_sum_ns");
-            api.max = api.max.max(int("cpu_max_ns"));
-            api.started += int("started_count");
-            api.delay += batch.float("delay_mean_ns", row).unwrap_or(0.0) * int("started_count") as f64;
-            api.short += int("short_count");
-            noise += int("launch_delay_negative_count");
-            nothing += int("launched_no_activity_count");
-            behind += int("behind_unrecorded_count");
-        }
+    let scope = options.printed_scope("capture");
+    for row in rows::<LaunchStats>(partials).filter(|r| r.scope == scope) {
+        let api = apis.entry(row.api).or_default();
+        api.calls += row.launch_count;
+        api.cpu += row.cpu_sum_ns;
+        api.max = api.max.max(row.cpu_max_ns);
+        api.started += row.started_count;
+        api.delay += row.delay_mean_ns.unwrap_or(0.0) * row.started_count as f64;
+        api.short += row.short_count;
+        noise += row.launch_delay_negative_count;
+        nothing += row.launched_no_activity_count;
+        behind += row.behind_unrecorded_count;
     }
     let mut order: Vec<(&str, Api)> = apis.into_iter().collect();
     order.sort_by_key(|(name, a)| (Reverse(a.cpu), *name));
@@ -69,30 +66,27 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     if nothing > 0 {
         let own = if nothing == 1 { "owns" } else { "own" };
-        notes.push(format!("{} {own} no recorded activity", counted(nothing as u64, "call")));
+        notes.push(format!("{} {own} no recorded activity", counted(nothing, "call")));
     }
     if behind > 0 {
         notes.push(format!(
             "{} calls started work behind what was launched before the recording: they are left out of delay and short",
-            fmt_count(behind as u64)
+            fmt_count(behind)
         ));
     }
     if noise > 0 {
-        notes.push(format!(
-            "{} before the launching call: clock noise, 0 in the statistics",
-            counted(noise as u64, "start")
-        ));
+        notes.push(format!("{} before the launching call: clock noise, 0 in the statistics", counted(noise, "start")));
     }
     let line = |(name, a): &(&str, Api)| {
         let delay = (a.started > 0).then(|| fmt_ns((a.delay / a.started as f64).round() as Ns));
         vec![
             (*name).to_string(),
-            fmt_count(a.calls as u64),
+            fmt_count(a.calls),
             fmt_ns(a.cpu),
-            fmt_ns(a.cpu / a.calls.max(1)),
+            fmt_ns(a.cpu / a.calls.max(1) as Ns),
             fmt_ns(a.max),
             delay.unwrap_or_else(|| "-".to_string()),
-            fmt_pct(percent(a.short, a.started)),
+            fmt_pct(percent(a.short as i64, a.started as i64)),
         ]
     };
     View {
@@ -130,39 +124,37 @@ struct Loss {
 }
 
 impl Loss {
-    fn new((rank, batch): (u32, &Batch)) -> Self {
-        let rows = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> { (0..batch.len()).filter(|&r| keep(r)).collect() };
-        let scope = |r: usize, name: &str| batch.text("scope", r) == Some(name);
-        let steps = rows(&|r| scope(r, "step"));
-        let full = rows(&|r| scope(r, "step") && batch.int("is_partial", r) != Some(1));
-        let capture = rows(&|r| scope(r, "capture"));
-        let extent = |r: usize| (batch.int("ts_ns", r), batch.int("dur_ns", r));
+    fn new(rank: u32, rows: Vec<LaunchStatsRow>) -> Self {
+        let of = |scope: &str| -> Vec<&LaunchStatsRow> { rows.iter().filter(|r| r.scope == scope).collect() };
+        let (steps, capture) = (of("step"), of("capture"));
+        let full: Vec<_> = steps.iter().copied().filter(|r| r.is_partial != Some(true)).collect();
+        let extent = |r: &LaunchStatsRow| (r.ts_ns, r.dur_ns);
         // Without marked steps the capture is the only step.
-        let unmarked = steps.iter().all(|&r| capture.iter().any(|&c| extent(c) == extent(r)));
+        let unmarked = steps.iter().all(|r| capture.iter().any(|c| extent(c) == extent(r)));
         let chosen = match (unmarked, full.is_empty()) {
             (true, _) => capture,
             (false, false) => full,
             (false, true) => steps,
         };
-        let windows: BTreeSet<_> = chosen.iter().map(|&r| extent(r)).collect();
-        let sum = |column: &str| -> i64 { chosen.iter().filter_map(|&r| batch.int(column, r)).sum() };
+        let windows: BTreeSet<_> = chosen.iter().map(|r| extent(r)).collect();
+        let sum = |column: fn(&LaunchStatsRow) -> i64| -> i64 { chosen.iter().map(|r| column(r)).sum() };
         let longest = chosen
             .iter()
-            .filter(|&&r| batch.int("runtime_outlier_idle_ns", r).is_some_and(|ns| ns > 0))
-            .map(|&r| (batch.int("runtime_outlier_max_ns", r).unwrap_or(0), batch.text("api", r).unwrap_or_default()))
+            .filter(|r| r.runtime_outlier_idle_ns > 0)
+            .map(|r| (r.runtime_outlier_max_ns.unwrap_or(0), r.api))
             .max();
         Self {
             rank,
             windows: windows.len().max(1) as i64,
-            window: windows.iter().filter_map(|w| w.1).sum(),
+            window: windows.iter().map(|w| w.1).sum(),
             is_steps: !unmarked,
-            calls: sum("started_count"),
-            short: sum("short_count"),
-            short_cpu: sum("short_cpu_ns"),
-            short_gpu: sum("short_gpu_ns"),
-            short_idle: sum("short_idle_ns"),
-            outliers: sum("runtime_outlier_count"),
-            outlier_idle: sum("runtime_outlier_idle_ns"),
+            calls: sum(|r| r.started_count as i64),
+            short: sum(|r| r.short_count as i64),
+            short_cpu: sum(|r| r.short_cpu_ns),
+            short_gpu: sum(|r| r.short_gpu_ns),
+            short_idle: sum(|r| r.short_idle_ns),
+            outliers: sum(|r| r.runtime_outlier_count as i64),
+            outlier_idle: sum(|r| r.runtime_outlier_idle_ns),
             longest: longest.map_or((0, String::new()), |(ns, api)| (ns, api.to_string())),
         }
     }

@@ -10,19 +10,13 @@ use crate::table::schema::{Table, TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::Work;
 use crate::units::{fmt_ns, fmt_pct, ratio};
+use crate::windowed;
 use crate::wording::counts::bar;
 
 table! {
     /// How much communication runs under compute; overlap + exposed = communication.
     pub struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         communication_ns: i64, "ns", "|K|";
         compute_ns: i64, "ns", "|C|";
         overlap_ns: i64, "ns", "|K n C|";
@@ -34,9 +28,7 @@ table! {
 table! {
     /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
     pub struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        stream: Option<i64>, "", "stream";
+        rank; device; stream;
         event_id: u32, "", "event, as in `events`";
         step: Option<u32>, "", "index of the step of its launch";
         name: Text, "", "name of the activity";
@@ -49,6 +41,8 @@ table! {
         exposed_ns: i64, "ns", "no compute runs on the device";
     }
 }
+
+windowed!(Overlaps);
 
 pub struct Overlap;
 
@@ -103,7 +97,7 @@ impl Analysis for Overlap {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let groups = groups(partials, Overlaps::SPEC);
+        let groups = groups::<Overlaps>(partials);
         let several = several_devices(&groups);
         let mut view = View {
             title: "Communication hidden under compute".to_string(),
@@ -118,15 +112,15 @@ impl Analysis for Overlap {
             rows: Vec::new(),
             notes: reasons(partials),
         };
-        let shown = WorstFirst::new(&groups, options.top, |g| g.mean("exposed_ns"));
+        let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
-        let cells = |name: String, g: Together| {
-            let share = crate::units::percent(g.sum("overlap_ns"), g.sum("communication_ns"));
+        let cells = |name: String, g: Together<Overlaps>| {
+            let share = crate::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
             vec![
                 name,
-                fmt_ns(g.mean("communication_ns")),
-                fmt_ns(g.mean("overlap_ns")),
-                fmt_ns(g.mean("exposed_ns")),
+                fmt_ns(g.mean(|t| t.communication_ns)),
+                fmt_ns(g.mean(|t| t.overlap_ns)),
+                fmt_ns(g.mean(|t| t.exposed_ns)),
                 fmt_pct(share),
                 bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
             ]

@@ -6,7 +6,7 @@ mod operators;
 pub(crate) mod repeat;
 mod report;
 mod stream;
-mod tables;
+pub(crate) mod tables;
 
 pub(in crate::analysis) use names::glob;
 

@@ -1,10 +1,9 @@
 //! The printed tables of `patterns`, and the finding on what to fuse or capture as a graph.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
-use crate::analysis::patterns::operators::TopSequences;
-use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeats};
+use crate::analysis::patterns::operators::{TopSequenceRow, TopSequences};
+use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeatRow, TopRepeats};
 use crate::analysis::population::reasons;
-use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
 use crate::wording::counts::capital;
 use crate::wording::counts::{counted, plural};
@@ -20,8 +19,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let most = partials.iter().max_by_key(|p| (gpu_ns(p), Reverse(p.rank)));
     let mut views = Vec::new();
     if let Some(p) = most.filter(|p| gpu_ns(p) > 0) {
-        views.extend(p.table(TopRepeats::SPEC).map(|t| repeats(t, p.rank, partials.len(), options)));
-        views.extend(p.table(TopSequences::SPEC).map(|t| sequences(t, p.rank, options)));
+        views.push(repeats(p, partials.len(), options));
+        views.push(sequences(p, options));
         views.retain(|v| !v.rows.is_empty());
     }
     match views.first_mut() {
@@ -35,25 +34,23 @@ const REPEATS: &str = "Kernel sequences that repeat on a stream";
 
 /// GPU time of the rank's largest printed pattern, ns; the rank with most is printed.
 fn gpu_ns(p: &Partial) -> Ns {
-    let sum =
-        |spec, column| p.table(spec).map_or(0, |t| (0..t.len()).filter_map(|r| t.int(column, r)).max().unwrap_or(0));
-    sum(TopRepeats::SPEC, "gpu_ns").max(sum(TopSequences::SPEC, "gpu_dur_sum_ns"))
+    let repeats = p.rows::<TopRepeats>().map(|r| r.gpu_ns);
+    repeats.chain(p.rows::<TopSequences>().map(|r| r.gpu_dur_sum_ns)).max().unwrap_or(0)
 }
 
-fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
-    let shown: Vec<usize> = (0..t.len()).filter(|&r| t.int("is_shown", r) == Some(1)).take(options.top).collect();
-    let count = |column: &str, r: usize| fmt_count(t.uint(column, r).unwrap_or(0));
-    let time = |column: &str, r: usize| t.int(column, r).map_or("-".to_string(), fmt_ns);
-    let row = |&r: &usize| {
+fn repeats(p: &Partial, ranks: usize, options: &Options) -> View {
+    let rank = p.rank;
+    let shown: Vec<TopRepeatRow> = p.rows::<TopRepeats>().filter(|r| r.is_shown).take(options.top).collect();
+    let row = |r: &TopRepeatRow| {
         vec![
-            t.int("stream", r).map_or("-".to_string(), |s| s.to_string()),
-            fmt_count(t.int("length", r).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)),
-            count("count", r),
-            time("gpu_ns", r),
-            fmt_pct(t.float("covered_pct", r)),
-            time("idle_ns", r),
-            launch(t, r),
-            t.text("names", r).unwrap_or_default().to_string(),
+            r.stream.map_or("-".to_string(), |s| s.to_string()),
+            fmt_count(u64::from(r.length)),
+            fmt_count(r.count),
+            fmt_ns(r.gpu_ns),
+            fmt_pct(r.covered_pct),
+            fmt_ns(r.idle_ns),
+            launch(r),
+            r.names.to_string(),
         ]
     };
     let mut notes = vec![
@@ -62,7 +59,7 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
     if ranks > 1 {
         notes.push(format!("rank {rank}, which has the largest; the others are in the table"));
     }
-    match shown.first().and_then(|&r| t.uint("hidden", r)) {
+    match shown.first().map(|r| r.hidden) {
         Some(n) if n > 0 => notes.push(format!("{} in the table", counted(n, "more sequence"))),
         _ => {}
     }
@@ -84,30 +81,31 @@ fn repeats(t: &Batch, rank: u32, ranks: usize, options: &Options) -> View {
 }
 
 /// Host time in the launches of an occurrence, or a note that a graph launches it.
-fn launch(t: &Batch, r: usize) -> String {
-    match (t.float("launch_cpu_ns", r), t.float("graph_pct", r)) {
+fn launch(r: &TopRepeatRow) -> String {
+    match (r.launch_cpu_ns, r.graph_pct) {
         (_, Some(graph)) if graph >= GRAPH_DONE_PCT => "graph".to_string(),
         (Some(ns), _) => fmt_ns(ns as Ns),
         (None, _) => "-".to_string(),
     }
 }
 
-fn sequences(t: &Batch, rank: u32, options: &Options) -> View {
+fn sequences(p: &Partial, options: &Options) -> View {
     const ROWS: usize = 8;
-    let shown = t.len().min(options.top).min(ROWS);
-    let row = |r: usize| {
+    let all: Vec<TopSequenceRow> = p.rows::<TopSequences>().collect();
+    let shown = all.len().min(options.top).min(ROWS);
+    let row = |r: &TopSequenceRow| {
         vec![
-            clip(t.text("operator", r).unwrap_or_default(), 36),
-            fmt_count(t.int("length", r).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)),
-            fmt_count(t.uint("count", r).unwrap_or(0)),
-            t.int("gpu_dur_sum_ns", r).map_or("-".to_string(), fmt_ns),
-            t.int("op_dur_sum_ns", r).map_or("-".to_string(), fmt_ns),
-            t.text("names", r).unwrap_or_default().to_string(),
+            clip(r.operator, 36),
+            fmt_count(u64::from(r.length)),
+            fmt_count(r.count),
+            fmt_ns(r.gpu_dur_sum_ns),
+            fmt_ns(r.op_dur_sum_ns),
+            r.names.to_string(),
         ]
     };
-    let more = t.uint("hidden", 0).unwrap_or(0) + (t.len() - shown) as u64;
+    let more = all.first().map_or(0, |r| r.hidden) + (all.len() - shown) as u64;
     View {
-        title: format!("Kernel sequences under operators, rank {rank}"),
+        title: format!("Kernel sequences under operators, rank {}", p.rank),
         columns: vec![
             ("operator", Align::Left),
             ("kernels", Align::Right),
@@ -116,33 +114,29 @@ fn sequences(t: &Batch, rank: u32, options: &Options) -> View {
             ("host", Align::Right),
             ("begins with", Align::Left),
         ],
-        rows: (0..shown).map(row).collect(),
+        rows: all[..shown].iter().map(row).collect(),
         notes: (more > 0).then(|| format!("{} in the table", counted(more, "more sequence"))).into_iter().collect(),
     }
 }
 
 /// The finding: the pattern, over all ranks, during whose occurrences a device idles most.
 fn findings(partials: &[Partial]) -> Vec<Finding> {
-    let rows = partials.iter().filter_map(|p| Some((p.rank, p.table(TopRepeats::SPEC)?)));
-    let rows = rows.flat_map(|(rank, t)| (0..t.len()).map(move |r| (rank, t, r)));
-    let open = rows.filter(|(_, t, r)| {
-        let launches = t.float("launch_count", *r);
-        launches.is_some_and(|n| n > 1.0) && t.float("graph_pct", *r).is_some_and(|g| g < GRAPH_DONE_PCT)
-    });
-    let cost = |t: &Batch, r: usize| t.int("step_idle_ns", r).unwrap_or(0);
-    let worst = open.max_by_key(|(rank, t, r)| (cost(t, *r), Reverse((*rank, *r))));
-    worst.and_then(|(rank, t, r)| finding(rank, t, r, cost(t, r))).into_iter().collect()
+    let rows = partials.iter().flat_map(|p| p.rows::<TopRepeats>().enumerate().map(|(at, r)| (p.rank, at, r)));
+    let is_open =
+        |r: &TopRepeatRow| r.launch_count.is_some_and(|n| n > 1.0) && r.graph_pct.is_some_and(|g| g < GRAPH_DONE_PCT);
+    let cost = |r: &TopRepeatRow| r.step_idle_ns.unwrap_or(0);
+    let worst = rows.filter(|(.., r)| is_open(r)).max_by_key(|(rank, at, r)| (cost(r), Reverse((*rank, *at))));
+    worst.and_then(|(rank, _, r)| finding(rank, &r, cost(&r))).into_iter().collect()
 }
 
-fn finding(rank: u32, t: &Batch, r: usize, cost: Ns) -> Option<Finding> {
-    let share = ratio(cost, t.int("step_ns", r)?)?;
+fn finding(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Finding> {
+    let share = ratio(cost, r.step_ns?)?;
     if share < WORTH_SHARE {
         return None;
     }
-    let (length, count) = (t.int("length", r)?, t.uint("count", r)?);
-    let launches = t.float("launch_count", r)?;
-    let host = t.float("launch_cpu_ns", r)? as Ns;
-    let stream = t.int("stream", r).map_or(String::new(), |s| format!(" on stream {s}"));
+    let launches = r.launch_count?;
+    let host = r.launch_cpu_ns? as Ns;
+    let stream = r.stream.map_or(String::new(), |s| format!(" on stream {s}"));
     Some(Finding {
         analysis: "patterns",
         ranks: vec![rank],
@@ -155,8 +149,8 @@ fn finding(rank: u32, t: &Batch, r: usize, cost: Ns) -> Option<Finding> {
              a CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the host {} each \
              time",
             capital(&format!("rank {rank}")),
-            plural(usize::try_from(length).ok()?, "kernel"),
-            counted(count, "time"),
+            plural(r.length as usize, "kernel"),
+            counted(r.count, "time"),
             fmt_ns(cost),
             fmt_pct(Some(100.0 * share)),
             counted(launches.round() as u64, "call"),

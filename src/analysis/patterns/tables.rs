@@ -19,9 +19,7 @@ use std::rc::Rc;
 table! {
     /// A sequence of kernels, copies and sets that one stream ran several times; a loop is its body.
     pub struct Repeats, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        stream: Option<i64>, "", "stream, where recorded";
+        rank; device; stream;
         pattern_id: u32, "", "place in this order, from 0";
         length: u32, "", "activities in one occurrence";
         count: u64, "", "occurrences that do not overlap";
@@ -46,7 +44,7 @@ table! {
 table! {
     /// A sequence of activities launched under an operator, with how often it was so.
     pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
-        rank: u32, "", "rank";
+        rank;
         operator: Text, "", "operator";
         sequence: Text, "", "names of the activities by start, joined by |; of more than 4096 the first and last 2048";
         length: u32, "", "activities";
@@ -64,8 +62,7 @@ table! {
     /// The patterns of a rank that the report may print.
     pub struct TopRepeats, TopRepeatRow = "patterns_top_repeats" by "pattern_id" {
         pattern_id: u32, "", "place in order";
-        device: Option<i64>, "", "device";
-        stream: Option<i64>, "", "stream";
+        device; stream;
         length: u32, "", "activities";
         count: u64, "", "occurrences";
         names: Text, "", "first name, short";

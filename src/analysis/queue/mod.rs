@@ -13,20 +13,15 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::window::{Scope, Window};
 use crate::units::{Ns, Span};
+use crate::windowed;
 use std::collections::HashMap;
 
 table! {
     /// The queue of a stream in a window; wait_ns is the integral of its length over time.
     pub struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        stream: Option<i64>, "", "stream, where recorded";
+        rank; device; stream;
         scope: Text, "", "span (first entry to last leave), capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; is_partial; ts_ns; dur_ns;
         launch_count: u64, "", "launches that enter in the window";
         empty_at_launch_count: u64, "", "of these, those that found no earlier launch waiting";
         max_length: u32, "launches", "most launches that wait";
@@ -45,9 +40,7 @@ table! {
 table! {
     /// Length of each queue over time: a row where a value changes, which holds until the next row of the stream.
     pub struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        stream: Option<i64>, "", "stream, where recorded";
+        rank; device; stream;
         ts_ns: i64, "ns", "the values hold from here";
         queue_length: u32, "launches", "launches that wait; a graph is one";
         pending_activities: u32, "activities", "activities that wait";
@@ -58,14 +51,7 @@ table! {
 table! {
     /// All queues of a device in a window; what the findings stand on.
     struct DeviceQueues, DeviceQueueRow = "queue_device" by "rank, device, scope, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         launch_count: u64, "", "launches that enter";
         empty_at_launch_count: u64, "", "those that found no earlier launch waiting";
         blocked_call_ns: i64, "ns", "some launch call is open while its queue is full";
@@ -84,6 +70,8 @@ const MAX_QUEUE: Setting = Setting {
     help: "Launches from which a queue counts as full",
     kind: Kind::Count { default: 1024, min: 1 },
 };
+
+windowed!(DeviceQueues);
 
 pub struct QueueLength;
 

@@ -1,10 +1,9 @@
 //! Reduces the queues of all ranks to the printed table and the findings.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
 use crate::analysis::population::{Group, groups, reasons, several_devices};
-use crate::analysis::queue::{DeviceQueues, QueueStats};
+use crate::analysis::queue::{DeviceQueues, QueueStatRow, QueueStats};
 use crate::analysis::worst_first::WorstFirst;
-use crate::table::schema::Batch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use std::cmp::Reverse;
@@ -22,14 +21,14 @@ const KERNELS_BELOW_PCT: f64 = 50.0;
 const EMPTY_FROM_PCT: f64 = 50.0;
 
 pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
-    let devices = groups(partials, DeviceQueues::SPEC);
+    let devices = groups::<DeviceQueues>(partials);
     let several = several_devices(&devices);
     let mut findings = Vec::new();
-    let blocked = devices.iter().max_by_key(|g| (g.mean("blocked_call_ns"), Reverse(g.rank)));
+    let blocked = devices.iter().max_by_key(|g| (g.mean(|t| t.blocked_call_ns), Reverse(g.rank)));
     findings.extend(blocked.and_then(|g| blocked_host(g, several, full)));
     let bound = devices.iter().filter(|g| is_launch_bound(g));
     let bound_count = bound.clone().count();
-    let worst = bound.max_by_key(|g| (g.mean("idle_ns"), Reverse(g.rank)));
+    let worst = bound.max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank)));
     findings.extend(worst.and_then(|g| launch_bound(g, several, bound_count, devices.len())));
     Output {
         tables: partials.iter().filter_map(|p| p.table(QueueStats::SPEC).cloned()).collect(),
@@ -40,14 +39,10 @@ pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
 }
 
 fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> View {
-    let mut rows: Vec<(&Batch, usize)> = Vec::new();
-    for batch in partials.iter().filter_map(|p| p.table(QueueStats::SPEC)) {
-        let scope = options.printed_scope("span");
-        rows.extend((0..batch.len()).filter(|&r| batch.text("scope", r) == Some(scope)).map(|r| (batch, r)));
-    }
-    let int = |&(b, r): &(&Batch, usize), column: &str| b.int(column, r).unwrap_or(0);
+    let scope = options.printed_scope("span");
+    let rows: Vec<QueueStatRow> = rows::<QueueStats>(partials).filter(|r| r.scope == scope).collect();
     let mut notes = reasons(partials);
-    let shown = WorstFirst::new(&rows, options.top, |row| (int(row, "blocked_call_ns"), int(row, "launch_count")));
+    let shown = WorstFirst::new(&rows, options.top, |r| (r.blocked_call_ns, r.launch_count));
     notes.extend(shown.others_note("stream", "sums, longest and mean over time", "which block the host no longer"));
     if !rows.is_empty() {
         notes.push(
@@ -56,39 +51,38 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
         );
         notes.push(format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full)));
     }
-    let name = |row: &(&Batch, usize)| {
-        let (b, r) = *row;
-        let device = b.int("device", r).filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        let step = match (b.text("scope", r), b.int("step_label", r), b.int("step", r)) {
-            (Some("step"), Some(label), _) => format!(" step {label}"),
-            (Some("step"), None, Some(index)) => format!(" step @{index}"),
+    let name = |r: &QueueStatRow| {
+        let device = r.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
+        let step = match (r.scope, r.step_label, r.step) {
+            ("step", Some(label), _) => format!(" step {label}"),
+            ("step", None, Some(index)) => format!(" step @{index}"),
             _ => String::new(),
         };
-        format!("{}{device}{step}", int(row, "rank"))
+        format!("{}{device}{step}", r.rank)
     };
-    let cells = |name: String, of: &[&(&Batch, usize)]| {
-        let sum = |column: &str| of.iter().map(|row| int(row, column)).sum::<i64>();
+    let cells = |name: String, of: &[&QueueStatRow]| {
+        let sum = |ns: fn(&QueueStatRow) -> Ns| of.iter().map(|r| ns(r)).sum::<Ns>();
         let text = |value: Option<i64>| value.map_or("-".to_string(), |v| v.to_string());
-        let of_one = |column: &str| match of {
-            [(b, r)] => b.int(column, *r),
+        let one = match of {
+            [one] => Some(one),
             _ => None,
         };
-        let window = sum("dur_ns");
-        let weighted = of.iter().map(|row| Some(row.0.float("mean_length", row.1)? * int(row, "dur_ns") as f64));
-        let mean = match of {
-            [(b, r)] => b.float("mean_length", *r),
+        let window = sum(|r| r.dur_ns);
+        let weighted = of.iter().map(|r| Some(r.mean_length? * r.dur_ns as f64));
+        let mean = match one {
+            Some(one) => one.mean_length,
             _ => weighted.sum::<Option<f64>>().filter(|_| window > 0).map(|s| s / window as f64),
         };
         vec![
             name,
-            text(of_one("stream")),
-            fmt_count(sum("launch_count") as u64),
+            text(one.and_then(|r| r.stream)),
+            fmt_count(of.iter().map(|r| r.launch_count).sum()),
             mean.map_or("-".to_string(), |v| format!("{v:.1}")),
-            text(of_one("p95_length")),
-            text(of.iter().filter_map(|(b, r)| b.int("max_length", *r)).max()),
-            fmt_pct(percent(sum("empty_ns"), window)),
-            fmt_ns(sum("full_ns")),
-            fmt_ns(sum("blocked_call_ns")),
+            text(one.and_then(|r| r.p95_length.map(i64::from))),
+            text(of.iter().map(|r| i64::from(r.max_length)).max()),
+            fmt_pct(percent(sum(|r| r.empty_ns), window)),
+            fmt_ns(sum(|r| r.full_ns)),
+            fmt_ns(sum(|r| r.blocked_call_ns)),
         ]
     };
     View {
@@ -115,11 +109,11 @@ fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
 }
 
 /// The finding that the host waited for a full queue: calls that found it full took longer than others.
-fn blocked_host(g: &Group, several: bool, full: u64) -> Option<Finding> {
-    let cost = g.mean("blocked_call_ns");
-    let share = g.percent("blocked_call_ns").filter(|s| *s >= BLOCKED_FROM_PCT)?;
-    let (held_count, held_ns) = (g.sum("full_call_count"), g.sum("full_call_ns"));
-    let (other_count, other_ns) = (g.sum("launch_count") - held_count, g.sum("other_call_ns"));
+fn blocked_host(g: &Group<DeviceQueues>, several: bool, full: u64) -> Option<Finding> {
+    let cost = g.mean(|t| t.blocked_call_ns);
+    let share = g.percent(|t| t.blocked_call_ns).filter(|s| *s >= BLOCKED_FROM_PCT)?;
+    let (held_count, held_ns) = (g.sum(|t| t.full_call_count), g.sum(|t| t.full_call_ns));
+    let (other_count, other_ns) = (g.sum(|t| t.launch_count) - held_count, g.sum(|t| t.other_call_ns));
     let held = mean_call(held_ns, held_count)?;
     let other = mean_call(other_ns, other_count)?;
     if i128::from(held) < BLOCKED_CALLS_LONGER * i128::from(other) {
@@ -148,15 +142,15 @@ fn blocked_host(g: &Group, several: bool, full: u64) -> Option<Finding> {
     })
 }
 
-fn is_launch_bound(g: &Group) -> bool {
-    let found_empty = percent(g.sum("empty_at_launch_count"), g.sum("launch_count"));
-    g.percent("kernel_ns").is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
+fn is_launch_bound(g: &Group<DeviceQueues>) -> bool {
+    let found_empty = percent(g.sum(|t| t.empty_at_launch_count), g.sum(|t| t.launch_count));
+    g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
 /// The finding that the device waits for launches more than it runs.
-fn launch_bound(g: &Group, several: bool, bound: usize, of: usize) -> Option<Finding> {
-    let launches = g.sum("launch_count");
-    let idle = g.percent("idle_ns")?;
+fn launch_bound(g: &Group<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Finding> {
+    let launches = g.sum(|t| t.launch_count);
+    let idle = g.percent(|t| t.idle_ns)?;
     let also = match bound {
         1 => String::new(),
         n => format!(", the most idle of {n} such (of {of})"),
@@ -165,7 +159,7 @@ fn launch_bound(g: &Group, several: bool, bound: usize, of: usize) -> Option<Fin
         analysis: "queue",
         ranks: vec![g.rank],
         steps: Vec::new(),
-        cost_ns_per_step: g.mean("idle_ns"),
+        cost_ns_per_step: g.mean(|t| t.idle_ns),
         share_of_step: Some(idle / 100.0),
         certainty: Certainty::Inferred,
         sentence: format!(
@@ -173,10 +167,10 @@ fn launch_bound(g: &Group, several: bool, bound: usize, of: usize) -> Option<Fin
              {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more work per \
              launch; first remove what else holds the host (`hta idle`)",
             capital(&g.who(several)),
-            fmt_pct(percent(g.sum("empty_at_launch_count"), launches)),
+            fmt_pct(percent(g.sum(|t| t.empty_at_launch_count), launches)),
             fmt_count(launches as u64),
-            fmt_pct(g.percent("kernel_ns")),
-            fmt_ns(g.mean("idle_ns")),
+            fmt_pct(g.percent(|t| t.kernel_ns)),
+            fmt_ns(g.mean(|t| t.idle_ns)),
             g.per(),
         ),
         table: QueueStats::SPEC.name,

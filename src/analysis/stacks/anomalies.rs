@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 table! {
     /// Calls that make host and GPU wait for each other, over the steps (without marks, over the capture).
     pub struct Anomalies, AnomalyRow = "stack_anomalies" by "rank, host_ns descending, kind, name" {
-        rank: u32, "", "rank";
+        rank;
         kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
         name: Text, "", "operator or API call";
         count: u64, "", "calls";

@@ -12,7 +12,7 @@ use crate::trace::step::StepRule;
 table! {
     /// Host events as three trees: operators with API calls, annotations, Python frames.
     pub struct CallTree, CallTreeRow = "call_tree" by "rank, event_id" {
-        rank: u32, "", "rank";
+        rank;
         event_id: u32, "", "event, as in `events`";
         kind: Text, "", "operator or runtime_call (one tree), annotation, python";
         name: Text, "", "name";

@@ -1,6 +1,6 @@
 //! Findings: the operators and modules with most time, and calls that could be avoided.
 
-use crate::analysis::api::{Certainty, Finding, Partial};
+use crate::analysis::api::{Certainty, Finding, Partial, rows};
 use crate::analysis::stacks::anomalies::{Anomalies, Anomaly};
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
@@ -23,7 +23,7 @@ pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
         analysis: stem,
         ranks: Vec::new(),
         steps: Vec::new(),
-        cost_ns_per_step: cost / total(partials, "step_count").max(1),
+        cost_ns_per_step: cost / total(partials, |r| r.step_count as i64).max(1),
         share_of_step: None,
         certainty: Certainty::Measured,
         sentence,
@@ -38,21 +38,21 @@ pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
 
 /// The operator with most self time: on the GPU if there is one.
 fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
-    let columns = ["gpu_self_ns", "host_self_ns", "count"];
-    let rows = sums(partials, Operators::SPEC, &["name"], columns, |b, r| b.text("scope", r) == Some("capture"));
+    let of_capture = rows::<Operators>(partials).filter(|r| r.scope == "capture");
+    let rows = sums(of_capture.map(|r| ([r.name], [r.gpu_self_ns, r.host_self_ns, r.count as i64])));
     let on_gpu = rows.iter().any(|s| s.values[0] > 0);
     let value = |v: &[i64; 3]| if on_gpu { v[0] } else { v[1] };
     let all: Ns = rows.iter().map(|s| value(&s.values)).sum();
     // Communication is left to other analyses, which know its waiting time.
     let is_work = |name: &str| !name.starts_with('[') && !is_host_communication(Class::HostOp, name);
-    let named = rows.iter().filter(|s| is_work(&s.key[0]));
-    let most = named.max_by_key(|s| (value(&s.values), std::cmp::Reverse(&s.key[0])))?;
+    let named = rows.iter().filter(|s| is_work(s.key[0]));
+    let most = named.max_by_key(|s| (value(&s.values), std::cmp::Reverse(s.key[0])))?;
     let (own, share) = (value(&most.values), percent(value(&most.values), all));
     share.filter(|s| *s >= PART_MIN_PCT)?;
     let (place, of) = if on_gpu { ("GPU", "all GPU time") } else { ("host", "the operators' time") };
     let sentence = format!(
         "`{}` is the operator with most {place} time of its own: {} of {of}, {} of {}{}",
-        clip(&most.key[0], 60),
+        clip(most.key[0], 60),
         fmt_pct(share),
         counted(most.values[2] as u64, "call"),
         fmt_ns(own / most.values[2].max(1)),
@@ -63,13 +63,13 @@ fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
 
 /// The module with most GPU self time, including backward.
 fn module(partials: &[Partial]) -> Option<(Ns, String)> {
-    let columns = ["gpu_self_ns", "bwd_gpu_self_ns"];
-    let rows = sums(partials, ModulesTable::SPEC, &["path"], columns, |_, _| true);
-    let most = rows.iter().max_by_key(|s| (s.values[0] + s.values[1], std::cmp::Reverse(&s.key[0])))?;
+    let modules = rows::<ModulesTable>(partials);
+    let rows = sums(modules.map(|r| ([r.path], [r.gpu_self_ns, r.bwd_gpu_self_ns.unwrap_or(0)])));
+    let most = rows.iter().max_by_key(|s| (s.values[0] + s.values[1], std::cmp::Reverse(s.key[0])))?;
     let [forward, backward] = most.values;
-    let share = percent(forward + backward, total(partials, "gpu_ns"));
+    let share = percent(forward + backward, total(partials, |r| r.gpu_ns));
     share.filter(|s| *s >= PART_MIN_PCT)?;
-    let shown = end_of_path(&most.key[0], 56);
+    let shown = end_of_path(most.key[0], 56);
     let sentence = format!(
         "`{shown}` is the module with most GPU time of its own: {} of all, {} forward and {} backward",
         fmt_pct(share),
@@ -81,8 +81,8 @@ fn module(partials: &[Partial]) -> Option<(Ns, String)> {
 
 /// One sentence for each kind of call that takes enough of the step.
 fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
-    let rows = sums(partials, Anomalies::SPEC, &["kind", "name"], ["host_ns", "count"], |_, _| true);
-    let (steps, steps_ns) = (total(partials, "step_count").max(1), total(partials, "steps_ns"));
+    let rows = sums(rows::<Anomalies>(partials).map(|r| ([r.kind, r.name], [r.host_ns, r.count as i64])));
+    let (steps, steps_ns) = (total(partials, |r| r.step_count as i64).max(1), total(partials, |r| r.steps_ns));
     let mut all = Vec::new();
     for kind in Anomaly::ALL {
         let of_kind: Vec<_> = rows.iter().filter(|s| s.key[0] == kind.name()).collect();
@@ -91,8 +91,8 @@ fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
         if share.is_none_or(|s| s < ANOMALY_MIN_PCT) {
             continue;
         }
-        let most = of_kind.iter().max_by_key(|s| (s.values[0], std::cmp::Reverse(&s.key)));
-        let name = most.map_or("", |s| s.key[1].as_str());
+        let most = of_kind.iter().max_by_key(|s| (s.values[0], std::cmp::Reverse(s.key)));
+        let name = most.map_or("", |s| s.key[1]);
         let part = if of_kind.len() == 1 { "" } else { "the largest part " };
         let sentence = format!(
             "{}: {}, {part}`{name}`; {} of a step on the host ({}): {}",

@@ -19,7 +19,7 @@ use crate::analysis::stacks::calls::Calls;
 use crate::analysis::stacks::operators::{NO_OPERATOR, UNLINKED};
 use crate::analysis::stacks::python::around;
 use crate::table;
-use crate::table::schema::Batch;
+use crate::table::schema::{Batch, Table};
 use crate::trace::category::Class;
 use crate::trace::strings::StrId;
 use crate::trace::thread::sort_outer_first;
@@ -245,8 +245,8 @@ pub fn text(partials: &[Partial]) -> String {
     let mut tree: Tree<u32> = Tree::new();
     for batch in partials.iter().filter_map(|p| p.table(StackNodes::SPEC)) {
         let mut nodes: Vec<u32> = Vec::with_capacity(batch.len());
-        for row in 0..batch.len() {
-            let name = batch.text("name", row).unwrap_or_default();
+        for row in StackNodes::rows(batch) {
+            let name = row.name;
             let id = match ids.get(name) {
                 Some(id) => *id,
                 None => {
@@ -256,9 +256,9 @@ pub fn text(partials: &[Partial]) -> String {
                     id
                 }
             };
-            let parent = batch.int("parent", row).and_then(|p| nodes.get(p as usize)).copied();
+            let parent = row.parent.and_then(|p| nodes.get(p as usize)).copied();
             let node = tree.below(parent, id);
-            tree.add(node, batch.int("value_ns", row).unwrap_or(0));
+            tree.add(node, row.value_ns);
             nodes.push(node);
         }
     }

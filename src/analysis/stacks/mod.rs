@@ -4,15 +4,15 @@
 //! it (`forest`); tables, findings and folded stacks are computed from that. Sums of GPU durations count concurrent
 //! streams twice, so every GPU time is given as a sum and as a union.
 
-mod anomalies;
+pub(crate) mod anomalies;
 mod backward;
-mod call_tree;
+pub(crate) mod call_tree;
 mod calls;
 mod findings;
 mod folded;
 mod forest;
-mod modules;
-mod operators;
+pub(crate) mod modules;
+pub(crate) mod operators;
 mod python;
 mod views;
 
@@ -35,7 +35,7 @@ use operators::{Keys, Operators};
 table! {
     /// One row per rank: what its call trees hold, and what could not be placed in them.
     pub struct CallStacks, CallStackRow = "call_stacks" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         scope: Text, "", "capture";
         ts_ns: i64, "ns", "start of the capture";
         dur_ns: i64, "ns", "length of the capture";

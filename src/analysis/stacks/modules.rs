@@ -11,7 +11,7 @@ use crate::units::Ns;
 table! {
     /// Calls of one `nn.Module` at one place in the model, over the whole capture.
     pub struct ModulesTable, ModuleRow = "modules" by "rank, path" {
-        rank: u32, "", "rank";
+        rank;
         scope: Text, "", "capture";
         ts_ns: i64, "ns", "start of the capture";
         dur_ns: i64, "ns", "length of the capture";

@@ -20,12 +20,9 @@ use std::collections::BTreeMap;
 table! {
     /// Operators of one name. Own times add up over the rows of a scope; total times contain what runs inside.
     pub struct Operators, OperatorRow = "operators" by "rank, scope, step, gpu_self_ns descending, host_self_ns descending, name, input_dims, module" {
-        rank: u32, "", "rank";
+        rank;
         scope: Text, "", "capture: all; step: those that start in it (with --by step); outside: the rest";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        ts_ns: i64, "ns", "start of the window";
-        dur_ns: i64, "ns", "length of the window";
+        step; step_label; ts_ns; dur_ns;
         name: Text, "", "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
         input_dims: Option<Text>, "", "shape of each input (with --by shape, where recorded)";
         module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator (with --by module)";

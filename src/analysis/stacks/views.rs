@@ -1,48 +1,37 @@
 //! The text report: operators, modules and calls that wait, summed over ranks.
 
-use crate::analysis::api::{Align, Options, Partial, View};
+use crate::analysis::api::{Align, Options, Partial, View, rows};
 use crate::analysis::population::reasons;
-use crate::analysis::stacks::CallStacks;
 use crate::analysis::stacks::anomalies::Anomalies;
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
-use crate::table::schema::{Batch, TableSpec};
+use crate::analysis::stacks::{CallStackRow, CallStacks};
 use crate::units::{Ns, fmt_count, fmt_ns};
 use crate::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Rows of one table, summed over ranks (and steps) by text keys.
-pub struct Sums<const N: usize> {
-    pub key: Vec<String>,
+pub struct Sums<'a, const K: usize, const N: usize> {
+    pub key: [&'a str; K],
     pub values: [i64; N],
 }
 
-/// Sums `values` by `keys` over the rows that satisfy `keep`, in order of the keys.
-pub fn sums<const N: usize>(
-    partials: &[Partial],
-    spec: &TableSpec,
-    keys: &[&str],
-    values: [&str; N],
-    keep: impl Fn(&Batch, usize) -> bool,
-) -> Vec<Sums<N>> {
-    let mut all: BTreeMap<Vec<String>, [i64; N]> = BTreeMap::new();
-    for batch in partials.iter().filter_map(|p| p.table(spec)) {
-        for row in (0..batch.len()).filter(|&r| keep(batch, r)) {
-            let key = keys.iter().map(|k| batch.text(k, row).unwrap_or_default().to_string()).collect();
-            let sum = all.entry(key).or_insert([0; N]);
-            for (sum, column) in sum.iter_mut().zip(values) {
-                *sum += batch.int(column, row).unwrap_or(0);
-            }
-        }
+/// Adds up the values of equal keys; in order of the keys.
+pub fn sums<'a, const K: usize, const N: usize>(
+    rows: impl Iterator<Item = ([&'a str; K], [i64; N])>,
+) -> Vec<Sums<'a, K, N>> {
+    let mut all: BTreeMap<[&str; K], [i64; N]> = BTreeMap::new();
+    for (key, values) in rows {
+        let sum = all.entry(key).or_insert([0; N]);
+        sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
     }
     all.into_iter().map(|(key, values)| Sums { key, values }).collect()
 }
 
 /// A column of `call_stacks`, summed over ranks.
-pub fn total(partials: &[Partial], column: &str) -> i64 {
-    let tables = partials.iter().filter_map(|p| p.table(CallStacks::SPEC));
-    tables.flat_map(|b| (0..b.len()).filter_map(move |r| b.int(column, r))).sum()
+pub fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
+    rows::<CallStacks>(partials).map(|r| column(&r)).sum()
 }
 
 /// All printed tables.
@@ -72,9 +61,11 @@ fn more(hidden: usize, what: &str) -> Option<String> {
 
 fn operators(partials: &[Partial], options: &Options) -> View {
     let scope = if options.model.steps.is_some() { "step" } else { "capture" };
-    let columns = ["gpu_self_ns", "host_self_ns", "count", "gpu_ns", "host_ns"];
-    let keys = ["name", "input_dims", "module"];
-    let mut rows = sums(partials, Operators::SPEC, &keys, columns, |b, r| b.text("scope", r) == Some(scope));
+    let of_scope = rows::<Operators>(partials).filter(|r| r.scope == scope);
+    let mut rows = sums(of_scope.map(|r| {
+        let key = [r.name, r.input_dims.unwrap_or_default(), r.module.unwrap_or_default()];
+        (key, [r.gpu_self_ns, r.host_self_ns, r.count as i64, r.gpu_ns, r.host_ns])
+    }));
     // Stable sort: equal rows stay in order of their names.
     rows.sort_by_key(|s| (Reverse(s.values[0]), Reverse(s.values[1])));
     let has_gpu = rows.iter().any(|s| s.values[3] > 0);
@@ -88,47 +79,49 @@ fn operators(partials: &[Partial], options: &Options) -> View {
         view.columns.extend([("GPU self", Align::Right), ("GPU total", Align::Right)]);
     }
     view.columns.extend([("host self", Align::Right), ("host total", Align::Right)]);
-    for key in 1..keys.len() {
+    for (key, name) in [(1, "shapes"), (2, "module")] {
         if rows.iter().any(|s| !s.key[key].is_empty()) {
-            view.columns.push((["", "shapes", "module"][key], Align::Left));
+            view.columns.push((name, Align::Left));
         }
     }
     for s in rows.iter().take(options.top) {
         let [gpu_self, host_self, count, gpu, host] = s.values;
-        let mut cells = vec![s.key[0].clone(), fmt_count(count as u64)];
+        let mut cells = vec![s.key[0].to_string(), fmt_count(count as u64)];
         if has_gpu {
             cells.extend([fmt_ns(gpu_self), fmt_ns(gpu)]);
         }
         cells.extend([fmt_ns(host_self), fmt_ns(host)]);
         for (key, name) in [(1, "shapes"), (2, "module")] {
             if view.columns.iter().any(|c| c.0 == name) {
-                cells.push(if key == 2 { end_of_path(&s.key[key], PATH_WIDTH) } else { s.key[key].clone() });
+                cells.push(if key == 2 { end_of_path(s.key[key], PATH_WIDTH) } else { s.key[key].to_string() });
             }
         }
         view.rows.push(cells);
     }
     view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
-    let unmatched = total(partials, "bwd_unmatched_count");
+    let unmatched = total(partials, |r| r.bwd_unmatched_count as i64);
     if unmatched > 0 {
         view.notes.push(format!(
             "{} without a forward operator, {} joined",
             plural(unmatched as usize, "backward operator"),
-            fmt_count(total(partials, "bwd_joined_count") as u64)
+            fmt_count(total(partials, |r| r.bwd_joined_count as i64) as u64)
         ));
     }
     view
 }
 
 fn modules(partials: &[Partial], options: &Options) -> Option<View> {
-    let columns = ["gpu_self_ns", "bwd_gpu_self_ns", "host_self_ns", "count", "gpu_ns", "bwd_gpu_ns", "host_ns"];
-    let mut rows = sums(partials, ModulesTable::SPEC, &["path"], columns, |_, _| true);
+    let mut rows = sums(
+        rows::<ModulesTable>(partials)
+            .map(|r| ([r.path], [r.host_self_ns, r.count as i64, r.gpu_ns, r.bwd_gpu_ns.unwrap_or(0), r.host_ns])),
+    );
     if rows.is_empty() {
         return None;
     }
-    let gpu = |s: &Sums<7>| -> Ns { s.values[4] + s.values[5] };
+    let gpu = |s: &Sums<1, 5>| -> Ns { s.values[2] + s.values[3] };
     let has_gpu = rows.iter().any(|s| gpu(s) > 0);
     // Modules with most time first; a module precedes its parts.
-    rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[6])));
+    rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[4])));
     let mut view = View {
         title: "Modules".to_string(),
         columns: vec![("module", Align::Left), ("calls", Align::Right)],
@@ -141,8 +134,8 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
     }
     view.columns.push(("host forward", Align::Right));
     for s in rows.iter().take(options.top) {
-        let [_, _, host_self, count, forward, backward, host] = s.values;
-        let mut cells = vec![end_of_path(&s.key[0], PATH_WIDTH), fmt_count(count as u64)];
+        let [host_self, count, forward, backward, host] = s.values;
+        let mut cells = vec![end_of_path(s.key[0], PATH_WIDTH), fmt_count(count as u64)];
         match has_gpu {
             true => cells.extend([fmt_ns(forward), fmt_ns(backward)]),
             false => cells.push(fmt_ns(host_self)),
@@ -154,16 +147,17 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
 }
 
 fn anomalies(partials: &[Partial], options: &Options) -> Option<View> {
-    let columns = ["host_ns", "count", "step_count"];
-    let mut rows = sums(partials, Anomalies::SPEC, &["kind", "name"], columns, |_, _| true);
+    let calls = rows::<Anomalies>(partials);
+    let mut rows = sums(calls.map(|r| ([r.kind, r.name], [r.host_ns, r.count as i64, r.step_count as i64])));
     rows.sort_by_key(|s| Reverse(s.values[0]));
     if rows.is_empty() {
         return None;
     }
-    let cells = |s: &Sums<3>| {
+    let cells = |s: &Sums<2, 3>| {
         let [host, count, steps] = s.values;
         let mean = fmt_ns(host / count.max(1));
-        vec![s.key[1].clone(), s.key[0].clone(), fmt_count(count as u64), fmt_count(steps as u64), fmt_ns(host), mean]
+        let [kind, name] = s.key.map(str::to_string);
+        vec![name, kind, fmt_count(count as u64), fmt_count(steps as u64), fmt_ns(host), mean]
     };
     Some(View {
         title: "Calls that make host and GPU wait for each other".to_string(),

@@ -2,12 +2,11 @@
 
 use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
-use crate::analysis::steps::join::{At, SlowStep, join, labels_are_unique, rules, slow_steps};
-use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
+use crate::analysis::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
+use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 use crate::analysis::steps::words::{cause, finding, signed};
 use crate::analysis::summary::Summary;
 use crate::analysis::worst_first::WorstFirst;
-use crate::table::schema::Batch;
 use crate::trace::step::StepRule;
 use crate::units::{fmt_ns, fmt_pct};
 use crate::wording::counts::plural;
@@ -30,11 +29,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     }
     for partial in partials {
         let Some(batch) = partial.table(SlowSteps::SPEC) else { continue };
-        let mut batch = batch.clone();
-        if comparable {
-            join(&mut batch, &found, by_label);
-        }
-        tables.push(batch);
+        tables.push(if comparable { join(batch, &found, by_label) } else { batch.clone() });
     }
     let mut views = vec![overview(partials, options)];
     let several_devices = found.iter().any(|s| s.several_devices);
@@ -57,48 +52,40 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         rows: Vec::new(),
         notes: reasons(partials),
     };
-    let marked: Vec<(&Partial, &Batch)> = partials
-        .iter()
-        .filter_map(|p| Some((p, p.table(StepSummary::SPEC)?)))
-        .filter(|(_, b)| !b.is_empty() && b.text("step_rule", 0) != Some(StepRule::Capture.name()))
-        .collect();
-    let unmarked: Vec<u32> = partials
-        .iter()
-        .filter(|p| p.table(StepSummary::SPEC).and_then(|b| b.text("step_rule", 0)) == Some(StepRule::Capture.name()))
-        .map(|p| p.rank)
-        .collect();
+    let summaries = partials.iter().filter_map(|p| Some((p, p.rows::<StepSummary>().next()?)));
+    let (unmarked, marked): (Vec<_>, Vec<(&Partial, StepSummaryRow)>) =
+        summaries.partition(|(_, s)| s.step_rule == StepRule::Capture.name());
     if !unmarked.is_empty() {
-        let ranks = rank_list(&unmarked);
+        let ranks = rank_list(&Vec::from_iter(unmarked.iter().map(|(p, _)| p.rank)));
         view.notes.push(format!("rank {ranks}: no step marks, the whole capture counts as one step"));
     }
-    let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
-    let shown = WorstFirst::new(&marked, options.top, |(_, b)| int(b, "slow_ns"));
+    let shown = WorstFirst::new(&marked, options.top, |(_, s)| s.slow_ns);
     view.rows = shown.rows(
         |(p, _)| p.rank.to_string(),
         |name, of| {
-            let sum = |column: &str| of.iter().map(|(_, b)| int(b, column)).sum::<i64>();
-            let median = Summary::new(of.iter().map(|(_, b)| int(b, "median_ns")).collect()).p50;
-            let longest = of.iter().map(|(_, b)| int(b, "slowest_ns")).max().unwrap_or(0);
+            let sum = |count: fn(&StepSummaryRow) -> u32| of.iter().map(|(_, s)| u64::from(count(s))).sum::<u64>();
+            let median = Summary::new(of.iter().map(|(_, s)| s.median_ns).collect()).p50;
+            let longest = of.iter().map(|(_, s)| s.slowest_ns).max().unwrap_or(0);
             let one = match of {
                 [one] => Some(one),
                 _ => None,
             };
-            let variation = one.and_then(|(_, b)| b.float("variation_ratio", 0)).map(|v| 100.0 * v);
-            let judged = of.iter().any(|(_, b)| b.int("slow_above_ns", 0).is_some());
+            let variation = one.and_then(|(_, s)| s.variation_ratio).map(|v| 100.0 * v);
+            let judged = of.iter().any(|(_, s)| s.slow_above_ns.is_some());
             vec![
                 name,
-                format!("{} of {}", sum("full_count"), sum("step_count")),
+                format!("{} of {}", sum(|s| s.full_count), sum(|s| s.step_count)),
                 fmt_ns(median),
                 fmt_ns(longest),
                 fmt_pct(variation),
-                if judged { sum("slow_count").to_string() } else { "-".to_string() },
-                one.and_then(|(p, _)| p.table(StepsTable::SPEC)).map(picture).unwrap_or_default(),
+                if judged { sum(|s| s.slow_count).to_string() } else { "-".to_string() },
+                one.map(|(p, _)| picture(&p.rows::<StepsTable>().collect::<Vec<_>>())).unwrap_or_default(),
             ]
         },
     );
     let how = "sums, median of the medians and longest";
     view.notes.extend(shown.others_note("rank", how, "whose slow steps cost no more"));
-    let total = shown.each.iter().map(|(_, b)| int(b, "step_count")).max().unwrap_or(0);
+    let total = shown.each.iter().map(|(_, s)| s.step_count).max().unwrap_or(0);
     if !view.rows.is_empty() {
         view.notes.push(
             "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is not slow"
@@ -106,10 +93,10 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         );
         view.notes.push("median, variation (standard deviation by mean): over full steps".to_string());
     }
-    if total > STEPS_SHOWN as i64 {
+    if total as usize > STEPS_SHOWN {
         view.notes.push(format!("with more than {STEPS_SHOWN} steps a mark is the longest of several"));
     }
-    let all_partial: Vec<u32> = marked.iter().filter(|(_, b)| int(b, "full_count") == 0).map(|(p, _)| p.rank).collect();
+    let all_partial: Vec<u32> = marked.iter().filter(|(_, s)| s.full_count == 0).map(|(p, _)| p.rank).collect();
     if !all_partial.is_empty() {
         let s = if all_partial.len() == 1 { "" } else { "s" };
         view.notes.push(format!("rank{s} {}: no step is full, all count", rank_list(&all_partial)));
@@ -118,14 +105,13 @@ fn overview(partials: &[Partial], options: &Options) -> View {
 }
 
 /// A row of marks, one per step or per group of steps: how far the longest is above the median.
-fn picture(steps: &Batch) -> String {
+fn picture(steps: &[StepRow]) -> String {
     let n = steps.len();
     let cells = n.min(STEPS_SHOWN);
-    let mark = |row: usize| {
-        let over = steps.float("ratio_to_median", row).unwrap_or(1.0) - 1.0;
-        let is_slow = steps.int("is_slow", row) == Some(1);
+    let mark = |step: &StepRow| {
+        let over = step.ratio_to_median.unwrap_or(1.0) - 1.0;
         match over {
-            _ if !is_slow && steps.int("is_partial", row) == Some(1) => (0, '_'),
+            _ if step.is_slow != Some(true) && step.is_partial => (0, '_'),
             x if x >= 1.0 => (5, '@'),
             x if x >= 0.25 => (4, '#'),
             x if x >= 0.1 => (3, '+'),
@@ -133,13 +119,13 @@ fn picture(steps: &Batch) -> String {
             _ => (1, '.'),
         }
     };
-    (0..cells).filter_map(|c| (c * n / cells..(c + 1) * n / cells).map(mark).max()).map(|m| m.1).collect()
+    (0..cells).filter_map(|c| steps[c * n / cells..(c + 1) * n / cells].iter().map(mark).max()).map(|m| m.1).collect()
 }
 
 /// Slow steps, those that lose most first.
 fn ranked<'a, 'b>(found: &'b [SlowStep<'a>]) -> Vec<&'b SlowStep<'a>> {
     let mut order: Vec<&SlowStep> = found.iter().collect();
-    order.sort_by_key(|s| (Reverse(s.worst.int("diff_ns")), s.worst.rank, s.key));
+    order.sort_by_key(|s| (Reverse(s.worst.diff_ns), s.worst.rank, s.key));
     order
 }
 
@@ -153,18 +139,16 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
     let order = ranked(found);
     for s in order.iter().take(options.top) {
         let a = s.worst;
-        let mut row = vec![a.name(), who(&a, several_devices)];
+        let mut row = vec![a.step_name(), who(&a, several_devices)];
         row.extend(comparable.then(|| format!("{} of {}", s.slow.len(), s.ranks)));
-        for column in
-            ["diff_ns", "compute_diff_ns", "exposed_communication_diff_ns", "exposed_memory_diff_ns", "idle_diff_ns"]
-        {
-            row.push(signed(a.int(column)));
-        }
+        let parts = [a.compute_diff_ns, a.exposed_communication_diff_ns, a.exposed_memory_diff_ns, a.idle_diff_ns];
+        row.push(signed(a.diff_ns));
+        row.extend(parts.map(signed));
         view.rows.push(row);
     }
     for s in order.iter().take(SENTENCES) {
         let who = if s.ranks > 1 { format!("rank {}, ", s.worst.rank) } else { String::new() };
-        view.notes.push(format!("step {}: {who}{}", s.worst.name(), cause(&s.worst).0));
+        view.notes.push(format!("step {}: {who}{}", s.worst.step_name(), cause(&s.worst).0));
     }
     if order.len() > options.top {
         view.notes.push(format!("{} in the table", plural(order.len() - options.top, "more slow step")));
@@ -176,8 +160,8 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
     view
 }
 
-fn who(a: &At, several_devices: bool) -> String {
-    match a.batch.int("device", a.row) {
+fn who(a: &SlowStepRow, several_devices: bool) -> String {
+    match a.device {
         Some(d) if several_devices => format!("{} device {d}", a.rank),
         _ => a.rank.to_string(),
     }

@@ -6,9 +6,9 @@ use crate::table::schema::Text;
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.
     pub struct StepsTable, StepRow = "steps" by "rank, step" {
-        rank: u32, "", "rank";
+        rank;
         step: u32, "", "index in time";
-        step_label: Option<i64>, "", "number in its name";
+        step_label;
         name: Text, "", "name of the annotation";
         ts_ns: i64, "ns", "start of its window";
         dur_ns: i64, "ns", "length of its window";
@@ -30,7 +30,7 @@ table! {
 table! {
     /// How long the steps of a rank are, and how much they vary; over full steps, over all when none is full.
     pub struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
         full_count: u32, "", "steps that are not partial";
@@ -56,11 +56,10 @@ table! {
     /// What a slow step has more of than the rank's median step, per device: the four classes sum to diff_ns, and
     /// host_wait + kernel_wait + other to idle_diff_ns. Negative: less.
     pub struct SlowSteps, SlowStepRow = "slow_steps" by "rank, device, step" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded";
+        rank; device;
         scope: Text, "", "step";
         step: u32, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         is_partial: bool, "", "the step was cut, or did far less than the others";
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
@@ -94,11 +93,10 @@ table! {
     /// device sum to idle_diff_ns of `slow_steps`.
     pub struct SlowStepHost, SlowStepHostRow =
         "slow_step_host" by "rank, device, step, diff_ns descending, wait, activity, name" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        rank; device;
         scope: Text, "", "step";
         step: u32, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
         wait: Text, "", "host_wait, kernel_wait, other (held) or unlinked (launch unknown)";
@@ -116,11 +114,10 @@ table! {
     /// CPU-only: operators, calls and collectives of any thread, without what runs inside them.
     pub struct SlowStepWork, SlowStepWorkRow =
         "slow_step_work" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index, where recorded";
+        rank; device;
         scope: Text, "", "step";
         step: u32, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
         class: Option<Text>, "", "compute, communication or memory; null: the rest";

@@ -1,9 +1,8 @@
 //! Describes slow steps in words: the cause of each, and their total cost.
 
-use crate::analysis::api::{Certainty, Finding, Partial};
-use crate::analysis::steps::join::{At, SlowStep, step_name};
-use crate::analysis::steps::tables::{SlowSteps, StepSummary, StepsTable};
-use crate::table::schema::Batch;
+use crate::analysis::api::{Certainty, Finding, Partial, rows};
+use crate::analysis::steps::join::{SlowStep, step_name};
+use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 use crate::units::{Ns, fmt_ns, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::plural;
@@ -22,16 +21,20 @@ pub fn signed(ns: Ns) -> String {
 }
 
 /// The largest cause of a slow step in words, and its certainty.
-pub fn cause(a: &At) -> (String, Certainty) {
-    let class = a.text("largest").unwrap_or("idle");
-    let time = a.int(&format!("{class}_diff_ns"));
+pub fn cause(a: &SlowStepRow) -> (String, Certainty) {
+    let time = match a.largest {
+        "compute" => a.compute_diff_ns,
+        "exposed_communication" => a.exposed_communication_diff_ns,
+        "exposed_memory" => a.exposed_memory_diff_ns,
+        _ => a.idle_diff_ns,
+    };
     let kernel = || {
-        let (name, ns) = (a.text("work_name")?, a.int("work_diff_ns"));
+        let (name, ns) = (a.work_name?, a.work_diff_ns.unwrap_or(0));
         // A small part explains nothing.
         if ns * 4 < time {
             return None;
         }
-        let more = match a.int("work_count_diff") {
+        let more = match a.work_count_diff.unwrap_or(0) {
             0 => String::new(),
             n if n > 0 => format!(", {}", plural(n as usize, "more call")),
             n => format!(", {}", plural(n.unsigned_abs() as usize, "fewer call")),
@@ -39,7 +42,7 @@ pub fn cause(a: &At) -> (String, Certainty) {
         Some(format!(", the largest part in `{}` ({}{more})", clip(&short_name(name), 50), signed(ns)))
     };
     let with_kernel = |text: String| (text + &kernel().unwrap_or_default(), Certainty::Measured);
-    match class {
+    match a.largest {
         "compute" => with_kernel(format!("{} more compute", fmt_ns(time))),
         "exposed_communication" => with_kernel(format!("{} more communication that nothing covers", fmt_ns(time))),
         "exposed_memory" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
@@ -47,18 +50,19 @@ pub fn cause(a: &At) -> (String, Certainty) {
     }
 }
 
-fn idle_cause(a: &At, time: Ns) -> (String, Certainty) {
-    let parts = ["host_wait_diff_ns", "kernel_wait_diff_ns", "other_diff_ns"].map(|c| a.int(c));
+fn idle_cause(a: &SlowStepRow, time: Ns) -> (String, Certainty) {
+    let parts = [a.host_wait_diff_ns, a.kernel_wait_diff_ns, a.other_diff_ns];
     let text = format!("{} more idle", fmt_ns(time));
     if parts[0] >= parts[1].max(parts[2]) {
-        let used = match (a.text("host_activity"), a.text("host_name")) {
+        let used = match (a.host_activity, a.host_name) {
             (Some("annotation"), Some("[step]")) => "the step, outside any operator".to_string(),
             (Some(activity), Some(name)) => format!("{} `{}`", activity.replace('_', " "), clip(name, 60)),
             (Some("untracked"), None) => "nothing that was recorded".to_string(),
             (Some(activity), None) => activity.replace('_', " "),
             (None, _) => return (text, Certainty::Measured),
         };
-        let spends = format!(", waiting for the host, which spends {} more in {used}", fmt_ns(a.int("host_diff_ns")));
+        let spends =
+            format!(", waiting for the host, which spends {} more in {used}", fmt_ns(a.host_diff_ns.unwrap_or(0)));
         return (text + &spends, Certainty::Inferred);
     }
     let why = if parts[2] >= parts[1] {
@@ -71,28 +75,21 @@ fn idle_cause(a: &At, time: Ns) -> (String, Certainty) {
 
 /// The finding: the cost of slow steps on the rank that loses most in them.
 pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
-    let int = |b: &Batch, column: &str| b.int(column, 0).unwrap_or(0);
-    let summaries = partials.iter().filter_map(|p| Some((p.rank, p.table(StepSummary::SPEC)?)));
-    let (rank, summary) =
-        summaries.filter(|(_, b)| !b.is_empty()).max_by_key(|(rank, b)| (int(b, "slow_ns"), Reverse(*rank)))?;
-    let (lost, total) = (int(summary, "slow_ns"), int(summary, "dur_ns"));
+    let summary = rows::<StepSummary>(partials).max_by_key(|s| (s.slow_ns, Reverse(s.rank)))?;
+    let (rank, lost, total) = (summary.rank, summary.slow_ns, summary.dur_ns);
     let share = percent(lost, total);
     if lost == 0 || share.is_none_or(|s| s < LEAST_PCT) {
         return None;
     }
     let own: Vec<&SlowStep> = found.iter().filter(|s| s.slow.contains(&rank)).collect();
-    let steps = partials.iter().find(|p| p.rank == rank)?.table(StepsTable::SPEC)?;
-    let slow: Vec<String> =
-        (0..steps.len()).filter(|&r| steps.int("is_slow", r) == Some(1)).map(|r| step_name(steps, r)).collect();
-    let counted = (0..steps.len())
-        .filter(|&r| {
-            let is_full = steps.int("is_partial", r) != Some(1) || int(summary, "full_count") == 0;
-            is_full || steps.int("is_slow", r) == Some(1)
-        })
-        .count() as i64;
-    let median = int(summary, "median_ns");
+    let steps: Vec<StepRow> = partials.iter().find(|p| p.rank == rank)?.rows::<StepsTable>().collect();
+    let is_slow = |s: &&StepRow| s.is_slow == Some(true);
+    let slow: Vec<String> = steps.iter().filter(is_slow).map(|s| step_name(s.step, s.step_label)).collect();
+    let counts = |s: &&StepRow| !s.is_partial || summary.full_count == 0 || is_slow(s);
+    let counted = steps.iter().filter(counts).count() as i64;
+    let (median, slowest) = (summary.median_ns, summary.slowest_ns);
     let mut sentence = match slow.len() {
-        1 => format!("Step {}{} takes {}", slow[0], of_rank(partials, rank), fmt_ns(int(summary, "slowest_ns"))),
+        1 => format!("Step {}{} takes {}", slow[0], of_rank(partials, rank), fmt_ns(slowest)),
         n => format!(
             "{} of {}{} are slow ({}), by {} together; the slowest, {}, takes {}",
             n,
@@ -100,18 +97,14 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
             of_rank(partials, rank),
             listed(&slow),
             fmt_ns(lost),
-            name_of(summary),
-            fmt_ns(int(summary, "slowest_ns")),
+            step_name(summary.slowest_step, summary.slowest_label),
+            fmt_ns(slowest),
         ),
     };
-    sentence.push_str(&format!(
-        ", {} longer than the median of {}",
-        fmt_ns(int(summary, "slowest_ns") - median),
-        fmt_ns(median)
-    ));
+    sentence.push_str(&format!(", {} longer than the median of {}", fmt_ns(slowest - median), fmt_ns(median)));
     let mut certainty = Certainty::Measured;
     // The slowest step of the rank, and the rank that is slow by itself in it.
-    if let Some(s) = own.iter().find(|s| is_slowest(s, summary)) {
+    if let Some(s) = own.iter().find(|s| is_slowest(s, &summary)) {
         let extent = match (s.ranks, s.slow.len()) {
             (0 | 1, _) => String::new(),
             (n, k) if k == n as usize => format!(" (slow on all {n} ranks)"),
@@ -137,20 +130,13 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
 }
 
 /// Whether the step is the longest one of the summary's rank.
-fn is_slowest(s: &SlowStep, summary: &Batch) -> bool {
-    let column = if s.joined_by == "label" { "slowest_label" } else { "slowest_step" };
-    summary.int(column, 0) == Some(s.key)
+fn is_slowest(s: &SlowStep, summary: &StepSummaryRow) -> bool {
+    let index = Some(i64::from(summary.slowest_step));
+    (if s.joined_by == "label" { summary.slowest_label } else { index }) == Some(s.key)
 }
 
 fn of_rank(partials: &[Partial], rank: u32) -> String {
     if partials.len() > 1 { format!(" of rank {rank}") } else { String::new() }
-}
-
-fn name_of(summary: &Batch) -> String {
-    match summary.int("slowest_label", 0) {
-        Some(label) => label.to_string(),
-        None => format!("@{}", summary.int("slowest_step", 0).unwrap_or(0)),
-    }
 }
 
 fn listed(names: &[String]) -> String {

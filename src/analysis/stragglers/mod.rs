@@ -4,7 +4,7 @@ mod chance;
 mod judge;
 mod marks;
 mod report;
-mod tables;
+pub(crate) mod tables;
 mod why;
 
 pub use judge::{Judged, judge};

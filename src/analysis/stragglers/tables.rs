@@ -39,9 +39,9 @@ table! {
 table! {
     /// Delay by rank, step and group. A chain of collectives that are one delay counts once.
     pub struct Delays, DelayRow = "straggler_delays" by "rank, step, process_group" {
-        rank: u32, "", "rank";
+        rank;
         step: Option<u32>, "", "index of the step in time, where steps have no number";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         process_group: Option<Text>, "", "name and members; null: all groups";
         gain_ns: i64, "ns", "how much earlier its chains of collectives would have ended had it been ready with the last of the others; all groups: no more than its excess";
         excess_ns: i64, "ns", "local time minus the median of the other members'";
@@ -57,10 +57,10 @@ table! {
 table! {
     /// Why a rank was late: differences from the typical rank of its group. Those before one call sum to the difference of the two local times, which is the excess there.
     pub struct Causes, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
-        rank: u32, "", "rank";
+        rank;
         event_id: u32, "", "the call before which it was late, as in `collectives`";
         step: Option<u32>, "", "index of the step in time, where steps have no number";
-        step_label: Option<i64>, "", "number in the step's name";
+        step_label;
         process_group: Text, "", "group that waited";
         typical_rank: u32, "", "rank with the median local time, against which it is compared";
         cause: Text, "", "slow_device, slow_kernel, other_kernels, copies, earlier_wait, earlier_transfer, unmatched_communication, or what the host did while the device idled";

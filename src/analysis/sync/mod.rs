@@ -24,15 +24,11 @@ use std::collections::BTreeMap;
 table! {
     /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's calls, and add up to more than the row of all groups where groups overlap.
     pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
-        rank: u32, "", "rank";
-        device: Option<i64>, "", "device index; null on a CPU-only rank";
+        rank; device;
         process_group: Option<Text>, "", "name and members of the group; null: all";
-        scope: Text, "", "span, capture, step or outside";
-        step: Option<u32>, "", "index of the step in time";
-        step_label: Option<i64>, "", "number in the step's name";
-        is_partial: Option<bool>, "", "the step was cut, or did far less than the others";
+        scope; step; step_label; is_partial;
         ts_ns: i64, "ns", "start of the window, on the rank's own clock";
-        dur_ns: i64, "ns", "length of the window";
+        dur_ns;
         compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
         overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
         exposed_synchronizing_ns: i64, "ns", "exposed communication in which every running call waits for another rank";

@@ -13,7 +13,7 @@ use crate::wording::counts::counted;
 table! {
     /// The plugin's view of one step: compute_only + overlap + communication_only + other = dur, apart from it transfer + synchronizing.
     pub struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
-        rank: u32, "", "rank";
+        rank;
         step: Option<Text>, "", "number of the step; all: mean over the steps, cut off; null: operators outside every step";
         compute_only_ns: Option<i64>, "ns", "compute without communication";
         overlap_ns: Option<i64>, "ns", "both";
@@ -27,7 +27,7 @@ table! {
 table! {
     /// The plugin's collective operators of one rank by name.
     pub struct Operators, OperatorRow = "collective_shortest" by "rank, first appearance" {
-        rank: u32, "", "rank";
+        rank;
         name: Text, "", "operator";
         count: i64, "", "calls";
         size_sum_bytes: i64, "bytes", "over all inputs, summed";

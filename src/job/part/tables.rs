@@ -7,7 +7,7 @@ use crate::table::schema::{TableSpec, Text};
 table! {
     /// What a part says of its rank: one row.
     pub struct Heads, HeadRow = "part" by "rank" {
-        rank: u32, "", "rank";
+        rank;
         host: Option<Text>, "", "host";
         world_size: Option<u32>, "ranks", "world size";
         has_origin: bool, "", "times are on the Unix axis";
@@ -21,7 +21,7 @@ table! {
     /// One row per step.
     pub struct Steps, StepRow = "part_steps" by "step" {
         step: u32, "", "step";
-        step_label: Option<i64>, "", "its number";
+        step_label;
         start_ns: i64, "ns", "start of its window";
         end_ns: i64, "ns", "end of its window";
         is_partial: bool, "", "cut by the capture";
@@ -74,8 +74,7 @@ table! {
         root: Option<u32>, "", "rank of the root";
         rank_arg: Option<u32>, "", "what stands as `Rank`";
         step: Option<u32>, "", "step";
-        device: Option<i64>, "", "device";
-        stream: Option<i64>, "", "stream";
+        device; stream;
         on_host: bool, "", "a range on the host";
         ready_ns: i64, "ns", "when the rank was ready for it";
         runs_on: bool, "", "the rank computes across its end, or submits the next one before it";
@@ -97,7 +96,7 @@ table! {
 table! {
     /// One row per device, or host where collectives run there.
     pub struct Lanes, LaneRow = "part_lanes" by "position" {
-        device: Option<i64>, "", "device";
+        device;
         is_gpu: bool, "", "a device";
     }
 }
@@ -115,9 +114,9 @@ table! {
     /// One row per window of a lane.
     pub struct Windows, WindowRow = "part_windows" by "lane" {
         lane: u32, "", "position of the lane";
-        scope: Text, "", "span, capture, step or outside";
+        scope;
         step: Option<u32>, "", "step";
-        step_label: Option<i64>, "", "its number";
+        step_label;
         is_partial: Option<bool>, "", "a step cut by the capture";
         compute_only_ns: i64, "ns", "compute without communication";
         overlapped_ns: i64, "ns", "compute and communication";

@@ -1,10 +1,14 @@
 //! Sections that compare ranks: stragglers, bandwidth of collectives, and the estimated gain of repairs.
 
+use crate::analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
+use crate::analysis::stragglers::tables::{Causes, Delays, Findings};
+use crate::analysis::what_if::WhatIfs;
 use crate::output::html::axis::{Axis, Step};
 use crate::output::html::breakdown::{Heat, SIDE};
 use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
-use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -13,17 +17,54 @@ const MOST_VERDICTS: usize = 100;
 /// Largest number of sizes of collectives, and of groups, listed.
 const MOST_SIZES: usize = 1_500;
 
+columns! {
+    Delay of Delays {
+        rank, step, step_label, process_group: Option<Text>, gain_ns: i64, excess_ns: i64, imposed_wait_ns: i64,
+        wait_ns: i64,
+    }
+}
+
+columns! {
+    Verdict of Findings {
+        pattern: Text, ranks: Text, gain_per_step_ns: i64, gain_pct: Option<f64>, steps: Text, late_step_count: u32,
+        behind_ranks: Option<Text>, cause: Option<Text>, cause_name: Option<Text>, cause_ns: Option<i64>,
+    }
+}
+
+columns! {
+    Cause of Causes {
+        delta_ns: i64, rank, step, step_label, cause: Text, name: Option<Text>, op: Option<Text>, frame: Option<Text>,
+    }
+}
+
+columns! {
+    Collective of CollectiveSummaries {
+        kind: Text, size_bytes: Option<i64>, dtype: Option<Text>, process_group: Text, count: u64, timed_count: u64,
+        dur_sum_ns: i64, wait_sum_ns: Option<i64>, transfer_p50_ns: Option<i64>, alg_bw_gb_per_s: Option<f64>,
+        bus_bw_gb_per_s: Option<f64>, start_skew_p50_ns: Option<i64>,
+    }
+}
+
+columns! {
+    Group of ProcessGroups {
+        process_group: Text, member_count: u32, present_count: u32, matched_by: Text, call_count: u64,
+        matched_count: u64, collective_count: u64, complete_count: u64,
+    }
+}
+
+columns! {
+    Repair of WhatIfs { scope, what: Text, step_ns: Option<i64>, gain_ns: Option<i64>, gain_pct: Option<f64> }
+}
+
 /// The section on stragglers.
 ///
 /// # Errors
 /// When a table is damaged.
 pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
     let (mut all_ranks, mut all_steps) = (BTreeSet::new(), BTreeSet::new());
-    let there = results.read("straggler_delays", &["rank", "step", "step_label"], |rows| {
-        for r in 0..rows.len() {
-            all_ranks.insert(rows.rank(0, r));
-            all_steps.extend(Step::new(rows.int(1, r), rows.int(2, r)));
-        }
+    let there = results.read::<Delay>(|r| {
+        all_ranks.insert(r.rank);
+        all_steps.extend(Step::new(r.step, r.step_label));
     })?;
     if all_steps.is_empty() {
         return Ok(Section::without(match (there, ranks) {
@@ -38,13 +79,9 @@ pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<
     }
     let (ranks, steps) = (Axis::new(&all_ranks, SIDE), Axis::new(&all_steps, SIDE));
     let mut heat = Heat::<4>::new(&ranks, &steps);
-    const COLUMNS: &[&str] =
-        &["rank", "step", "step_label", "process_group", "gain_ns", "excess_ns", "imposed_wait_ns", "wait_ns"];
-    results.read("straggler_delays", COLUMNS, |rows| {
-        for r in (0..rows.len()).filter(|&r| rows.text(3, r).is_none()) {
-            if let Some(step) = Step::new(rows.int(1, r), rows.int(2, r)) {
-                heat.add(&ranks, &steps, rows.rank(0, r), &step, [4, 5, 6, 7].map(|c| rows.sum(c, r)));
-            }
+    results.read::<Delay>(|r| {
+        if let (Some(step), None) = (Step::new(r.step, r.step_label), r.process_group) {
+            heat.add(&ranks, &steps, r.rank, &step, [r.gain_ns, r.excess_ns, r.imposed_wait_ns, r.wait_ns]);
         }
     })?;
     const VALUES: &[Heading] = &[
@@ -74,61 +111,43 @@ fn verdicts(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> 
             ("cause_ns", "costs", Kind::Ns, "what this cause adds, over all steps"),
         ],
     );
-    const COLUMNS: &[&str] = &[
-        "pattern",
-        "ranks",
-        "gain_per_step_ns",
-        "gain_pct",
-        "steps",
-        "late_step_count",
-        "behind_ranks",
-        "cause",
-        "cause_name",
-        "cause_ns",
-    ];
     let mut left = 0;
-    results.read("stragglers", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            if grid.len() == MOST_VERDICTS {
-                left += 1;
-                continue;
-            }
-            grid.push([
-                texts.of(rows.text(0, r)),
-                texts.of(rows.text(1, r)),
-                rows.int(2, r).into(),
-                rows.float(3, r).map(|p| p / 100.0).into(),
-                texts.of(rows.text(4, r)),
-                rows.int(5, r).into(),
-                texts.of(rows.text(6, r)),
-                texts.of(rows.text(7, r)),
-                texts.of(rows.text(8, r)),
-                rows.int(9, r).into(),
-            ]);
+    results.read::<Verdict>(|r| {
+        if grid.len() == MOST_VERDICTS {
+            left += 1;
+            return;
         }
+        grid.push([
+            texts.cell(r.pattern),
+            texts.cell(r.ranks),
+            r.gain_per_step_ns.into(),
+            r.gain_pct.map(|p| p / 100.0).into(),
+            texts.cell(r.steps),
+            r.late_step_count.into(),
+            texts.of(r.behind_ranks),
+            texts.of(r.cause),
+            texts.of(r.cause_name),
+            r.cause_ns.into(),
+        ]);
     })?;
     grid.leave_out(left, Vec::new());
     Ok(grid)
 }
 
 fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    const COLUMNS: &[&str] = &["delta_ns", "rank", "step", "step_label", "cause", "name", "op", "frame"];
-    type Cause = (i64, u32, Option<Step>, [Option<String>; 4]);
-    let mut found: Vec<Cause> = Vec::new();
+    type Listed = (i64, u32, Option<Step>, [Option<String>; 4]);
+    let mut found: Vec<Listed> = Vec::new();
     let (mut left, mut left_ns) = (0, 0);
-    let mut drop_small = |found: &mut Vec<Cause>, most: usize| {
+    let mut drop_small = |found: &mut Vec<Listed>, most: usize| {
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, a.2, &a.3).cmp(&(b.1, b.2, &b.3))));
         for c in found.drain(most.min(found.len())..) {
             left += 1;
             left_ns += c.0;
         }
     };
-    results.read("straggler_causes", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let step = Step::new(rows.int(2, r), rows.int(3, r));
-            let names = [4, 5, 6, 7].map(|c| rows.text(c, r).map(str::to_string));
-            found.push((rows.sum(0, r), rows.rank(1, r), step, names));
-        }
+    results.read::<Cause>(|r| {
+        let names = [Some(r.cause), r.name, r.op, r.frame].map(|n| n.map(str::to_string));
+        found.push((r.delta_ns, r.rank, Step::new(r.step, r.step_label), names));
         if found.len() > 64 * MOST_VERDICTS {
             drop_small(&mut found, MOST_VERDICTS);
         }
@@ -161,21 +180,6 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 /// # Errors
 /// When a table is damaged.
 pub fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
-    const COLUMNS: &[&str] = &[
-        "kind",
-        "size_bytes",
-        "dtype",
-        "process_group",
-        "member_count",
-        "count",
-        "timed_count",
-        "dur_sum_ns",
-        "wait_sum_ns",
-        "transfer_p50_ns",
-        "alg_bw_gb_per_s",
-        "bus_bw_gb_per_s",
-        "start_skew_p50_ns",
-    ];
     struct Size {
         ints: [Option<i64>; 7],
         floats: [Option<f64>; 2],
@@ -191,14 +195,14 @@ pub fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result
             sums.iter_mut().zip([1, 2, 3, 4]).for_each(|(sum, i)| *sum += s.ints[i].unwrap_or(0));
         }
     };
-    let there = results.read("collective_summary", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            sizes.push(Size {
-                ints: [1, 5, 6, 7, 8, 9, 12].map(|c| rows.int(c, r)),
-                floats: [10, 11].map(|c| rows.float(c, r)),
-                names: [0, 2, 3].map(|c| rows.text(c, r).map(str::to_string)),
-            });
-        }
+    let there = results.read::<Collective>(|r| {
+        let counts = [r.count, r.timed_count].map(|n| i64::try_from(n).ok());
+        let times = [Some(r.dur_sum_ns), r.wait_sum_ns, r.transfer_p50_ns, r.start_skew_p50_ns];
+        sizes.push(Size {
+            ints: [r.size_bytes, counts[0], counts[1], times[0], times[1], times[2], times[3]],
+            floats: [r.alg_bw_gb_per_s, r.bus_bw_gb_per_s],
+            names: [Some(r.kind), r.dtype, Some(r.process_group)].map(|n| n.map(str::to_string)),
+        });
         if sizes.len() > 16 * MOST_SIZES {
             drop_small(&mut sizes, MOST_SIZES);
         }
@@ -266,33 +270,16 @@ fn groups(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             ("complete_count", "complete", Kind::Count, "instances that every member recorded"),
         ],
     );
-    const COLUMNS: &[&str] = &[
-        "process_group",
-        "member_count",
-        "present_count",
-        "matched_by",
-        "call_count",
-        "matched_count",
-        "collective_count",
-        "complete_count",
-    ];
     let (mut left, mut sums) = (0, [0; 4]);
-    results.read("process_groups", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            if grid.len() == MOST_VERDICTS {
-                left += 1;
-                sums.iter_mut().zip([4, 5, 6, 7]).for_each(|(sum, c)| *sum += rows.sum(c, r));
-                continue;
-            }
-            let mut row = vec![
-                texts.of(rows.text(0, r)),
-                rows.int(1, r).into(),
-                rows.int(2, r).into(),
-                texts.of(rows.text(3, r)),
-            ];
-            row.extend([4, 5, 6, 7].map(|c| Cell::from(rows.int(c, r))));
-            grid.push(row);
+    results.read::<Group>(|r| {
+        let counts = [r.call_count, r.matched_count, r.collective_count, r.complete_count];
+        if grid.len() == MOST_VERDICTS {
+            left += 1;
+            sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n as i64);
+            return;
         }
+        let group = [texts.cell(r.process_group), r.member_count.into(), r.present_count.into()];
+        grid.push(group.into_iter().chain([texts.cell(r.matched_by)]).chain(counts.map(Cell::from)));
     })?;
     let none = [Cell::Nothing; 4].into_iter();
     grid.leave_out(left, none.chain(sums.map(Cell::Int)).collect());
@@ -315,20 +302,17 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
         ],
     );
     let mut left = 0;
-    let there = results.read("what_if", &["scope", "what", "step_ns", "gain_ns", "gain_pct"], |rows| {
-        for r in 0..rows.len() {
-            // Rows are sorted by gain within each scope; repairs without gain are left out.
-            if rows.sum(3, r) <= 0 {
-                continue;
-            }
-            if grid.len() == MOST_VERDICTS {
-                left += 1;
-                continue;
-            }
-            let share = rows.float(4, r).map(|p| p / 100.0);
-            let names = [0, 1].map(|c| texts.of(rows.text(c, r)));
-            grid.push(names.into_iter().chain([rows.int(2, r).into(), rows.int(3, r).into(), share.into()]));
+    let there = results.read::<Repair>(|r| {
+        // sorted by gain within each scope; what gives nothing is no repair
+        if r.gain_ns.unwrap_or(0) <= 0 {
+            return;
         }
+        if grid.len() == MOST_VERDICTS {
+            left += 1;
+            return;
+        }
+        let share = r.gain_pct.map(|p| p / 100.0);
+        grid.push([texts.cell(r.scope), texts.cell(r.what), r.step_ns.into(), r.gain_ns.into(), share.into()]);
     })?;
     grid.leave_out(left, Vec::new());
     Ok(match (there, grid.len()) {

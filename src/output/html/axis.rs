@@ -7,11 +7,11 @@ use std::hash::Hash;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Label(i64),
-    Index(i64),
+    Index(u32),
 }
 
 impl Step {
-    pub fn new(index: Option<i64>, label: Option<i64>) -> Option<Self> {
+    pub fn new(index: Option<u32>, label: Option<i64>) -> Option<Self> {
         label.map(Step::Label).or(index.map(Step::Index))
     }
 }

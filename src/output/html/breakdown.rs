@@ -1,10 +1,12 @@
 //! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
 //! of one rank; its figures are over its full steps, or over its span if it has none.
 
+use crate::analysis::breakdown::Breakdowns;
 use crate::output::html::axis::{Axis, Step};
 use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section};
-use crate::output::html::results::{Results, ResultsError, Rows};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,21 +25,18 @@ pub const SIDE: usize = 128;
 /// Length, compute, exposed communication, exposed memory, idle; ns.
 type Parts = [i64; 5];
 
-const COLUMNS: &[&str] = &[
-    "rank",
-    "device",
-    "scope",
-    "step",
-    "step_label",
-    "is_partial",
-    "dur_ns",
-    "compute_ns",
-    "exposed_communication_ns",
-    "exposed_memory_ns",
-    "idle_ns",
-    "basis",
-    "ts_ns",
-];
+columns! {
+    Window of Breakdowns {
+        rank, device, scope, step, step_label, is_partial, ts_ns, dur_ns, basis: Text, compute_ns: i64,
+        exposed_communication_ns: i64, exposed_memory_ns: i64, idle_ns: i64,
+    }
+}
+
+impl Window<'_> {
+    fn parts(&self) -> Parts {
+        [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.exposed_memory_ns, self.idle_ns]
+    }
+}
 
 /// One device of one rank.
 #[derive(Debug, Clone, Default)]
@@ -80,9 +79,9 @@ pub struct Lanes {
 
 impl Lanes {
     /// Whether a row of a table with windows belongs to the windows that are used for its lane.
-    pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<i64>) -> bool {
+    pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<bool>) -> bool {
         let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
-        if full { scope == "step" && is_partial != Some(1) } else { scope == "span" }
+        if full { scope == "step" && is_partial != Some(true) } else { scope == "span" }
     }
 
     /// The lanes that are listed, those with the least compute first.
@@ -104,16 +103,8 @@ struct StepSums {
     longest: (i64, u32),
 }
 
-fn parts(rows: &Rows, r: usize) -> Parts {
-    [6, 7, 8, 9, 10].map(|c| rows.sum(c, r))
-}
-
 fn add(to: &mut Parts, parts: &Parts) {
     to.iter_mut().zip(parts).for_each(|(a, b)| *a += b);
-}
-
-fn lane_of(rows: &Rows, r: usize) -> LaneKey {
-    (rows.rank(0, r), rows.int(1, r))
 }
 
 /// Reads the sums of each lane and each step.
@@ -122,42 +113,37 @@ fn lane_of(rows: &Rows, r: usize) -> LaneKey {
 /// When the table is damaged.
 pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
     let mut all = Lanes::default();
-    let there = results.read("temporal_breakdown", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let key = lane_of(rows, r);
-            let lane = all.lanes.entry(key).or_default();
-            all.ranks.insert(key.0);
-            match rows.text(11, r) {
-                Some("cpu") => all.is_cpu = true,
-                _ => all.is_gpu = true,
-            }
-            let found = parts(rows, r);
-            match rows.text(2, r) {
-                Some("span") => lane.span = found,
-                Some("capture") => lane.capture = Some((rows.sum(12, r), found[0])),
-                // Without marked steps the capture is the only step; the span is more informative, here as in the text
-                // report.
-                Some("step") if lane.capture == Some((rows.sum(12, r), found[0])) => {}
-                Some("step") => {
-                    let is_partial = rows.int(5, r) == Some(1);
-                    let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
-                    let none =
-                        || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
-                    let step = all.steps.entry(step).or_insert_with(none);
-                    if is_partial {
-                        lane.partial += 1;
-                        step.partial += 1;
-                        continue;
-                    }
-                    lane.full += 1;
-                    add(&mut lane.parts, &found);
-                    step.windows += 1;
-                    add(&mut step.parts, &found);
-                    step.shortest = step.shortest.min(found[0]);
-                    step.longest = step.longest.max((found[0], key.0));
+    let there = results.read::<Window>(|w| {
+        let key = (w.rank, w.device);
+        let lane = all.lanes.entry(key).or_default();
+        all.ranks.insert(key.0);
+        match w.basis {
+            "cpu" => all.is_cpu = true,
+            _ => all.is_gpu = true,
+        }
+        let found = w.parts();
+        match w.scope {
+            "span" => lane.span = found,
+            "capture" => lane.capture = Some((w.ts_ns, w.dur_ns)),
+            // without marks of steps the capture is the one step: the span says more, here as in the text
+            "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
+            "step" => {
+                let Some(step) = Step::new(w.step, w.step_label) else { return };
+                let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+                let step = all.steps.entry(step).or_insert_with(none);
+                if w.is_partial == Some(true) {
+                    lane.partial += 1;
+                    step.partial += 1;
+                    return;
                 }
-                _ => {}
+                lane.full += 1;
+                add(&mut lane.parts, &found);
+                step.windows += 1;
+                add(&mut step.parts, &found);
+                step.shortest = step.shortest.min(w.dur_ns);
+                step.longest = step.longest.max((w.dur_ns, key.0));
             }
+            _ => {}
         }
     })?;
     Ok((there && !all.lanes.is_empty()).then_some(all))
@@ -306,29 +292,25 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
     let (ranks, steps) = (Axis::new(&lanes.ranks, SIDE), Axis::new(&lanes.steps.keys().copied().collect(), SIDE));
     let mut lengths = Heat::<1>::new(&ranks, &steps);
     let (mut left, mut left_parts) = (0, [0; 5]);
-    results.read("temporal_breakdown", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            if rows.text(2, r) != Some("step") {
-                continue;
-            }
-            let Some(step) = Step::new(rows.int(3, r), rows.int(4, r)) else { continue };
-            let (key, found) = (lane_of(rows, r), parts(rows, r));
-            if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((rows.sum(12, r), found[0]))) {
-                continue;
-            }
-            if rows.int(5, r) != Some(1) {
-                lengths.add(&ranks, &steps, key.0, &step, [found[0]]);
-            }
-            // A single lane may have more steps than fit.
-            if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
-                left += 1;
-                add(&mut left_parts, &found);
-                continue;
-            }
-            let mut row = vec![key.0.into(), key.1.into(), texts.cell(&step.to_string()), rows.int(5, r).into()];
-            row.extend(found.map(Cell::Int));
-            cells.push(row);
+    results.read::<Window>(|w| {
+        let (Some(step), "step") = (Step::new(w.step, w.step_label), w.scope) else { return };
+        let (key, found) = ((w.rank, w.device), w.parts());
+        if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((w.ts_ns, w.dur_ns))) {
+            return;
         }
+        if w.is_partial != Some(true) {
+            lengths.add(&ranks, &steps, key.0, &step, [w.dur_ns]);
+        }
+        // a lane may have more steps than any has room for
+        if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
+            left += 1;
+            add(&mut left_parts, &found);
+            return;
+        }
+        let is_partial = w.is_partial.map(u32::from);
+        let mut row = vec![key.0.into(), key.1.into(), texts.cell(&step.to_string()), is_partial.into()];
+        row.extend(found.map(Cell::Int));
+        cells.push(row);
     })?;
     let none = [Cell::Nothing; 4].into_iter();
     cells.leave_out(left, none.chain(left_parts.map(Cell::Int)).collect());

@@ -57,6 +57,12 @@ impl From<u32> for Cell {
     }
 }
 
+impl From<u64> for Cell {
+    fn from(v: u64) -> Self {
+        i64::try_from(v).map_or(Cell::Nothing, Cell::Int)
+    }
+}
+
 impl From<usize> for Cell {
     fn from(v: usize) -> Self {
         Cell::Int(i64::try_from(v).unwrap_or(i64::MAX))
@@ -71,7 +77,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 
 impl From<f64> for Cell {
     fn from(v: f64) -> Self {
-        Cell::Float(v)
+        if v.is_finite() { Cell::Float(v) } else { Cell::Nothing }
     }
 }
 

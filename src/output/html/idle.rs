@@ -1,10 +1,12 @@
 //! The section on idle time: by cause, and by what the host did while the device waited for it.
 
+use crate::analysis::idle::{IdleHost, Idles};
 use crate::output::html::breakdown::{LANE, LaneKey, Lanes, lane_cells};
 use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
-use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of host activities listed.
@@ -24,6 +26,16 @@ const ACTIVITIES: [(&str, &str); 10] = [
     ("untracked", "untracked"),
 ];
 
+columns! {
+    Window of Idles {
+        rank, device, stream, scope, is_partial, idle_ns: i64, host_wait_ns: i64, kernel_wait_ns: i64, other_ns: i64,
+    }
+}
+
+columns! {
+    HostTime of IdleHost { rank, device, scope, is_partial, activity: Text, name: Text, time_ns: i64, gap_count: u64 }
+}
+
 /// Idle, host wait, kernel wait, other; ns.
 type Causes = [i64; 4];
 
@@ -32,38 +44,30 @@ type Causes = [i64; 4];
 /// # Errors
 /// When a table is damaged.
 pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
-    const IDLE: &[&str] =
-        &["rank", "device", "stream", "scope", "is_partial", "idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"];
     let mut causes: BTreeMap<LaneKey, Causes> = BTreeMap::new();
-    let there = results.read("idle", IDLE, |rows| {
-        for r in (0..rows.len()).filter(|&r| rows.int(2, r).is_none()) {
-            let lane = (rows.rank(0, r), rows.int(1, r));
-            if lanes.counts(&lane, rows.text(3, r).unwrap_or_default(), rows.int(4, r)) {
-                let sums = causes.entry(lane).or_default();
-                sums.iter_mut().zip(5..).for_each(|(sum, c)| *sum += rows.sum(c, r));
-            }
+    let there = results.read::<Window>(|w| {
+        let lane = (w.rank, w.device);
+        if w.stream.is_none() && lanes.counts(&lane, w.scope, w.is_partial) {
+            let times = [w.idle_ns, w.host_wait_ns, w.kernel_wait_ns, w.other_ns];
+            causes.entry(lane).or_default().iter_mut().zip(times).for_each(|(sum, ns)| *sum += ns);
         }
     })?;
     if !there {
         return Ok(Section::without(missing("idle")));
     }
-    const HOST: &[&str] = &["rank", "device", "scope", "is_partial", "activity", "name", "time_ns", "gap_count"];
     let mut of_host: BTreeMap<LaneKey, [i64; ACTIVITIES.len()]> = BTreeMap::new();
     let mut names: Tally<2, 2> = Tally::default();
-    results.read("idle_host", HOST, |rows| {
-        for r in 0..rows.len() {
-            let lane = (rows.rank(0, r), rows.int(1, r));
-            if !lanes.counts(&lane, rows.text(2, r).unwrap_or_default(), rows.int(3, r)) {
-                continue;
-            }
-            let activity = rows.text(4, r).unwrap_or_default();
-            // An unknown kind counts as untracked, so that the parts still sum to the whole.
-            let at = ACTIVITIES.iter().position(|a| a.0 == activity).unwrap_or(ACTIVITIES.len() - 1);
-            if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
-                *sum += rows.sum(6, r);
-            }
-            names.add([activity, rows.text(5, r).unwrap_or_default()], lane.0, [rows.sum(6, r), rows.sum(7, r)]);
+    results.read::<HostTime>(|r| {
+        let lane = (r.rank, r.device);
+        if !lanes.counts(&lane, r.scope, r.is_partial) {
+            return;
         }
+        // a kind that is not known here would make the parts too small: it is untracked
+        let at = ACTIVITIES.iter().position(|a| a.0 == r.activity).unwrap_or(ACTIVITIES.len() - 1);
+        if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
+            *sum += r.time_ns;
+        }
+        names.add([r.activity, r.name], lane.0, [r.time_ns, r.gap_count as i64]);
     })?;
     if causes.values().all(|c| c[0] == 0) {
         return Ok(Section::without("Nothing idled."));

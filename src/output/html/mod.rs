@@ -21,4 +21,5 @@ mod time;
 
 pub use overview::Found;
 pub use page::{Editor, PageOptions, write};
+use results::Picked;
 pub use results::{Results, ResultsError};

@@ -1,9 +1,16 @@
 //! Sections by name over all ranks: kernels, repeated sequences, operators, modules, calls that wait, Python functions.
 
+use crate::analysis::kernels::KernelsByName;
+use crate::analysis::patterns::tables::Repeats;
+use crate::analysis::stacks::anomalies::Anomalies;
+use crate::analysis::stacks::call_tree::CallTree;
+use crate::analysis::stacks::modules::ModulesTable;
+use crate::analysis::stacks::operators::Operators;
 use crate::output::html::grid::{Cell, Grid, Kind, Section, missing};
-use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::{Tallied, Tally};
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use std::collections::HashMap;
 
 /// Largest number of names listed in each table.
@@ -12,6 +19,36 @@ const MOST_NAMES: usize = 400;
 const MOST_SEQUENCES: usize = 80;
 /// Number of names shown of a sequence.
 const SEQUENCE: usize = 12;
+
+columns! {
+    Kernel of KernelsByName { rank, scope, class: Text, name: Text, sum_ns: i64, count: u64, min_ns: i64, max_ns: i64 }
+}
+
+columns! {
+    Pattern of Repeats {
+        rank, length: u32, names: Text, gpu_ns: i64, count: u64, gap_ns: i64, idle_ns: i64, extent_ns: i64,
+    }
+}
+
+columns! {
+    Operator of Operators {
+        rank, scope, name: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64,
+    }
+}
+
+columns! {
+    Wait of Anomalies { rank, kind: Text, name: Text, host_ns: i64, gpu_ns: i64, count: u64, first_stack: Text }
+}
+
+columns! {
+    Module of ModulesTable {
+        rank, path: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64,
+    }
+}
+
+columns! {
+    Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
+}
 
 fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
@@ -24,16 +61,14 @@ fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
 pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut names: Tally<2, 2> = Tally::default();
     let mut extremes: HashMap<String, (i64, i64)> = HashMap::new();
-    const COLUMNS: &[&str] = &["rank", "scope", "class", "name", "sum_ns", "count", "min_ns", "max_ns"];
-    let there = results.read("kernels_by_name", COLUMNS, |rows| {
-        for r in (0..rows.len()).filter(|&r| rows.text(1, r) == Some("span")) {
-            let name = rows.text(3, r).unwrap_or_default();
-            names.add([rows.text(2, r).unwrap_or_default(), name], rows.rank(0, r), [rows.sum(4, r), rows.sum(5, r)]);
-            let found = (rows.sum(6, r), rows.sum(7, r));
-            match extremes.get_mut(name) {
-                Some(e) => *e = (e.0.min(found.0), e.1.max(found.1)),
-                None => _ = extremes.insert(name.to_string(), found),
-            }
+    let there = results.read::<Kernel>(|r| {
+        if r.scope != "span" {
+            return;
+        }
+        names.add([r.class, r.name], r.rank, [r.sum_ns, r.count as i64]);
+        match extremes.get_mut(r.name) {
+            Some(e) => *e = (e.0.min(r.min_ns), e.1.max(r.max_ns)),
+            None => _ = extremes.insert(r.name.to_string(), (r.min_ns, r.max_ns)),
         }
     })?;
     if names.is_empty() {
@@ -62,7 +97,7 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
 }
 
 /// A sequence in one line: its first and last names. It may have a hundred thousand.
-fn sequence(names: &str, length: i64) -> String {
+fn sequence(names: &str, length: u32) -> String {
     if names.split('|').nth(SEQUENCE).is_none() {
         return names.replace('|', " → ");
     }
@@ -78,15 +113,10 @@ fn sequence(names: &str, length: i64) -> String {
 /// When the table is damaged.
 pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut all: Tally<2, 5> = Tally::default();
-    const COLUMNS: &[&str] =
-        &["rank", "length", "names", "gpu_ns", "count", "gap_ns", "idle_ns", "extent_ns", "parent"];
-    let there = results.read("repeats", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let length = rows.sum(1, r);
-            let shown = sequence(rows.text(2, r).unwrap_or_default(), length);
-            let values = [3, 4, 5, 6, 7].map(|c| rows.sum(c, r));
-            all.add([&shown, &length.to_string()], rows.rank(0, r), values);
-        }
+    let there = results.read::<Pattern>(|r| {
+        let shown = sequence(r.names, r.length);
+        let values = [r.gpu_ns, r.count as i64, r.gap_ns, r.idle_ns, r.extent_ns];
+        all.add([&shown, &r.length.to_string()], r.rank, values);
     })?;
     if all.is_empty() {
         let none = "No sequence of kernels repeats on a stream: a CPU-only job, or too few kernels.";
@@ -117,11 +147,10 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
 /// When a table is damaged.
 pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut operators: Tally<1, 5> = Tally::default();
-    const OPERATORS: &[&str] = &["rank", "scope", "name", "gpu_self_ns", "host_self_ns", "gpu_ns", "host_ns", "count"];
-    let there = results.read("operators", OPERATORS, |rows| {
-        for r in (0..rows.len()).filter(|&r| rows.text(1, r) != Some("step")) {
-            let values = [3, 4, 5, 6, 7].map(|c| rows.sum(c, r));
-            operators.add([rows.text(2, r).unwrap_or_default()], rows.rank(0, r), values);
+    let there = results.read::<Operator>(|r| {
+        if r.scope != "step" {
+            let values = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
+            operators.add([r.name], r.rank, values);
         }
     })?;
     if operators.is_empty() {
@@ -148,12 +177,8 @@ pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
 
 fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Tally<3, 3> = Tally::default();
-    const COLUMNS: &[&str] = &["rank", "kind", "name", "host_ns", "gpu_ns", "count", "first_stack"];
-    results.read("stack_anomalies", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let text = |c| rows.text(c, r).unwrap_or_default();
-            all.add([text(1), text(2), text(6)], rows.rank(0, r), [3, 4, 5].map(|c| rows.sum(c, r)));
-        }
+    results.read::<Wait>(|r| {
+        all.add([r.kind, r.name, r.first_stack], r.rank, [r.host_ns, r.gpu_ns, r.count as i64]);
     })?;
     let mut grid = Grid::new(
         "stack_anomalies",
@@ -175,11 +200,8 @@ fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 
 fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Tally<1, 5> = Tally::default();
-    const COLUMNS: &[&str] = &["rank", "path", "gpu_self_ns", "host_self_ns", "gpu_ns", "host_ns", "count"];
-    results.read("modules", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            all.add([rows.text(1, r).unwrap_or_default()], rows.rank(0, r), [2, 3, 4, 5, 6].map(|c| rows.sum(c, r)));
-        }
+    results.read::<Module>(|r| {
+        all.add([r.path], r.rank, [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64]);
     })?;
     let mut grid = Grid::new(
         "modules",
@@ -199,13 +221,11 @@ fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 
 fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Tally<2, 4> = Tally::default();
-    const COLUMNS: &[&str] = &["rank", "kind", "name", "self_ns", "dur_ns", "gpu_ns", "thread_launches"];
-    results.read("call_tree", COLUMNS, |rows| {
-        for r in (0..rows.len()).filter(|&r| rows.text(1, r) == Some("python")) {
-            let values = [rows.sum(3, r), rows.sum(4, r), rows.sum(5, r), 1];
-            let name = rows.text(2, r).unwrap_or_default();
-            let waits = rows.int(6, r) == Some(0) && is_waiting(name);
-            all.add([name, if waits { IDLE } else { "" }], rows.rank(0, r), values);
+    results.read::<Call>(|r| {
+        if r.kind == "python" {
+            let waits = !r.thread_launches && is_waiting(r.name);
+            let values = [r.self_ns, r.dur_ns, r.gpu_ns, 1];
+            all.add([r.name, if waits { IDLE } else { "" }], r.rank, values);
         }
     })?;
     let mut grid = Grid::new(

@@ -1,12 +1,14 @@
 //! Sections on the input, the findings, and the problems of the input.
 
 use crate::analysis::api::{Certainty, Finding};
-use crate::analysis::inventory::record_edges;
-use crate::analysis::inventory::record_edges::Noted;
+use crate::analysis::inventory;
+use crate::analysis::inventory::HealthTable;
+use crate::analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};
 use crate::output::html::grid::{Cell, Grid, Kind, Section};
-use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use crate::units::Span;
 use crate::wording::ranks::{missing_ranks, rank_list};
 use serde::{Deserialize, Serialize};
@@ -128,27 +130,44 @@ pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts
     section
 }
 
+columns! {
+    Edge of RecordEdgeTable {
+        rank, device, scope: Option<Text>, from_ns: i64, to_ns: i64, launches: u64, excerpt: bool,
+    }
+}
+
+columns! {
+    Rank of inventory::Ranks {
+        rank, host_name: Option<Text>, devices: Text, device_name: Option<Text>, step_count: u32, first_ts_ns: i64,
+        last_ts_ns: i64, event_count: u64, activity_count: u64, unlinked_count: u64, clock_state: Option<Text>,
+        clock_offset_ns: Option<i64>, unpacked_bytes: u64, file: Text, world_size: Option<u32>, step_rule: Text,
+    }
+}
+
+columns! {
+    Problem of HealthTable {
+        counter: Text, severity: Text, count: u64, file: Text, example: Option<Text>, description: Text,
+        rank: Option<u32>,
+    }
+}
+
 /// The note on recordings that begin or end in the middle of work.
 ///
 /// # Errors
 /// When the table is damaged.
 pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
-    const COLUMNS: &[&str] = &["rank", "device", "scope", "from_ns", "to_ns", "launches", "excerpt"];
     let mut noted = Vec::new();
-    results.read("record_edges", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let Some(scope @ ("lead" | "lost_tail")) = rows.text(2, r) else { continue };
-            let rank = rows.rank(0, r);
-            noted.push(Noted {
-                rank,
-                device: rows.int(1, r),
-                is_lead: scope == "lead",
-                span: Span::new(rows.sum(3, r), rows.sum(4, r)),
-                launches: rows.sum(5, r),
-                excerpt: rows.int(6, r) == Some(1),
-                recorded: ranks.captures.get(&rank).map_or(0, |c| c.last - c.first),
-            });
-        }
+    results.read::<Edge>(|r| {
+        let Some(scope @ ("lead" | "lost_tail")) = r.scope else { return };
+        noted.push(Noted {
+            rank: r.rank,
+            device: r.device,
+            is_lead: scope == "lead",
+            span: Span::new(r.from_ns, r.to_ns),
+            launches: r.launches as i64,
+            excerpt: r.excerpt,
+            recorded: ranks.captures.get(&r.rank).map_or(0, |c| c.last - c.first),
+        });
     })?;
     Ok(record_edges::sentences(&noted, ranks.set.ranks))
 }
@@ -158,14 +177,14 @@ pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, R
 pub struct Set {
     pub ranks: usize,
     pub rank_list: String,
-    pub world_size: Option<i64>,
+    pub world_size: Option<u32>,
     pub missing: String,
     pub hosts: usize,
-    pub events: i64,
-    pub activities: i64,
-    pub json_bytes: i64,
-    pub min_steps: i64,
-    pub max_steps: i64,
+    pub events: u64,
+    pub activities: u64,
+    pub json_bytes: u64,
+    pub min_steps: u32,
+    pub max_steps: u32,
     pub step_rules: Vec<String>,
     pub devices: Vec<String>,
     pub length_ns: i64,
@@ -218,78 +237,55 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
             ("file", "file", Kind::Text, "trace file"),
         ],
     );
-    const COLUMNS: &[&str] = &[
-        "rank",
-        "host_name",
-        "devices",
-        "device_name",
-        "step_count",
-        "first_ts_ns",
-        "last_ts_ns",
-        "event_count",
-        "activity_count",
-        "unlinked_count",
-        "clock_state",
-        "clock_offset_ns",
-        "unpacked_bytes",
-        "file",
-        "world_size",
-        "step_rule",
-    ];
     let mut names: [BTreeSet<String>; 3] = Default::default();
-    let mut left = [0i64; 4];
-    let there = results.read("ranks", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let rank = rows.rank(0, r);
-            let offset = rows.sum(11, r);
-            let capture = Capture { first: rows.sum(5, r) - offset, last: rows.sum(6, r) - offset };
-            all.captures.insert(rank, capture);
-            all.offsets.insert(rank, offset);
-            let set = &mut all.set;
-            for (names, column) in names.iter_mut().zip([1, 3, 15]) {
-                names.extend(rows.text(column, r).map(str::to_string));
-            }
-            let steps = rows.sum(4, r);
-            set.min_steps = if set.ranks == 0 { steps } else { set.min_steps.min(steps) };
-            set.max_steps = set.max_steps.max(steps);
-            set.ranks += 1;
-            set.events += rows.sum(7, r);
-            set.activities += rows.sum(8, r);
-            set.json_bytes += rows.sum(12, r);
-            set.world_size = set.world_size.max(rows.int(14, r));
-            if grid.len() == MOST_RANKS {
-                for (sum, column) in left.iter_mut().zip([7, 8, 9, 12]) {
-                    *sum += rows.sum(column, r);
-                }
-                continue;
-            }
-            grid.push([
-                rank.into(),
-                texts.of(rows.text(1, r)),
-                texts.of(rows.text(2, r)),
-                texts.of(rows.text(3, r)),
-                steps.into(),
-                (capture.last - capture.first).into(),
-                rows.int(7, r).into(),
-                rows.int(8, r).into(),
-                rows.int(9, r).into(),
-                texts.of(rows.text(10, r)),
-                rows.int(11, r).into(),
-                rows.int(12, r).into(),
-                texts.of(rows.text(13, r)),
-            ]);
+    let mut left = [0; 4];
+    let there = results.read::<Rank>(|r| {
+        let offset = r.clock_offset_ns.unwrap_or(0);
+        let capture = Capture { first: r.first_ts_ns - offset, last: r.last_ts_ns - offset };
+        all.captures.insert(r.rank, capture);
+        all.offsets.insert(r.rank, offset);
+        let set = &mut all.set;
+        for (names, name) in names.iter_mut().zip([r.host_name, r.device_name, Some(r.step_rule)]) {
+            names.extend(name.map(str::to_string));
         }
+        set.min_steps = if set.ranks == 0 { r.step_count } else { set.min_steps.min(r.step_count) };
+        set.max_steps = set.max_steps.max(r.step_count);
+        set.ranks += 1;
+        set.events += r.event_count;
+        set.activities += r.activity_count;
+        set.json_bytes += r.unpacked_bytes;
+        set.world_size = set.world_size.max(r.world_size);
+        if grid.len() == MOST_RANKS {
+            let counts = [r.event_count, r.activity_count, r.unlinked_count, r.unpacked_bytes];
+            left.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+            return;
+        }
+        grid.push([
+            r.rank.into(),
+            texts.of(r.host_name),
+            texts.cell(r.devices),
+            texts.of(r.device_name),
+            r.step_count.into(),
+            (capture.last - capture.first).into(),
+            r.event_count.into(),
+            r.activity_count.into(),
+            r.unlinked_count.into(),
+            texts.of(r.clock_state),
+            r.clock_offset_ns.into(),
+            r.unpacked_bytes.into(),
+            texts.cell(r.file),
+        ]);
     })?;
     if !there || all.captures.is_empty() {
         return Ok((all, Section::without("The table `ranks` is missing or empty.")));
     }
-    let [events, activities, unlinked, bytes] = left.map(Cell::Int);
+    let [events, activities, unlinked, bytes] = left.map(Cell::from);
     let none = Cell::Nothing;
     let sums = vec![none, none, none, none, none, none, events, activities, unlinked, none, none, bytes, none];
     grid.leave_out(all.captures.len() - grid.len(), sums);
     let known: Vec<u32> = all.captures.keys().copied().collect();
     all.set.rank_list = rank_list(&known);
-    let world = all.set.world_size.and_then(|w| u32::try_from(w).ok()).unwrap_or(0);
+    let world = all.set.world_size.unwrap_or(0);
     (all.set.missing, _) = missing_ranks(world, &known);
     let [hosts, devices, rules] = names;
     all.set.hosts = hosts.len();
@@ -305,30 +301,24 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
 /// # Errors
 /// When the table is damaged.
 pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    const COLUMNS: &[&str] = &["counter", "severity", "count", "file", "example", "description", "rank"];
     let mut kinds: BTreeMap<(u8, String), [Option<String>; 4]> = BTreeMap::new();
     let mut counts: Tally<2, 1> = Tally::default();
     let mut refused: Vec<(String, String, String)> = Vec::new();
-    let there = results.read("health", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let (counter, severity) = (rows.text(0, r).unwrap_or_default(), rows.text(1, r).unwrap_or_default());
-            let text = |column: usize| rows.text(column, r).map(str::to_string);
-            if counter == "file_refused" {
-                let text = |column| text(column).unwrap_or_default();
-                refused.push((severity.to_string(), text(3), text(5)));
-                continue;
-            }
-            let order = match severity {
-                "fatal" => 0,
-                "loss" => 1,
-                "repair" => 2,
-                _ => 3,
-            };
-            counts.add([severity, counter], rows.int(6, r).map_or(u32::MAX, |_| rows.rank(6, r)), [rows.sum(2, r)]);
-            let kind = kinds.entry((order, counter.to_string())).or_default();
-            for (kept, found) in kind.iter_mut().zip([text(1), text(5), text(3), text(4)]) {
-                *kept = kept.take().or(found);
-            }
+    let there = results.read::<Problem>(|r| {
+        if r.counter == "file_refused" {
+            refused.push((r.severity.to_string(), r.file.to_string(), r.description.to_string()));
+            return;
+        }
+        let order = match r.severity {
+            "fatal" => 0,
+            "loss" => 1,
+            "repair" => 2,
+            _ => 3,
+        };
+        counts.add([r.severity, r.counter], r.rank.unwrap_or(u32::MAX), [r.count as i64]);
+        let kind = kinds.entry((order, r.counter.to_string())).or_default();
+        for (kept, found) in kind.iter_mut().zip([Some(r.severity), Some(r.description), Some(r.file), r.example]) {
+            *kept = kept.take().or(found.map(str::to_string));
         }
     })?;
     if !there {

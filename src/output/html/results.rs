@@ -1,9 +1,9 @@
 //! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
 //! not depend on the size of the job.
 
-use crate::table::column::Column;
-use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use crate::table::schema::Cell;
+use crate::table::typed::Values;
+use arrow::array::{Array, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -49,23 +49,22 @@ impl Results {
         &self.folder
     }
 
-    /// Calls `each` with all rows of the given columns of a table, in order. Returns `false` if there is no such table.
+    /// Gives all rows of a table in order, with the columns of it that are declared. `false`: there is no such table.
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
-    pub fn read(&self, table: &str, columns: &[&str], mut each: impl FnMut(&Rows)) -> Result<bool, ResultsError> {
-        let path = self.folder.join("tables").join(format!("{table}.parquet"));
+    pub fn read<P: Picked>(&self, mut each: impl FnMut(P::Row<'_>)) -> Result<bool, ResultsError> {
+        let path = self.folder.join("tables").join(format!("{}.parquet", P::TABLE));
         let damaged = |expected: &str, found: String| ResultsError::Damaged {
             path: path.display().to_string(),
             expected: expected.to_string(),
             found,
         };
         let mut give = |batch: &RecordBatch| {
-            let rows = Rows::new(batch, columns).map_err(|(name, found)| {
-                damaged(&format!("a column `{name}` of numbers or texts"), found.to_string())
-            })?;
-            each(&rows);
-            Ok(())
+            P::give(batch, &mut each).map_err(|name| {
+                let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
+                damaged(&format!("a column `{name}` as `hta explain` declares it"), found)
+            })
         };
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -77,7 +76,7 @@ impl Results {
         let read = || -> Result<(), ResultsError> {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| no_parquet(e.to_string()))?;
             let mut wanted = Vec::new();
-            for name in columns {
+            for name in P::COLUMNS {
                 let at = builder.schema().index_of(name);
                 wanted.push(at.map_err(|_| damaged(&format!("a column `{name}`"), "none".to_string()))?);
             }
@@ -93,45 +92,54 @@ impl Results {
     }
 }
 
-/// Some rows of a table. Columns are numbered in the order of the request.
-pub struct Rows<'a> {
-    columns: Vec<Column<'a>>,
-    len: usize,
+/// Columns of a table that a section reads. [`columns!`] declares them.
+pub trait Picked {
+    const TABLE: &'static str;
+    const COLUMNS: &'static [&'static str];
+    /// A cell of each.
+    type Row<'a>;
+    /// Gives the rows of a batch.
+    ///
+    /// # Errors
+    /// The name of a column that is missing, or is not as the table declares it.
+    fn give(batch: &RecordBatch, each: &mut impl FnMut(Self::Row<'_>)) -> Result<(), &'static str>;
 }
 
-impl<'a> Rows<'a> {
-    fn new(batch: &'a RecordBatch, names: &[&'a str]) -> Result<Self, (&'a str, &'a DataType)> {
-        let of = |name: &&'a str| {
-            let array = batch.column_by_name(name).ok_or((*name, &DataType::Null))?;
-            Column::new(array).ok_or((*name, array.data_type()))
+/// A column by its name and declared type.
+pub fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) -> Result<C::Column<'a>, &'static str> {
+    let array = batch.column_by_name(name).filter(|c| C::NULLABLE || c.null_count() == 0);
+    array.and_then(C::Column::of).ok_or(name)
+}
+
+/// Declares which columns of a table a section reads, as a row with these cells. The types are the table's; those of key
+/// columns go without saying.
+macro_rules! columns {
+    ($row:ident of $table:ty { $($col:ident $(: $ty:ty)?),+ $(,)? }) => {
+        #[derive(Clone, Copy)]
+        pub struct $row<'a> { $($col: <$crate::column!(ty $col $(: $ty)?) as $crate::table::schema::Cell>::In<'a>,)+ }
+
+        impl $crate::output::html::results::Picked for $row<'static> {
+            const TABLE: &'static str = <$table>::SPEC.name;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($col),)+];
+            type Row<'a> = $row<'a>;
+
+            fn give(
+                batch: &arrow::array::RecordBatch,
+                each: &mut impl FnMut(Self::Row<'_>),
+            ) -> Result<(), &'static str> {
+                use $crate::table::typed::Values;
+                $(let $col = $crate::output::html::results::column::<$crate::column!(ty $col $(: $ty)?)>(batch, stringify!($col))?;)+
+                for row in 0..batch.num_rows() {
+                    each($row { $($col: $col.at(row),)+ });
+                }
+                Ok(())
+            }
+        }
+
+        // compiles only where the table declares these columns with these types
+        const _: for<'a> fn($crate::table::schema::Columns<'a, $table>) = |table| {
+            $(let _: <$crate::column!(ty $col $(: $ty)?) as $crate::table::schema::Cell>::Column<'_> = table.$col;)+
         };
-        Ok(Self { columns: names.iter().map(of).collect::<Result<_, _>>()?, len: batch.num_rows() })
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// An integer, `None` for null. A boolean is 0 or 1.
-    pub fn int(&self, column: usize, row: usize) -> Option<i64> {
-        self.columns.get(column)?.int(row)
-    }
-
-    /// An integer, 0 for null.
-    pub fn sum(&self, column: usize, row: usize) -> i64 {
-        self.int(column, row).unwrap_or(0)
-    }
-
-    pub fn rank(&self, column: usize, row: usize) -> u32 {
-        u32::try_from(self.sum(column, row)).unwrap_or(u32::MAX)
-    }
-
-    /// A floating-point number; integers are converted.
-    pub fn float(&self, column: usize, row: usize) -> Option<f64> {
-        self.columns.get(column)?.float(row).filter(|v| v.is_finite())
-    }
-
-    pub fn text(&self, column: usize, row: usize) -> Option<&'a str> {
-        self.columns.get(column)?.text(row)
-    }
+    };
 }
+pub(crate) use columns;

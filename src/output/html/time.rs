@@ -1,12 +1,15 @@
 //! Sections over time: utilization of the devices, and the critical path of the steps.
 
+use crate::analysis::counters::CounterValues;
+use crate::analysis::critical_path::tables::CriticalSummary;
 use crate::output::html::axis::Axis;
 use crate::output::html::breakdown::{LaneKey, Lanes};
 use crate::output::html::grid::{Grid, Heading, Kind, Section, missing};
 use crate::output::html::overview::Ranks;
-use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of stretches into which the time of the set is divided.
@@ -15,6 +18,17 @@ const STRETCHES: i64 = 120;
 const MOST_ROWS: usize = 256;
 /// Largest number of windows of critical paths listed.
 const MOST_PATHS: usize = 400;
+
+columns! {
+    Sample of CounterValues { rank, counter: Text, device, ts_ns, dur_ns: Option<i64>, value: Option<f64> }
+}
+
+columns! {
+    PathClass of CriticalSummary {
+        rank, window: Text, class: Text, work_ns: i64, overhead_ns: i64, count: u64, top_name: Option<Text>,
+        top_name_ns: Option<i64>,
+    }
+}
 
 /// A running mean over time.
 #[derive(Clone, Copy, Default)]
@@ -71,39 +85,33 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
             }
         }
     };
-    const COLUMNS: &[&str] = &["rank", "counter", "device", "ts_ns", "dur_ns", "value"];
-    let there = results.read("counters", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let Some(counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct")) =
-                rows.text(1, r)
-            else {
+    let there = results.read::<Sample>(|r| {
+        let counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct") = r.counter else {
+            return;
+        };
+        let (Some(value), Some(dur)) = (r.value.filter(|v| v.is_finite()), r.dur_ns) else { return };
+        let start = r.ts_ns - start_of(r.rank);
+        if counter == "gpu_utilization_ratio" && lane.0 != Some((r.rank, r.device)) {
+            finish(&mut lane, &mut extremes);
+            lane = (Some((r.rank, r.device)), vec![Mean::default(); STRETCHES as usize]);
+        }
+        for at in (start / width).max(0)..=((start + dur - 1) / width).min(STRETCHES - 1) {
+            let part = (start + dur).min((at + 1) * width) - start.max(at * width);
+            let Ok(i) = usize::try_from(at) else { continue };
+            if part <= 0 {
                 continue;
-            };
-            let (Some(value), Some(dur)) = (rows.float(5, r), rows.int(4, r)) else { continue };
-            let rank = rows.rank(0, r);
-            let start = rows.sum(3, r) - start_of(rank);
-            if counter == "gpu_utilization_ratio" && lane.0 != Some((rank, rows.int(2, r))) {
-                finish(&mut lane, &mut extremes);
-                lane = (Some((rank, rows.int(2, r))), vec![Mean::default(); STRETCHES as usize]);
             }
-            for at in (start / width).max(0)..=((start + dur - 1) / width).min(STRETCHES - 1) {
-                let part = (start + dur).min((at + 1) * width) - start.max(at * width);
-                let Ok(i) = usize::try_from(at) else { continue };
-                if part <= 0 {
-                    continue;
-                }
-                let add = |means: &mut Vec<Mean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
-                match counter {
-                    "gpu_utilization_ratio" => {
-                        add(&mut of_all[0]);
-                        add(&mut lane.1);
-                        if let Some(place) = axis.place(&rank) {
-                            add(busy.entry(place).or_insert_with(|| vec![Mean::default(); STRETCHES as usize]));
-                        }
+            let add = |means: &mut Vec<Mean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
+            match counter {
+                "gpu_utilization_ratio" => {
+                    add(&mut of_all[0]);
+                    add(&mut lane.1);
+                    if let Some(place) = axis.place(&r.rank) {
+                        add(busy.entry(place).or_insert_with(|| vec![Mean::default(); STRETCHES as usize]));
                     }
-                    "sm_efficiency_ratio" => add(&mut of_all[1]),
-                    _ => occupancy.get_mut(i).into_iter().for_each(|m| m.add(value / 100.0, part)),
                 }
+                "sm_efficiency_ratio" => add(&mut of_all[1]),
+                _ => occupancy.get_mut(i).into_iter().for_each(|m| m.add(value / 100.0, part)),
             }
         }
     })?;
@@ -175,17 +183,13 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
 /// # Errors
 /// When the table is damaged.
 pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts) -> Result<Section, ResultsError> {
-    const COLUMNS: &[&str] = &["rank", "window", "class", "work_ns", "overhead_ns", "count", "top_name", "top_name_ns"];
     let mut classes: Tally<2, 4> = Tally::default();
     let mut tops: Tally<3, 1> = Tally::default();
-    let there = results.read("critical_path_summary", COLUMNS, |rows| {
-        for r in 0..rows.len() {
-            let text = |c| rows.text(c, r).unwrap_or_default();
-            let (rank, work, overhead) = (rows.rank(0, r), rows.sum(3, r), rows.sum(4, r));
-            classes.add([text(2), text(1)], rank, [work + overhead, work, overhead, rows.sum(5, r)]);
-            if let Some(name) = rows.text(6, r) {
-                tops.add([text(2), text(1), name], rank, [rows.sum(7, r)]);
-            }
+    let there = results.read::<PathClass>(|r| {
+        let sums = [r.work_ns + r.overhead_ns, r.work_ns, r.overhead_ns, r.count as i64];
+        classes.add([r.class, r.window], r.rank, sums);
+        if let Some(name) = r.top_name {
+            tops.add([r.class, r.window, name], r.rank, [r.top_name_ns.unwrap_or(0)]);
         }
     })?;
     if classes.is_empty() {

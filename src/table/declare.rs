@@ -1,0 +1,145 @@
+//! Tables are declared once, with the type, unit and meaning of every column: [`table!`](crate::table) turns a declaration
+//! into a builder, a row type, the columns to read and a [`TableSpec`](crate::table::schema::TableSpec).
+
+/// The name of a column: its identifier, or the text given for it.
+#[macro_export]
+macro_rules! column_name {
+    ($col:ident) => {
+        stringify!($col)
+    };
+    ($col:ident $shown:literal) => {
+        $shown
+    };
+}
+
+/// Type, unit or meaning of a column: as declared, or of a key column, which a table declares by its name alone.
+#[macro_export]
+macro_rules! column {
+    (ty $col:ident: $ty:ty $(, $unit:literal, $doc:literal)?) => { $ty };
+    (unit $col:ident: $ty:ty, $unit:literal, $doc:literal) => { $unit };
+    (doc $col:ident: $ty:ty, $unit:literal, $doc:literal) => { $doc };
+    ($part:ident rank) => {
+        $crate::column!($part rank: u32, "", "rank")
+    };
+    ($part:ident device) => {
+        $crate::column!($part device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded")
+    };
+    ($part:ident stream) => {
+        $crate::column!($part stream: Option<i64>, "", "stream, where recorded")
+    };
+    ($part:ident scope) => {
+        $crate::column!($part scope: $crate::table::schema::Text, "", "span, capture, step or outside")
+    };
+    ($part:ident step) => {
+        $crate::column!($part step: Option<u32>, "", "index of the step in time")
+    };
+    ($part:ident step_label) => {
+        $crate::column!($part step_label: Option<i64>, "", "number in the step's name")
+    };
+    ($part:ident is_partial) => {
+        $crate::column!($part is_partial: Option<bool>, "", "the step was cut, or did far less than the others")
+    };
+    ($part:ident ts_ns) => {
+        $crate::column!($part ts_ns: i64, "ns", "start of the window")
+    };
+    ($part:ident dur_ns) => {
+        $crate::column!($part dur_ns: i64, "ns", "length of the window")
+    };
+}
+
+/// Declares a table: a builder, its row type, its columns and its [`TableSpec`].
+///
+/// ```ignore
+/// table! {
+///     /// One row per step.
+///     pub struct StepsTable, StepsRow = "steps" by "rank, step" {
+///         rank; step_label;
+///         name: Text, "", "name of the annotation";
+///         dur_ns: i64, "ns", "length";
+///     }
+/// }
+///
+/// let total: i64 = StepsTable::read(&batch).dur_ns.iter().sum();
+/// let names = StepsTable::rows(&batch).map(|row| row.name);
+/// ```
+#[macro_export]
+macro_rules! table {
+    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
+        $($col:ident $(as $shown:literal)? $(: $ty:ty, $unit:literal, $cdoc:literal)?;)+
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Default)]
+        $vis struct $name { $($col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::Builder,)+ }
+
+        /// One row.
+        #[derive(Clone, Copy)]
+        $vis struct $row<'a> {
+            $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::In<'a>,)+
+        }
+
+        impl $name {
+            /// The declaration.
+            pub const SPEC: &'static $crate::table::schema::TableSpec = &$crate::table::schema::TableSpec {
+                name: $table,
+                doc: concat!($($doc),+),
+                order: $order,
+                columns: &[$($crate::table::schema::ColumnSpec {
+                    name: $crate::column_name!($col $($shown)?),
+                    kind: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::KIND,
+                    nullable: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::NULLABLE,
+                    unit: $crate::column!(unit $col $(: $ty, $unit, $cdoc)?),
+                    doc: $crate::column!(doc $col $(: $ty, $unit, $cdoc)?),
+                },)+],
+            };
+
+            /// Adds a row.
+            pub fn push(&mut self, row: $row<'_>) {
+                $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::push(&mut self.$col, row.$col);)+
+            }
+
+            /// The rows so far as one batch.
+            pub fn finish(self) -> $crate::table::schema::Batch {
+                $crate::table::schema::assemble(Self::SPEC, vec![
+                    $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::finish(self.$col),)+
+                ])
+            }
+        }
+
+        const _: () = {
+            /// Each column by its type.
+            #[derive(Clone, Copy)]
+            #[allow(dead_code, reason = "few tables are read back, and of those a few columns")]
+            pub struct Columns<'a> {
+                $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::Column<'a>,)+
+            }
+
+            impl $crate::table::schema::Table for $name {
+                const SPEC: &'static $crate::table::schema::TableSpec = $name::SPEC;
+                type Row<'a> = $row<'a>;
+                type Columns<'a> = Columns<'a>;
+
+                fn read(batch: &$crate::table::schema::Batch) -> Columns<'_> {
+                    let mut columns = batch.rows.columns().iter();
+                    Columns { $($col: $crate::table::schema::next_column::<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?)>(&mut columns),)+ }
+                }
+
+                fn row<'a>(columns: &Self::Columns<'a>, row: usize) -> Self::Row<'a> {
+                    $row { $($col: $crate::table::typed::Values::at(columns.$col, row),)+ }
+                }
+
+                fn cells(&self) -> usize {
+                    let rows = [$(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::rows(&self.$col),)+];
+                    rows[0] * rows.len()
+                }
+
+                fn text_bytes(&self) -> usize {
+                    0 $(+ <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::text_bytes(&self.$col))+
+                }
+
+                fn batch(self) -> $crate::table::schema::Batch {
+                    self.finish()
+                }
+            }
+        };
+    };
+}

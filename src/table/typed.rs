@@ -1,0 +1,120 @@
+//! Columns of a table by their declared types: slices of numbers, flags and texts, with or without nulls.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+
+/// A column whose cells are values of one type.
+pub trait Values<'a>: Copy {
+    type Value;
+    /// The column of an array; `None`: the array has another type, or nulls where this type has none.
+    fn of(array: &'a ArrayRef) -> Option<Self>;
+    /// The cell of a row, which must be one of the column's.
+    fn at(self, row: usize) -> Self::Value;
+}
+
+macro_rules! numbers {
+    ($($ty:ty, $arrow:ty;)+) => {$(
+        impl<'a> Values<'a> for &'a [$ty] {
+            type Value = $ty;
+            fn of(array: &'a ArrayRef) -> Option<Self> {
+                array.as_primitive_opt::<$arrow>().map(|a| a.values().as_ref())
+            }
+            fn at(self, row: usize) -> $ty {
+                self[row]
+            }
+        }
+    )+};
+}
+
+numbers! {
+    i64, Int64Type;
+    u32, UInt32Type;
+    u64, UInt64Type;
+    f64, Float64Type;
+}
+
+/// A column of true and false.
+#[derive(Debug, Clone, Copy)]
+pub struct Flags<'a>(&'a BooleanArray);
+
+impl<'a> Values<'a> for Flags<'a> {
+    type Value = bool;
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        array.as_boolean_opt().map(Self)
+    }
+    fn at(self, row: usize) -> bool {
+        self.0.value(row)
+    }
+}
+
+/// A column of texts: a key for each row, and the distinct texts.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'a> {
+    keys: &'a [i32],
+    texts: &'a StringArray,
+}
+
+impl<'a> Words<'a> {
+    /// The number of a row's text among the distinct ones: rows with equal keys have equal texts.
+    pub fn key(self, row: usize) -> usize {
+        self.keys[row] as usize
+    }
+
+    /// The text of a [`Words::key`].
+    pub fn text_of(self, key: usize) -> &'a str {
+        self.texts.value(key)
+    }
+}
+
+impl<'a> Values<'a> for Words<'a> {
+    type Value = &'a str;
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        let texts = array.as_dictionary_opt::<Int32Type>()?;
+        Some(Self { keys: texts.keys().values(), texts: texts.values().as_string_opt()? })
+    }
+    fn at(self, row: usize) -> &'a str {
+        self.text_of(self.key(row))
+    }
+}
+
+/// A column that can have nulls.
+#[derive(Debug, Clone, Copy)]
+pub struct Maybe<'a, V> {
+    values: V,
+    nulls: Option<&'a NullBuffer>,
+}
+
+impl<'a, V: Values<'a>> Values<'a> for Maybe<'a, V> {
+    type Value = Option<V::Value>;
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        Some(Self { values: V::of(array)?, nulls: array.nulls() })
+    }
+    fn at(self, row: usize) -> Option<V::Value> {
+        self.nulls.is_none_or(|n| n.is_valid(row)).then(|| self.values.at(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::every::{Every, Row, batch};
+    use crate::table::schema::{Batch, Table};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_pushed_is_read_also_from_a_part_of_a_batch(
+            rows in prop::collection::vec(any::<Row>(), 1..40), from in 0usize..40,
+        ) {
+            let (whole, from) = (batch(&rows), from % rows.len());
+            let part = Batch { spec: whole.spec, rows: whole.rows.slice(from, rows.len() - from) };
+            let read: Vec<Row> = Every::rows(&part)
+                .map(|r| (r.rank, r.at_ns, r.size, r.share, r.was_it, r.host.map(str::to_string)))
+                .collect();
+            prop_assert_eq!(read.len(), rows.len() - from);
+            for (a, b) in read.iter().zip(&rows[from..]) {
+                prop_assert_eq!((a.0, a.1, a.2, a.3.map(f64::to_bits), a.4, &a.5), (b.0, b.1, b.2, b.3.map(f64::to_bits), b.4, &b.5));
+            }
+        }
+    }
+}
