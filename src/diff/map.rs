@@ -23,7 +23,7 @@ table! {
     /// One rank of a set.
     pub struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
         rank;
-        world_size: Option<u32>, "ranks", "as the file says";
+        world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
         device_name: Option<Text>, "", "first device";
         has_modules: bool, "", "frames of nn.Module are recorded (looked for with --by module)";
     }
@@ -36,7 +36,7 @@ table! {
         basis: Text, "", "gpu, cpu or none";
         step: Option<u32>, "", "index; null: the capture";
         step_label;
-        is_partial: bool, "", "the step was cut, or did far less than the others";
+        is_partial: bool, "", "the step is cut by the capture, or has far less work than the others";
         ts_ns: i64, "ns", "start";
         dur_ns: i64, "ns", "length";
         compute_ns: i64, "ns", "|C|";

@@ -67,7 +67,7 @@ table! {
         base_count_per_step: f64, "", "before";
         test_count_per_step: f64, "", "after";
         delta_count_per_step: f64, "", "test - base";
-        base_ns_per_step: f64, "ns", "summed durations; a host event holds what it encloses";
+        base_ns_per_step: f64, "ns", "summed durations; a host event includes what it encloses";
         test_ns_per_step: f64, "ns", "the same of test";
         delta_ns_per_step: f64, "ns", "test - base";
         delta_pct: Option<f64>, "%", "of base";
@@ -90,11 +90,11 @@ table! {
         rank; device;
         scope: Text, "", "step; capture: the whole recording, for sets without steps";
         step; step_label;
-        is_partial: bool, "", "the step was cut, or did far less than the others";
-        is_counted: bool, "", "the means stand on it";
+        is_partial: bool, "", "the step is cut by the capture, or has far less work than the others";
+        is_counted: bool, "", "the step counts in the means";
         basis: Text, "", "gpu: device activities; cpu: host work; none: the rank did neither";
         ts_ns; dur_ns;
-        compute_ns: i64, "ns", "|C|: some compute runs";
+        compute_ns: i64, "ns", "|C|: compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
         exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";

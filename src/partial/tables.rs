@@ -39,10 +39,10 @@ table! {
 table! {
     /// One row per kind of defect in a rank's file.
     pub struct Tallies, TallyRow = "set_health" by "rank, counter" {
-        counter: Text, "", "what";
-        count: u64, "", "cases";
-        first_byte: Option<u64>, "bytes", "offset of the first in the unpacked file";
-        example: Text, "", "the first case";
+        counter: Text, "", "name of the counter";
+        count: u64, "", "occurrences";
+        first_byte: Option<u64>, "bytes", "offset of the first occurrence in the unpacked file";
+        example: Text, "", "the first occurrence";
     }
 }
 

@@ -37,7 +37,7 @@ macro_rules! column {
         $crate::column!($part step_label: Option<i64>, "", "number in the step's name")
     };
     ($part:ident is_partial) => {
-        $crate::column!($part is_partial: Option<bool>, "", "the step was cut, or did far less than the others")
+        $crate::column!($part is_partial: Option<bool>, "", "the step is cut by the capture, or has far less work than the others")
     };
     ($part:ident ts_ns) => {
         $crate::column!($part ts_ns: i64, "ns", "start of the window")

@@ -44,7 +44,7 @@ table! {
         working_ns: Option<i64>, "ns", "time inside the ranges in which their thread works; host only";
         activity_count: u64, "", "activities that belong to it";
         gpu_ns: i64, "ns", "sum of their lengths";
-        gpu_self_ns: i64, "ns", "the same, of those that belong to no annotation inside it";
+        gpu_self_ns: i64, "ns", "the same, of those that belong to no nested annotation";
         busy_ns: i64, "ns", "time in which any of them runs";
         compute_ns: i64, "ns", "time in which compute among them runs";
         communication_ns: i64, "ns", "the same for communication";

@@ -17,7 +17,7 @@ table! {
     pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
-        compute_ns: i64, "ns", "|C|: some compute runs";
+        compute_ns: i64, "ns", "|C|: compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
         exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";

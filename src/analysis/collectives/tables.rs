@@ -8,7 +8,7 @@ table! {
     pub struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
         rank;
         event_id: u32, "", "event, as in `events`";
-        collective: Option<u32>, "", "the same on all ranks that took part; null: not matched";
+        collective: Option<u32>, "", "id of the collective, the same on all ranks that took part; null: not matched";
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";
         seq: Option<u64>, "", "number within the group, where recorded";
@@ -21,12 +21,12 @@ table! {
         submit_ns: i64, "ns", "start of the launch call (device) or of the `c10d::*` operator (host)";
         ts_ns: i64, "ns", "start of the kernel, or of the range on the host";
         dur_ns: i64, "ns", "length";
-        arrival_ns: i64, "ns", "when the rank was there: ts_ns on a device, submit_ns on the host";
+        arrival_ns: i64, "ns", "when the rank arrived: ts_ns on a device, submit_ns on the host";
         last_arrival_ns: Option<i64>, "ns", "latest arrival of any member";
         last_rank: Option<u32>, "", "rank that arrived last; ties: the lowest";
-        wait_ns: Option<i64>, "ns", "synchronizing: before the last of those that this rank depends on";
+        wait_ns: Option<i64>, "ns", "waiting: time before the last arrival among the ranks that this rank depends on";
         transfer_ns: Option<i64>, "ns", "data transfer: dur - wait";
-        ends_before_last_arrival: Option<bool>, "", "cannot be, for this kind: wait = dur, left out of bandwidth and alignment";
+        ends_before_last_arrival: Option<bool>, "", "the call ends before the last arrival, which is impossible for this kind: wait = dur, left out of bandwidth and alignment";
         member_count: u32, "ranks", "members that recorded it";
         expected_count: Option<u32>, "ranks", "members of the group";
         matched_by: Option<Text>, "", "seq, sequence, inferred or peers";
@@ -44,10 +44,10 @@ table! {
         count: u64, "", "instances";
         complete_count: u64, "", "instances that every member recorded, with possible times";
         timed_count: u64, "", "complete instances with a transfer time above 0";
-        untimed_count: u64, "", "complete instances without";
+        untimed_count: u64, "", "complete instances without one";
         dur_sum_ns: i64, "ns", "length of all calls on all ranks";
-        unmatched_sum_ns: i64, "ns", "length of the calls that nothing matched: their waiting is unknown";
-        wait_sum_ns: Option<i64>, "ns", "waiting in the other calls; null where there is none";
+        unmatched_sum_ns: i64, "ns", "length of the unmatched calls, whose waiting is unknown";
+        wait_sum_ns: Option<i64>, "ns", "waiting in the matched calls; null if there are none";
         transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
         transfer_mean_ns: Option<f64>, "ns", "mean of t";
         transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank";
@@ -68,27 +68,27 @@ table! {
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";
         count: u64, "", "calls";
-        unmatched_count: u64, "", "calls that nothing matched";
+        unmatched_count: u64, "", "calls without a partner on another rank";
         size_sum_bytes: i64, "bytes", "sizes, summed";
         unsized_count: u64, "", "calls whose size is not known";
         dur_sum_ns: i64, "ns", "latency: length of the calls, summed";
-        wait_sum_ns: Option<i64>, "ns", "synchronizing; null where nothing matched, so that it is unknown";
-        transfer_sum_ns: Option<i64>, "ns", "data transfer; null likewise";
+        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if no call was matched, so that it is unknown";
+        transfer_sum_ns: Option<i64>, "ns", "data transfer; null in the same case";
         unmatched_sum_ns: i64, "ns", "length of the unmatched calls";
-        last_count: u64, "", "times this rank arrived last";
+        last_count: u64, "", "collectives in which this rank arrived last";
     }
 }
 
 table! {
-    /// Process groups of the job, and how much of them was matched.
+    /// Process groups of the job, and how many of their calls were matched.
     pub struct ProcessGroups, ProcessGroupRow = "process_groups" by "rank of the first member, name" {
         process_group: Text, "", "name and members, as in the other tables";
         name: Option<Text>, "", "name, as recorded";
-        description: Option<Text>, "", "what it is for, as recorded";
+        description: Option<Text>, "", "description, as recorded";
         members: Option<Text>, "", "member ranks; null: not known";
         member_count: u32, "ranks", "members";
         present_count: u32, "ranks", "members with calls in these traces";
-        is_inferred: bool, "", "members found from what the ranks did, not from what they say";
+        is_inferred: bool, "", "members were inferred from the calls of the ranks, not recorded";
         matched_by: Text, "", "seq, sequence, inferred, peers";
         call_count: u64, "", "calls (a kernel with several messages counts once a message)";
         matched_count: u64, "", "calls with a partner on another rank";

@@ -29,46 +29,47 @@ table! {
         step: Option<u32>, "", "index of the step of the launch";
         step_label; is_partial; ts_ns; dur_ns;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
-        source: Option<Text>, "", "kind of memory read: pageable, pinned, device, managed, host (AMD: not told apart)";
+        source: Option<Text>, "", "kind of memory read: pageable, pinned, device, managed, host (AMD: not distinguished)";
         target: Option<Text>, "", "kind of memory written";
         count: u64, "", "copies or sets";
         sized_count: u64, "", "of these, those whose size is known";
-        size_bytes: Option<u64>, "bytes", "summed size; null where none is known";
+        size_bytes: Option<u64>, "bytes", "summed size; null if no size is known";
         mean_size_bytes: Option<f64>, "bytes", "of those whose size is known";
         dur_sum_ns: i64, "ns", "summed durations";
         sized_dur_ns: i64, "ns", "summed durations of those whose size is known";
-        busy_ns: i64, "ns", "some of them runs";
-        exposed_ns: i64, "ns", "some of them runs and no kernel";
+        busy_ns: i64, "ns", "time in which at least one of them runs";
+        exposed_ns: i64, "ns", "time in which at least one of them runs and no kernel does";
         bandwidth_gb_per_s: Option<f64>, "GB/s", "size_bytes / sized_dur_ns";
-        max_bandwidth_gb_per_s: Option<f64>, "GB/s", "of the fastest one";
-        async_count: u64, "", "asked for by an asynchronous call";
-        blocking_count: u64, "", "the call returns no earlier than the copy ends";
+        max_bandwidth_gb_per_s: Option<f64>, "GB/s", "bandwidth of the fastest one";
+        async_count: u64, "", "those requested by an asynchronous call";
+        blocking_count: u64, "", "those whose call returns no earlier than the copy ends";
         call_ns: i64, "ns", "summed lengths of their calls";
     }
 }
 
 table! {
-    /// Bandwidth over time by direction: a row where a value changes, which holds until the next row of the direction.
+    /// Bandwidth over time by direction. A row is written where a value changes; its values hold until the next row of
+    /// the direction.
     pub struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
         rank; device;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
-        ts_ns: i64, "ns", "the values hold from here";
+        ts_ns: i64, "ns", "start of the time for which the values hold";
         bandwidth_gb_per_s: Option<f64>, "GB/s", "sum over the running copies of size / duration; null while only copies of unknown size run";
-        copy_count: u32, "", "copies that run";
+        copy_count: u32, "", "running copies";
         unsized_count: u32, "", "of these, those of unknown size";
     }
 }
 
 table! {
-    /// What costs time by the way copies are made: one row per rule and window.
+    /// Copies, sets and calls that cost time because of how they are made: one row per rule and window.
     pub struct CopyRules, CopyRuleRow = "memory_copy_rules" by "rank, device, scope, step, rule" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         rule: Text, "", "pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy";
         count: u64, "", "copies, sets or calls that start in the window";
         size_bytes: u64, "bytes", "their size, where known";
-        busy_ns: i64, "ns", "some of the copies or sets runs";
-        call_ns: i64, "ns", "some of their calls is open";
-        no_kernel_ns: i64, "ns", "either, while no kernel runs";
+        busy_ns: i64, "ns", "time in which at least one of the copies or sets runs";
+        call_ns: i64, "ns", "time in which at least one of their calls is open";
+        no_kernel_ns: i64, "ns", "time in which one of the copies, sets or calls runs and no kernel does";
     }
 }
 

@@ -24,9 +24,9 @@ table! {
         device;
         stream: Option<i64>, "", "stream of a queue, where recorded";
         direction: Option<Text>, "", "of copies: HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
-        ts_ns: i64, "ns", "the value holds from here";
-        dur_ns: Option<i64>, "ns", "and for so long; null: nothing more is recorded";
-        value: Option<f64>, "", "in the row's unit; null where it is unknown, or no kernel runs to take a mean of";
+        ts_ns: i64, "ns", "start of the time for which the value holds";
+        dur_ns: Option<i64>, "ns", "length of that time; null: nothing more is recorded";
+        value: Option<f64>, "", "value in the unit of the row; null if it is unknown, or if it is a mean over kernels and none runs";
         unit: Text, "", "launches, GB/s, ratio or %";
     }
 }
@@ -37,12 +37,12 @@ table! {
         rank; device;
         scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
         step; step_label; is_partial; ts_ns; dur_ns;
-        kernel_ns: i64, "ns", "a kernel runs; copies and sets do not count";
+        kernel_ns: i64, "ns", "time in which a kernel runs; copies and sets do not count";
         gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
         sm_efficiency_ratio: Option<f64>, "", "mean over the window of min(1, blocks per SM of the running kernels)";
         est_occupancy_pct: Option<f64>, "%", "mean of the recorded occupancies, weighted by duration";
-        blocks_known_pct: Option<f64>, "%", "of the kernels' summed duration in the window: blocks per SM are known";
-        occupancy_known_pct: Option<f64>, "%", "of the kernels' summed duration in the window: the occupancy is known";
+        blocks_known_pct: Option<f64>, "%", "share of the kernels' summed duration in the window for which blocks per SM are known";
+        occupancy_known_pct: Option<f64>, "%", "share of the kernels' summed duration in the window for which the occupancy is known";
     }
 }
 

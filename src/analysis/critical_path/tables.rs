@@ -19,25 +19,26 @@ table! {
     pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary" by "rank, work_ns + overhead_ns descending, class" {
         rank;
         scope: Text, "", "step, annotation or capture";
-        window: Text, "", "what the window is, in words";
+        window: Text, "", "description of the window";
         step: Option<u32>, "", "index of the first step of the window";
         step_label: Option<i64>, "", "number in that step's name";
-        step_count: u32, "", "steps in the window; 1 where there are none";
+        step_count: u32, "", "steps in the window; 1 if there are none";
         ts_ns; dur_ns;
-        class: Text, "", "what the time was";
-        work_ns: i64, "ns", "on edges that work: an activity ran, or a working thread";
-        overhead_ns: i64, "ns", "on edges that only order: waiting and overhead";
-        window_pct: Option<f64>, "%", "work + overhead of the window";
+        class: Text, "", "class of the time";
+        work_ns: i64, "ns", "time on edges that stand for work: an activity or a working thread ran";
+        overhead_ns: i64, "ns", "time on edges that only order events: waiting and overhead";
+        window_pct: Option<f64>, "%", "work + overhead, of the window";
         count: u64, "", "segments";
         top_name: Option<Text>, "", "event with most of the time";
         top_name_ns: Option<i64>, "ns", "its time";
         top_names: Option<Text>, "", "up to three names with most of the time, with their times";
-        has_inferred: bool, "", "some of it lies on inferred edges";
+        has_inferred: bool, "", "part of the time lies on inferred edges";
     }
 }
 
 table! {
-    /// The critical path of each rank, segment by segment: each starts where the one before ended, and all tile the window.
+    /// The critical path of each rank by segment: each starts where the one before ended, and together they cover the
+    /// window.
     pub struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
         rank;
         device: Option<i64>, "", "device index of an activity, where recorded";
@@ -47,14 +48,14 @@ table! {
         seq: u32, "", "position on the path, from 0";
         ts_ns: i64, "ns", "start of the segment";
         dur_ns: i64, "ns", "length of the segment";
-        class: Text, "", "what the time was";
-        edge: Text, "", "gpu and host work; stream, launch, stream_wait, inferred, sync, silent, poll, handover and anchor only order";
+        class: Text, "", "class of the time";
+        edge: Text, "", "kind of edge: gpu and host stand for work; stream, launch, stream_wait, inferred, sync, silent, poll, handover and anchor only order events";
         inferred: bool, "", "the edge (inferred or poll) is a guess: nothing recorded explains the start, or what a silent thread waited for";
-        event_id: Option<u32>, "", "the event that worked, or that came late; of silence the innermost event";
+        event_id: Option<u32>, "", "the event that did the work, or that came late; of a silent thread its innermost event";
         name: Option<Text>, "", "its name";
         stream: Option<i64>, "", "stream of an activity";
         thread: Option<Text>, "", "thread of a host event";
-        source_event_id: Option<u32>, "", "event at which an edge that only orders begins; null for work and at the start of the window";
+        source_event_id: Option<u32>, "", "event at which an edge that only orders events begins; null for work and at the start of the window";
     }
 }
 

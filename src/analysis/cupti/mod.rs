@@ -72,7 +72,7 @@ table! {
         rank;
         range_count: u64, "", "counter ranges";
         launch_count: u64, "", "launch calls";
-        is_paired: bool, "", "as many of both";
+        is_paired: bool, "", "there are as many ranges as launch calls";
     }
 }
 

@@ -30,9 +30,9 @@ table! {
         step; step_label; is_partial; ts_ns; dur_ns;
         gap_count: u64, "", "gaps, or parts of gaps, in the window";
         idle_ns: i64, "ns", "nothing runs";
-        host_wait_ns: i64, "ns", "the next activity had not been submitted";
-        kernel_wait_ns: i64, "ns", "submitted, and started within --kernel-wait-max-us";
-        other_ns: i64, "ns", "submitted, but held longer than that, or launch unknown";
+        host_wait_ns: i64, "ns", "time in which the next activity had not been submitted";
+        kernel_wait_ns: i64, "ns", "time in which the next activity was submitted, and started within --kernel-wait-max-us";
+        other_ns: i64, "ns", "time in which it was submitted but held back for longer, or its launch is unknown";
         unlinked_ns: i64, "ns", "part of other: the next activity has no launch record";
         other_stream_busy_ns: i64, "ns", "part of a stream's other: another stream was busy";
         idle_pct: Option<f64>, "%", "of the window";
@@ -45,8 +45,8 @@ table! {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         activity: Text, "", "kind of the innermost open event of the launching thread";
         name: Text, "", "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
-        time_ns: i64, "ns", "host wait spent so";
-        gap_count: u64, "", "gaps in which it happened";
+        time_ns: i64, "ns", "host wait during this activity";
+        gap_count: u64, "", "gaps with this activity";
     }
 }
 
@@ -57,12 +57,12 @@ table! {
         stream: Option<i64>, "", "stream; null: the whole device";
         ts_ns: i64, "ns", "start of the gap";
         dur_ns: i64, "ns", "length of the gap";
-        host_wait_ns: i64, "ns", "the next activity had not been submitted";
-        kernel_wait_ns: i64, "ns", "submitted and started soon";
-        other_ns: i64, "ns", "submitted but held, or launch unknown";
+        host_wait_ns: i64, "ns", "time in which the next activity had not been submitted";
+        kernel_wait_ns: i64, "ns", "time in which the next activity was submitted, and started within --kernel-wait-max-us";
+        other_ns: i64, "ns", "time in which it was submitted but held back for longer, or its launch is unknown";
         unlinked_ns: i64, "ns", "part of other: no launch record";
         other_stream_busy_ns: i64, "ns", "part of other: another stream was busy";
-        step: Option<u32>, "", "index of the step that holds the gap's start";
+        step: Option<u32>, "", "index of the step in which the gap starts";
         next_event_id: Option<u32>, "", "the activity that ends the gap";
         next_name: Option<Text>, "", "its name";
         launch_event_id: Option<u32>, "", "the call that launched it";

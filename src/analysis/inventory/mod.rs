@@ -24,14 +24,14 @@ table! {
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group";
-        world_size: Option<u32>, "ranks", "as the file says";
+        world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
         devices: Text, "", "devices that the rank used, by index";
         device_name: Option<Text>, "", "name of the first of them";
         time_era: Text, "", "how the file writes times";
         base_ns: Option<i64>, "ns", "base time that was added";
         unpacked_bytes: u64, "bytes", "size of the JSON text";
         event_count: u64, "", "complete events";
-        other_event_count: u64, "", "instants, counters, flows and labels, which are not tables";
+        other_event_count: u64, "", "instants, counters, flows and labels, which are in no table";
         activity_count: u64, "", "GPU activities";
         unlinked_count: u64, "", "GPU activities without a launch record";
         unlinked_ns: i64, "ns", "summed duration of those";
@@ -40,7 +40,7 @@ table! {
         last_ts_ns: i64, "ns", "end of the last recorded event";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
-        clock_offset_ns: Option<i64>, "ns", "to subtract from this rank's times at clock_at_ts_ns, 0 where nothing is applied; null: no analysis of the run compares ranks";
+        clock_offset_ns: Option<i64>, "ns", "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no analysis of the run compares ranks";
         clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
         clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";
         clock_residual_ns: Option<i64>, "ns", "median absolute deviation of its ends from those of the other ranks";
@@ -56,12 +56,12 @@ table! {
     pub struct HealthTable, HealthRow = "health" by "rank, severity, counter" {
         rank: Option<u32>, "", "rank; null where the file was refused";
         file: Text, "", "source file";
-        counter: Text, "", "what";
+        counter: Text, "", "name of the counter";
         severity: Text, "", "info, repair, loss or fatal";
-        count: u64, "", "cases";
-        first_byte: Option<u64>, "bytes", "offset of the first in the unpacked file";
-        example: Option<Text>, "", "the first case";
-        description: Text, "", "what it means";
+        count: u64, "", "occurrences";
+        first_byte: Option<u64>, "bytes", "offset of the first occurrence in the unpacked file";
+        example: Option<Text>, "", "the first occurrence";
+        description: Text, "", "meaning of the counter";
     }
 }
 
@@ -73,7 +73,7 @@ table! {
         device; stream;
         kind: Text, "", "compute, communication or memory";
         sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";
-        class_reason: Text, "", "the kernel rule that decided";
+        class_reason: Text, "", "name of the kernel rule that set the class";
         name: Text, "", "name";
         ts_ns: i64, "ns", "start";
         dur_ns: i64, "ns", "length";

@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 table! {
-    /// Where a recording begins or ends in the middle of work, and time that is the profiler's own. A recording without such edges has no row.
+    /// Places where a recording begins or ends in the middle of work, and time that the profiler itself used. A
+    /// recording without such edges has no row.
     pub struct RecordEdgeTable, RecordEdgeRow = "record_edges" by "rank, device, stream, case, from_ns" {
         rank;
         device: Option<i64>, "", "device index, where recorded; null: the whole rank";
@@ -37,7 +38,7 @@ table! {
         launches: u64, "", "hidden_work, recorded_head: launch calls that waited behind it; lost_tail, partial_graph: launch calls that lack activities; else the calls";
         activities: u64, "", "hidden_work: activities that those calls own; recorded_head: activities without a launch record; partial_graph: activities that are missing";
         excerpt: bool, "", "a tool cut the file out of a longer one";
-        evidence: Text, "", "what says so";
+        evidence: Text, "", "what shows it";
     }
 }
 

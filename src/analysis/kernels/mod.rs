@@ -25,11 +25,11 @@ use std::collections::BTreeMap;
 use totals::{NameTotal, top_names};
 
 table! {
-    /// Time with exactly this set of classes running; the rows of a window sum to its busy time.
+    /// Time in which exactly this set of classes runs; the rows of a window sum to its busy time.
     pub struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
         rank; device; scope; step; step_label; ts_ns; dur_ns;
         classes: Text, "", "compute, communication, memory, or several joined by +";
-        time_ns: i64, "ns", "exactly these run";
+        time_ns: i64, "ns", "time in which exactly these classes run";
         busy_pct: Option<f64>, "%", "of the window's busy time";
     }
 }
@@ -42,7 +42,7 @@ table! {
         step: Option<u32>, "", "index of the step of the launch";
         step_label;
         class: Text, "", "compute, communication or memory";
-        class_reason: Text, "", "the kernel rule that decided";
+        class_reason: Text, "", "name of the kernel rule that set the class";
         kind: Option<Text>, "", "kind of collective or direction of copy";
         name: Text, "", "full name";
         short_name: Text, "", "without template and parameter lists";
@@ -59,7 +59,7 @@ table! {
         p50_ns: i64, "ns", "median, nearest rank";
         p95_ns: i64, "ns", "95th percentile, nearest rank";
         time_pct: Option<f64>, "%", "of the summed durations of the scope";
-        cum_pct: Option<f64>, "%", "the same, summed down the table";
+        cum_pct: Option<f64>, "%", "running sum of time_pct down the table";
         stream_count: u32, "", "distinct streams";
         first_ts_ns: i64, "ns", "first start";
     }

@@ -22,7 +22,8 @@ use crate::units::{Ns, percent};
 use std::collections::BTreeMap;
 
 table! {
-    /// Launch calls by API. Parts of a name: `cpu` the call itself, `latency` call start to first start, `delay` call end to first start.
+    /// Launch calls by API. In column names `cpu` is the call itself, `latency` call start to first start, `delay` call
+    /// end to first start.
     pub struct LaunchStats, LaunchStatsRow = "launch_stats" by "rank, scope, step, cpu_sum_ns descending, api" {
         rank;
         scope: Text, "", "capture: all calls; step: those that start in it; outside: the rest";
@@ -31,14 +32,14 @@ table! {
         launch_count: u64, "", "calls";
         activity_count: u64, "", "activities that they own";
         launched_no_activity_count: u64, "", "calls that look like launches and own no activity";
-        behind_unrecorded_count: u64, "", "calls whose activities stood behind work from before the recording: only counts, gpu_sum and cpu columns have them";
+        behind_unrecorded_count: u64, "", "calls whose activities were queued behind work from before the recording: included only in counts, gpu_sum and cpu columns";
         gpu_sum_ns: i64, "ns", "sum of the lengths of the activities";
         cpu_sum_ns: i64, "ns", "sum of the lengths of the calls";
         cpu_mean_ns: f64, "ns", "mean length of a call";
         cpu_p50_ns: i64, "ns", "median, nearest rank";
         cpu_p95_ns: i64, "ns", "95th percentile, nearest rank";
         cpu_max_ns: i64, "ns", "longest call";
-        started_count: u64, "", "calls with latency and delay: they own an activity, and nothing unrecorded stood before it";
+        started_count: u64, "", "calls with latency and delay: they own an activity, and no unrecorded work was queued before it";
         latency_mean_ns: Option<f64>, "ns", "mean of call start to first start, clock noise as 0";
         latency_p50_ns: Option<i64>, "ns", "median of it";
         latency_p95_ns: Option<i64>, "ns", "95th percentile of it";
@@ -55,7 +56,7 @@ table! {
         runtime_outlier_max_ns: Option<i64>, "ns", "longest of those calls";
         delay_outlier_count: u64, "", "calls with a delay above --delay-outlier-us";
         launch_delay_negative_count: u64, "", "first starts before their own call: clock noise";
-        idle_ns: i64, "ns", "part of the calls in which the device they feed did nothing";
+        idle_ns: i64, "ns", "part of the calls in which the device that they launch on was idle";
         short_idle_ns: i64, "ns", "the same, of short calls that are no runtime outliers";
         runtime_outlier_idle_ns: i64, "ns", "the same, of runtime outliers";
     }
@@ -80,8 +81,8 @@ table! {
         latency_ns: Option<i64>, "ns", "call start to first start; negative: clock noise";
         delay_ns: Option<i64>, "ns", "call end to first start; negative: it began before the call returned";
         is_short: bool, "", "its activities run shorter than the call";
-        behind_unrecorded: bool, "", "its activities stood behind work from before the recording: latency and delay are no property of the launch";
-        idle_ns: i64, "ns", "part of the call in which the device did nothing";
+        behind_unrecorded: bool, "", "its activities were queued behind work from before the recording, so latency and delay do not describe the launch";
+        idle_ns: i64, "ns", "part of the call in which the device was idle";
         op_event_id: Option<u32>, "", "innermost operator open when the call starts";
         op: Option<Text>, "", "its name";
         name: Option<Text>, "", "name of the first activity";

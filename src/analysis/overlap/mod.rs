@@ -37,8 +37,8 @@ table! {
         size_bytes: Option<i64>, "bytes", "message size, where recorded";
         ts_ns: i64, "ns", "start";
         dur_ns: i64, "ns", "length";
-        covered_ns: i64, "ns", "compute runs on the device";
-        exposed_ns: i64, "ns", "no compute runs on the device";
+        covered_ns: i64, "ns", "time in which compute runs on the device";
+        exposed_ns: i64, "ns", "time in which no compute runs on the device";
     }
 }
 

@@ -17,32 +17,32 @@ use std::ops::Range;
 use std::rc::Rc;
 
 table! {
-    /// A sequence of kernels, copies and sets that one stream ran several times; a loop is its body.
+    /// Sequences of kernels, copies and sets that one stream ran several times; a loop is represented by its body.
     pub struct Repeats, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
         rank; device; stream;
-        pattern_id: u32, "", "place in this order, from 0";
+        pattern_id: u32, "", "position in this order, from 0";
         length: u32, "", "activities in one occurrence";
         count: u64, "", "occurrences that do not overlap";
         names: Text, "", "names joined by |; of more than 4096 the first and last 2048";
         gpu_ns: i64, "ns", "sum of durations in all occurrences";
         covered_pct: Option<f64>, "%", "of the sum of durations on the stream";
         extent_ns: i64, "ns", "sum of last end - first start";
-        busy_ns: i64, "ns", "part of it in which the stream ran something";
-        gap_ns: i64, "ns", "part of it in which the stream ran nothing";
-        idle_ns: i64, "ns", "part of gap_ns in which no stream of the device ran anything";
+        busy_ns: i64, "ns", "part of extent_ns in which the stream was busy";
+        gap_ns: i64, "ns", "part of extent_ns in which the stream was idle";
+        idle_ns: i64, "ns", "part of gap_ns in which the whole device was idle";
         launch_count: Option<f64>, "", "launch calls per occurrence; null where none is recorded";
         launch_cpu_ns: Option<f64>, "ns", "time in these calls per occurrence";
         unlinked_count: u64, "", "activities without a launch record, in all occurrences";
         graph_pct: Option<f64>, "%", "occurrences that lie in one graph launch";
         steps: u32, "", "steps that launched any of it";
         first_ts_ns: i64, "ns", "start of the first occurrence";
-        event_id: u32, "", "event that begins it, as in `events`";
+        event_id: u32, "", "its first event, as in `events`";
         parent: Option<u32>, "", "first pattern in this order that contains this one";
     }
 }
 
 table! {
-    /// A sequence of activities launched under an operator, with how often it was so.
+    /// Sequences of activities launched under an operator, and how often each occurred.
     pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
         rank;
         operator: Text, "", "operator";

@@ -20,31 +20,32 @@ table! {
     /// The queue of a stream in a window; wait_ns is the integral of its length over time.
     pub struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
         rank; device; stream;
-        scope: Text, "", "span (first entry to last leave), capture, step or outside";
+        scope: Text, "", "span (first entry into the queue to last exit), capture, step or outside";
         step; step_label; is_partial; ts_ns; dur_ns;
-        launch_count: u64, "", "launches that enter in the window";
+        launch_count: u64, "", "launches that enter the queue in the window";
         empty_at_launch_count: u64, "", "of these, those that found no earlier launch waiting";
-        max_length: u32, "launches", "most launches that wait";
-        mean_length: Option<f64>, "launches", "mean over time";
-        p50_length: Option<u32>, "launches", "not exceeded for half of the time";
-        p95_length: Option<u32>, "launches", "not exceeded for 95 % of the time";
-        max_pending: u32, "activities", "most activities that wait; a graph counts each of its own";
-        wait_ns: i64, "ns", "what launches waited in the window, summed";
-        empty_ns: i64, "ns", "no launch waits";
-        full_ns: i64, "ns", "--max-queue launches or more wait";
-        blocked_call_ns: i64, "ns", "some launch call for the stream is open while it is full";
-        is_lower_bound: bool, "", "the window begins before the stream has done what was launched before the recording: more may have waited";
+        max_length: u32, "launches", "largest number of waiting launches";
+        mean_length: Option<f64>, "launches", "number of waiting launches, mean over time";
+        p50_length: Option<u32>, "launches", "length that is not exceeded for half of the time";
+        p95_length: Option<u32>, "launches", "length that is not exceeded for 95 % of the time";
+        max_pending: u32, "activities", "largest number of waiting activities; a graph launch counts each of its activities";
+        wait_ns: i64, "ns", "waiting of the launches in the window, summed";
+        empty_ns: i64, "ns", "time in which no launch waits";
+        full_ns: i64, "ns", "time in which --max-queue launches or more wait";
+        blocked_call_ns: i64, "ns", "part of full_ns in which a launch call for the stream is open";
+        is_lower_bound: bool, "", "the window begins before the stream has finished the work from before the recording, so more launches may have waited";
     }
 }
 
 table! {
-    /// Length of each queue over time: a row where a value changes, which holds until the next row of the stream.
+    /// Length of each queue over time. A row is written where a value changes; its values hold until the next row of
+    /// the stream.
     pub struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
         rank; device; stream;
-        ts_ns: i64, "ns", "the values hold from here";
-        queue_length: u32, "launches", "launches that wait; a graph is one";
-        pending_activities: u32, "activities", "activities that wait";
-        is_lower_bound: bool, "", "the stream still works on what was launched before the recording: more may wait";
+        ts_ns: i64, "ns", "start of the time for which the values hold";
+        queue_length: u32, "launches", "waiting launches; a graph launch counts as one";
+        pending_activities: u32, "activities", "waiting activities";
+        is_lower_bound: bool, "", "the stream still runs work from before the recording, so more may wait";
     }
 }
 

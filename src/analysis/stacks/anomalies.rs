@@ -18,12 +18,12 @@ table! {
         kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
         name: Text, "", "operator or API call";
         count: u64, "", "calls";
-        step_count: u64, "", "steps that have any";
-        host_ns: i64, "ns", "on the host; of a copy, its launch call";
+        step_count: u64, "", "steps with such calls";
+        host_ns: i64, "ns", "time on the host; for a copy, the length of its launch call";
         gpu_ns: i64, "ns", "sum of the GPU work launched in them";
-        first_event_id: u32, "", "the first, as in `events`";
+        first_event_id: u32, "", "first such call, as in `events`";
         first_ts_ns: i64, "ns", "its start";
-        first_stack: Text, "", "operators around the first, joined by ;";
+        first_stack: Text, "", "operators around the first call, joined by ;";
     }
 }
 

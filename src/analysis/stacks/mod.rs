@@ -33,30 +33,30 @@ use modules::{InModules, ModulesTable};
 use operators::{Keys, Operators};
 
 table! {
-    /// One row per rank: what its call trees hold, and what could not be placed in them.
+    /// One row per rank: contents of its call trees, and events that could not be placed in them.
     pub struct CallStacks, CallStackRow = "call_stacks" by "rank" {
         rank;
         scope: Text, "", "capture";
         ts_ns: i64, "ns", "start of the capture";
         dur_ns: i64, "ns", "length of the capture";
-        step_count: u64, "", "steps; 1, the capture, where none are marked";
+        step_count: u64, "", "steps; 1 (the capture) if none are marked";
         steps_ns: i64, "ns", "their length on the host";
         op_count: u64, "", "operators";
         api_count: u64, "", "runtime and driver calls";
         frame_count: u64, "", "Python frames";
         max_depth: u32, "", "operators and calls around the innermost one";
         root_ns: i64, "ns", "sum of the outermost operators and calls, over threads";
-        host_self_ns: i64, "ns", "of that in operators themselves";
-        host_api_ns: i64, "ns", "of that in API calls";
+        host_self_ns: i64, "ns", "part of root_ns in operators themselves";
+        host_api_ns: i64, "ns", "part of root_ns in API calls";
         gpu_ns: i64, "ns", "sum of all GPU work";
-        gpu_op_ns: i64, "ns", "of that launched inside operators";
-        gpu_top_level_ns: i64, "ns", "of that launched outside any";
-        gpu_unlinked_ns: i64, "ns", "of that of unknown launch";
-        clipped_count: u64, "", "events cut where they overhang their parent by less than 1 us";
-        sibling_count: u64, "", "events that overlap another only in part";
-        bwd_rule: Option<Text>, "", "how backward was joined: flow or sequence; null without record";
+        gpu_op_ns: i64, "ns", "part of gpu_ns launched inside operators";
+        gpu_top_level_ns: i64, "ns", "part of gpu_ns launched outside any operator";
+        gpu_unlinked_ns: i64, "ns", "part of gpu_ns whose launch is unknown";
+        clipped_count: u64, "", "events cut because they extend beyond their parent by less than 1 us";
+        sibling_count: u64, "", "events that overlap another one partially";
+        bwd_rule: Option<Text>, "", "how backward operators were joined: flow or sequence; null if nothing was recorded for it";
         bwd_joined_count: u64, "", "backward operators with a forward operator";
-        bwd_unmatched_count: u64, "", "backward operators without";
+        bwd_unmatched_count: u64, "", "backward operators without a forward operator";
     }
 }
 

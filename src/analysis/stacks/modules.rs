@@ -19,16 +19,16 @@ table! {
         name: Text, "", "its own name";
         depth: u32, "", "modules around it";
         count: u64, "", "calls";
-        op_count: u64, "", "operators started in it and in no module inside";
-        host_ns: i64, "ns", "on the host, with the modules inside";
-        host_self_ns: i64, "ns", "without the modules inside, on the same thread";
-        gpu_ns: i64, "ns", "sum of the GPU work launched in it and in modules inside";
-        gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no module inside";
-        gpu_busy_ns: i64, "ns", "union of what gpu_ns sums";
+        op_count: u64, "", "operators started in it and in no nested module";
+        host_ns: i64, "ns", "time on the host, nested modules included";
+        host_self_ns: i64, "ns", "the same without nested modules, on the same thread";
+        gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules";
+        gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module";
+        gpu_busy_ns: i64, "ns", "length of the union of what gpu_ns sums";
         activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
-        bwd_gpu_ns: Option<i64>, "ns", "GPU work of the backward of it and of modules inside; null where none is joined";
-        bwd_gpu_self_ns: Option<i64>, "ns", "the same without the modules inside";
-        bwd_host_ns: Option<i64>, "ns", "host time of the backward of it and of modules inside";
+        bwd_gpu_ns: Option<i64>, "ns", "GPU work of the backward pass of it and of nested modules; null where none is joined";
+        bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules";
+        bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules";
     }
 }
 

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 table! {
-    /// Operators of one name. Own times add up over the rows of a scope; total times contain what runs inside.
+    /// Operators by name. Own times add up over the rows of a scope; total times include nested operators and calls.
     pub struct Operators, OperatorRow = "operators" by "rank, scope, step, gpu_self_ns descending, host_self_ns descending, name, input_dims, module" {
         rank;
         scope: Text, "", "capture: all; step: those that start in it (with --by step); outside: the rest";
@@ -27,17 +27,17 @@ table! {
         input_dims: Option<Text>, "", "shape of each input (with --by shape, where recorded)";
         module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator (with --by module)";
         count: u64, "", "calls";
-        host_ns: i64, "ns", "on the host, with everything inside";
-        host_self_ns: i64, "ns", "without operators and API calls inside";
-        host_api_ns: i64, "ns", "in its own API calls";
-        gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything inside";
+        host_ns: i64, "ns", "time on the host, with everything nested in it";
+        host_self_ns: i64, "ns", "the same without nested operators and API calls";
+        host_api_ns: i64, "ns", "time in its own API calls";
+        gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything nested in it";
         gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls";
-        gpu_busy_ns: i64, "ns", "union of what gpu_ns sums";
-        gpu_self_busy_ns: i64, "ns", "union of what gpu_self_ns sums";
+        gpu_busy_ns: i64, "ns", "length of the union of what gpu_ns sums";
+        gpu_self_busy_ns: i64, "ns", "length of the union of what gpu_self_ns sums";
         activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
         bwd_gpu_ns: Option<i64>, "ns", "GPU work of its backward operators; null where none are joined";
-        host_self_pct: Option<f64>, "%", "host_self_ns of the scope's";
-        gpu_self_pct: Option<f64>, "%", "gpu_self_ns of the scope's";
+        host_self_pct: Option<f64>, "%", "host_self_ns, of its sum over the scope";
+        gpu_self_pct: Option<f64>, "%", "gpu_self_ns, of its sum over the scope";
     }
 }
 

@@ -19,7 +19,7 @@ table! {
         gpu_lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the annotation; null: launched nothing";
         is_partial: bool, "", "cut by the capture, or far less work than the others";
         ratio_to_median: Option<f64>, "", "dur / median of the rank's full steps";
-        is_slow: Option<bool>, "", "beyond slow_above_ns of step_summary; null with fewer than three full steps";
+        is_slow: Option<bool>, "", "longer than slow_above_ns of step_summary; null with fewer than three full steps";
         compute_ns: Option<i64>, "ns", "as in temporal_breakdown; null where the rank has no device, or several";
         exposed_communication_ns: Option<i64>, "ns", "as in temporal_breakdown";
         exposed_memory_ns: Option<i64>, "ns", "as in temporal_breakdown";
@@ -45,7 +45,7 @@ table! {
         mad_ns: i64, "ns", "median distance from the median";
         variation_ratio: Option<f64>, "", "std / mean";
         slow_above_ns: Option<i64>, "ns", "a longer step is slow; null with fewer than three full steps";
-        slow_ns: i64, "ns", "what slow steps took beyond the median, summed";
+        slow_ns: i64, "ns", "how much longer slow steps took than the median, summed";
         slowest_step: u32, "", "index of the longest step, partial ones too";
         slowest_label: Option<i64>, "", "number in its name";
         slowest_ns: i64, "ns", "its length";
@@ -53,14 +53,14 @@ table! {
 }
 
 table! {
-    /// What a slow step has more of than the rank's median step, per device: the four classes sum to diff_ns, and
+    /// How a slow step differs from the rank's median step, per device: the four classes sum to diff_ns, and
     /// host_wait + kernel_wait + other to idle_diff_ns. Negative: less.
     pub struct SlowSteps, SlowStepRow = "slow_steps" by "rank, device, step" {
         rank; device;
         scope: Text, "", "step";
         step: u32, "", "index of the step in time";
         step_label;
-        is_partial: bool, "", "the step was cut, or did far less than the others";
+        is_partial: bool, "", "the step is cut by the capture, or has far less work than the others";
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
         median_step: u32, "", "index of the median step: the first full step of median length";
@@ -68,23 +68,23 @@ table! {
         median_dur_ns: i64, "ns", "its length";
         diff_ns: i64, "ns", "dur - median_dur";
         compute_diff_ns: i64, "ns", "difference of compute";
-        exposed_communication_diff_ns: i64, "ns", "of communication without compute";
-        exposed_memory_diff_ns: i64, "ns", "of copies and sets without either";
-        idle_diff_ns: i64, "ns", "of idle time";
-        host_wait_diff_ns: i64, "ns", "of idle time before the host had submitted";
-        kernel_wait_diff_ns: i64, "ns", "of idle time between launch and start";
-        other_diff_ns: i64, "ns", "of other idle time: held, or launch unknown";
-        activity_count_diff: i64, "", "of activities of the device, by the step of their launch; CPU-only: of operators and calls";
+        exposed_communication_diff_ns: i64, "ns", "difference of exposed communication";
+        exposed_memory_diff_ns: i64, "ns", "difference of exposed memory";
+        idle_diff_ns: i64, "ns", "difference of idle time";
+        host_wait_diff_ns: i64, "ns", "difference of idle time before the host submitted the next activity";
+        kernel_wait_diff_ns: i64, "ns", "difference of idle time between launch and start";
+        other_diff_ns: i64, "ns", "difference of other idle time: work held back, or launch unknown";
+        activity_count_diff: i64, "", "difference of the number of activities of the device, by the step of their launch; CPU-only: of operators and calls";
         largest: Text, "", "the class that grew most: compute, exposed_communication, exposed_memory or idle";
-        host_activity: Option<Text>, "", "what the host did longer while the device waited, the largest";
+        host_activity: Option<Text>, "", "activity of the host that grew most while the device waited";
         host_name: Option<Text>, "", "its name";
-        host_diff_ns: Option<i64>, "ns", "by how much";
+        host_diff_ns: Option<i64>, "ns", "how much it grew";
         work_name: Option<Text>, "", "the name in that class whose sum in slow_step_work grew most; null for idle";
-        work_diff_ns: Option<i64>, "ns", "by how much";
-        work_count_diff: Option<i64>, "", "and how many more of them there are";
-        joined_by: Option<Text>, "", "label or index: how steps of ranks were put side by side; null with one rank";
+        work_diff_ns: Option<i64>, "ns", "how much it grew";
+        work_count_diff: Option<i64>, "", "how many more of them there are";
+        joined_by: Option<Text>, "", "label or index: how steps of different ranks were paired; null with one rank";
         rank_count: Option<u32>, "", "ranks that have this step";
-        slow_rank_count: Option<u32>, "", "those on which it is slow";
+        slow_rank_count: Option<u32>, "", "ranks on which it is slow";
     }
 }
 
@@ -99,7 +99,7 @@ table! {
         step_label;
         ts_ns: i64, "ns", "start of the step's window";
         dur_ns: i64, "ns", "length of the step's window";
-        wait: Text, "", "host_wait, kernel_wait, other (held) or unlinked (launch unknown)";
+        wait: Text, "", "host_wait, kernel_wait, other (work held back) or unlinked (launch unknown)";
         activity: Option<Text>, "", "of host_wait: kind of the innermost open event, as in idle_host";
         name: Option<Text>, "", "its name; `[step]`: the annotation of a step";
         time_ns: i64, "ns", "in the slow step";

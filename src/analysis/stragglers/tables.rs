@@ -13,19 +13,19 @@ use crate::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
-    /// What was found, most expensive first; no row: nobody straggles.
+    /// Stragglers, most expensive first; no row: no rank straggles.
     pub struct Findings, FindingRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
         pattern: Text, "", "persistent, together, in_steps or rotating";
-        ranks: Text, "", "who";
+        ranks: Text, "", "ranks of the finding";
         late_step_count: u32, "", "steps in which it is late";
         step_count: u32, "", "steps with collectives";
-        since_step: Option<Text>, "", "first of its steps, where it is late in most of those from there on";
+        since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
         steps: Text, "", "its steps, with the rank for each where they change";
-        gain_sum_ns: i64, "ns", "what repairing it would give its group, over its steps";
+        gain_sum_ns: i64, "ns", "what repairing it would gain for its group, over its steps";
         gain_per_step_ns: i64, "ns", "the same over all steps";
         gain_pct: Option<f64>, "%", "of the median step";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
-        evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is no chance";
+        evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is not chance";
         p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
         behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them";
         cause: Option<Text>, "", "largest difference from the typical rank";
@@ -40,26 +40,27 @@ table! {
     /// Delay by rank, step and group. A chain of collectives that are one delay counts once.
     pub struct Delays, DelayRow = "straggler_delays" by "rank, step, process_group" {
         rank;
-        step: Option<u32>, "", "index of the step in time, where steps have no number";
+        step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         process_group: Option<Text>, "", "name and members; null: all groups";
-        gain_ns: i64, "ns", "how much earlier its chains of collectives would have ended had it been ready with the last of the others; all groups: no more than its excess";
+        gain_ns: i64, "ns", "how much earlier its chains of collectives would have ended if it had been ready together with the last of the others; all groups: at most its excess";
         excess_ns: i64, "ns", "local time minus the median of the other members'";
         local_ns: i64, "ns", "time from synchronisation points until it was ready for the last collective of each chain";
         last_count: u32, "", "collectives where its kernel started last";
         collective_count: u32, "", "collectives";
         last_pct: Option<f64>, "%", "of the collectives";
-        imposed_wait_ns: i64, "ns", "waiting of the other members where it came last";
+        imposed_wait_ns: i64, "ns", "waiting of the other members in collectives where it arrived last";
         wait_ns: i64, "ns", "its own waiting";
     }
 }
 
 table! {
-    /// Why a rank was late: differences from the typical rank of its group. Those before one call sum to the difference of the two local times, which is the excess there.
+    /// Why a rank was late: differences from the typical rank of its group. The differences before one call sum to the
+    /// difference of the two local times, which is the excess at that call.
     pub struct Causes, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
         rank;
         event_id: u32, "", "the call before which it was late, as in `collectives`";
-        step: Option<u32>, "", "index of the step in time, where steps have no number";
+        step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         process_group: Text, "", "group that waited";
         typical_rank: u32, "", "rank with the median local time, against which it is compared";
@@ -85,9 +86,9 @@ table! {
         rank_count: u32, "", "ranks";
         gain_per_step_ns: i64, "ns", "own gain, summed over its ranks";
         excess_per_step_ns: i64, "ns", "excess, summed over its ranks";
-        last_count: u64, "", "collectives where one of its ranks came last";
+        last_count: u64, "", "collectives where one of its ranks arrived last";
         last_pct: Option<f64>, "%", "of the collectives of its ranks";
-        imposed_wait_ns: i64, "ns", "waiting of others where one of its ranks came last";
+        imposed_wait_ns: i64, "ns", "waiting of others in collectives where one of its ranks arrived last";
         p_value: Option<f64>, "", "how often chance alone makes some rank as late, over all steps; null: a host or device, or not tested, since nobody is late enough or the steps are too few";
     }
 }

@@ -33,7 +33,7 @@ table! {
         overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
         exposed_synchronizing_ns: i64, "ns", "exposed communication in which every running call waits for another rank";
         exposed_transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
-        exposed_unmatched_ns: i64, "ns", "exposed communication without a transfer in which a running call has no match";
+        exposed_unmatched_ns: i64, "ns", "exposed communication in which no running call transfers and at least one has no match";
         other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
         overlapped_wait_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
         exposed_synchronizing_pct: Option<f64>, "%", "of the window";

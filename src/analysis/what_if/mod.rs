@@ -17,16 +17,16 @@ use replay::Replay;
 use std::collections::{BTreeMap, HashMap};
 
 table! {
-    /// What a repair would give. Row `all`: every local segment takes its usual time.
+    /// What a repair would gain. Row `all`: every local segment takes its usual time.
     pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" {
         scope: Text, "", "all, rank, step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w";
-        what: Text, "", "what is repaired; with --method published what keeps its own durations";
+        what: Text, "", "what is repaired; with --method published: what keeps its own durations";
         step_ns: Option<i64>, "ns", "mean step with the repair";
-        gain_ns: Option<i64>, "ns", "mean step as replayed minus that";
-        gain_pct: Option<f64>, "%", "of the mean step as replayed";
+        gain_ns: Option<i64>, "ns", "mean step of the replay without repairs minus step_ns";
+        gain_pct: Option<f64>, "%", "of the mean step of the replay without repairs";
         share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all";
         slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";
-        replay_error_pct: f64, "%", "replayed against measured";
+        replay_error_pct: f64, "%", "deviation of the replay without repairs from the measured steps";
         is_reliable: bool, "", "the replay error is at most 5 %";
     }
 }
