@@ -63,16 +63,16 @@ counters! {
     TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; events are whole";
     ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without them";
     EventUnreadable "event_unreadable" Loss "an event is not JSON; it was skipped";
-    EventNotObject "event_not_object" Loss "an element among the events is no object; it was skipped";
+    EventNotObject "event_not_object" Loss "an element among the events is not an object; it was skipped";
     TsMissing "event_without_ts" Loss "an event has no start time; it was skipped";
     PhMissing "event_without_ph" Loss "an event has no phase; it was skipped";
-    EventKeyDuplicate "event_key_duplicate" Repair "an event has a key twice; the last one holds";
+    EventKeyDuplicate "event_key_duplicate" Repair "an event has a key twice; the last one counts";
     LoneSurrogate "json_lone_surrogate" Repair "half of a surrogate pair; read as U+FFFD";
     TrailingComma "json_trailing_comma" Repair "a comma with nothing after it";
     TrailingData "json_trailing_bytes" Repair "bytes after the end of the trace were ignored";
-    TrailingEvents "json_trailing_events" Loss "what stands after the end of the trace holds events; they were not read";
-    LaterDocument "json_documents_joined" Info "another document stands behind the end of the trace; its events were read too";
-    DuplicateKey "toplevel_key_duplicate" Info "`traceEvents` stands more than once; all were read";
+    TrailingEvents "json_trailing_events" Loss "text after the end of the trace contains events; they were not read";
+    LaterDocument "json_documents_joined" Info "another document follows the end of the trace; its events were read too";
+    DuplicateKey "toplevel_key_duplicate" Info "`traceEvents` occurs more than once; all were read";
     DurMissing "event_without_dur" Loss "an event of phase X has no duration; it was skipped";
     NameMissing "event_without_name" Repair "events without a name";
     IntAboveI64 "int_above_i64" Info "integers above 2^63, kept as unsigned, or as text above 2^64";
@@ -81,7 +81,7 @@ counters! {
     Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right";
     TimeOverflow "ts_overflow" Loss "a start time farther from 1970 than 146 years; the event was skipped";
     BaseMissing "time_origin_unknown" Info "times have no known origin: the file cannot be compared in time with other ranks";
-    MetadataAfter "metadata_after_events" Info "metadata stands after the events";
+    MetadataAfter "metadata_after_events" Info "metadata comes after the events";
     RootArray "root_is_array" Info "the file is a bare list of events";
     ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device tables";
     FarOutlier "gpu_event_far_outlier" Loss "GPU activities an hour or more before the median one; left out of the device tables";
@@ -103,7 +103,7 @@ counters! {
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";
-    FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info where it is just no trace)";
+    FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info if it merely is no trace)";
     TrailingGarbage "gzip_trailing_bytes" Repair "bytes after the compressed data were ignored";
     LegacyCategory "category_legacy" Info "categories spelled as in 2021";
     UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, not in the analyses";
@@ -112,7 +112,7 @@ counters! {
     NotLoaded "events_not_loaded" Info "events left out by --skip";
     HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work";
     SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time";
-    OverlapClipped "host_overlap_clipped" Repair "host events that overhang their parent by less than 1 us; cut for the call tree";
+    OverlapClipped "host_overlap_clipped" Repair "host events that extend beyond their parent by less than 1 us; cut for the call tree";
     OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree";
     FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast it; own time is what no called frame covers";
     Unfinished "event_unfinished" Info "host events cut at the end of the capture";

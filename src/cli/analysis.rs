@@ -56,7 +56,7 @@ fn definitions(stem: &str, method: Option<MethodArg>) -> Result<Option<Compat>, 
             let reason = match stem {
                 "sync" => "expected arrival or shortest".to_string(),
                 "what-if" => "expected replay or published".to_string(),
-                _ => "this analysis has one method".to_string(),
+                _ => "this analysis has only one method".to_string(),
             };
             Err(SetError::Argument { option: "--method", value, reason })
         }

@@ -130,7 +130,7 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
         },
     };
     if statement.is_limited && statement.makes_rows && !statement.is_ordered {
-        note("hta: LIMIT keeps any rows: the statement has no ORDER BY");
+        note("hta: the rows that LIMIT keeps are arbitrary: the statement has no ORDER BY");
     }
     args.show(query, &answer)?;
     Ok(exit)

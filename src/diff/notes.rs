@@ -21,7 +21,7 @@ pub fn notes(p: &Population, options: &Options) -> Vec<String> {
         }
     }
     if !p.same_ranks {
-        notes.push("the sets share no rank number: the mean of all ranks of one against all of the other".to_string());
+        notes.push("the sets share no rank number: the mean over all ranks of each set is compared".to_string());
     }
     for (name, ranks) in ["base", "test"].iter().zip(p.left_out()).filter(|(_, r)| !r.is_empty()) {
         notes.push(format!("left out, because only {name} has them: {}", rank_noun(&ranks)));

@@ -14,12 +14,12 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Tables and columns
 
-`hta explain schema` prints this page; it is made from the declarations that the tables are written by. The same units
-and meanings stand in the metadata of every Parquet file: `unit` and `description` of a column, `table`, `description`
-and `sorted_by` of a table.
+`hta explain schema` prints this page; it is generated from the declarations of the tables. The metadata of every Parquet
+file has the same units and meanings: `unit` and `description` of a column, `table`, `description` and `sorted_by` of a
+table.
 
-- Times are integer nanoseconds on the rank's own clock; `ranks.clock_offset_ns` is what to subtract to compare ranks.
-  Tables across ranks are aligned already.
+- Times are integer nanoseconds on the rank's own clock; subtract `ranks.clock_offset_ns` to compare ranks. Tables
+  across ranks are aligned already.
 - Spans are half open: `ts_ns` is in, `ts_ns + dur_ns` is not.
 - Missing is null, never -1. A `?` after a type says that a column may be null.
 - `i64`, `u64`, `u32` and `f64` are Parquet's INT64, unsigned INT64, unsigned INT32 and DOUBLE; `text` is UTF-8, dictionary

@@ -145,7 +145,7 @@ pub fn warnings(job: &Job) -> Vec<String> {
     }
     if !groupless.is_empty() {
         out.push(format!(
-            "ranks {}: some calls name no group, and what the ranks did does not tell it: left unmatched",
+            "ranks {}: some calls name no group, and it cannot be inferred from the calls of the ranks: left unmatched",
             rank_list(&groupless)
         ));
     }
@@ -195,7 +195,7 @@ fn incomplete(job: &Job) -> Option<String> {
     }
     (!runs.is_empty()).then(|| {
         format!(
-            "traces of {}{} are missing: a wait for one of them looks like transfer, and it cannot be named",
+            "traces of {}{} are missing: waiting for one of them looks like transfer, and it cannot be named",
             if matches!(runs.as_slice(), [(a, b)] if a == b) { "rank " } else { "ranks " },
             run_list(runs.into_iter())
         )

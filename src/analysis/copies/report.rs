@@ -131,7 +131,7 @@ fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Find
     let is_one = number == "1";
     let (copies, sets) = if is_one { ("copy", "set") } else { ("copies", "sets") };
     let (staged, their) =
-        if is_one { ("it is staged and holds", "its call") } else { ("they are staged and hold", "their calls") };
+        if is_one { ("it is staged and blocks", "its call") } else { ("they are staged and block", "their calls") };
     let times = if is_one { "once".to_string() } else { format!("{number} times") };
     let size = fmt_bytes((g.sum(|t| t.size_bytes) / windows) as u64);
     let who = capital(&g.who(several));
@@ -162,7 +162,7 @@ fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Find
         ),
         Rule::Small => format!(
             "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, not their \
-             bytes, and {cost}. Join them into few large ones, or leave the data where it is",
+             bytes, and {cost}. Combine them into a few large ones, or leave the data where it is",
             fmt_bytes(SMALL_BYTES)
         ),
     };

@@ -70,7 +70,8 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     if behind > 0 {
         notes.push(format!(
-            "{} calls started work behind what was launched before the recording: they are left out of delay and short",
+            "{} calls started work that was queued behind work from before the recording: they are left out of delay \
+             and short",
             fmt_count(behind)
         ));
     }

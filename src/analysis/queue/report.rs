@@ -165,7 +165,7 @@ fn launch_bound(g: &Group<DeviceQueues>, several: bool, bound: usize, of: usize)
         sentence: format!(
             "{} is launch bound{also}: {} of its {} launches found no other waiting on their stream, and kernels run \
              {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more work per \
-             launch; first remove what else holds the host (`hta idle`)",
+             launch; first remove what else delays the host (`hta idle`)",
             capital(&g.who(several)),
             fmt_pct(percent(g.sum(|t| t.empty_at_launch_count), launches)),
             fmt_count(launches as u64),

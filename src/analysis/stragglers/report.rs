@@ -195,15 +195,15 @@ fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
             None => format!("it was held up for {more} in another group"),
         },
         Cause::EarlierTransfer => format!("transfers of other groups take {own} instead of {typical}"),
-        Cause::UnmatchedCommunication => format!("communication that nothing matched takes {more} more"),
+        Cause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
         Cause::Host(what) | Cause::MoreHost(what) => {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
             let at = if detail.is_empty() { String::new() } else { format!(" in `{}`", clip(detail, NAME)) };
             let doing = match what {
-                Use::KernelWait => return format!("its kernels start {more} later behind their launches"),
+                Use::KernelWait => return format!("its kernels start {more} later after their launches"),
                 Use::OtherWait => return format!("the device idles {more} longer with work submitted"),
                 Use::UnlinkedWait => return format!("the device idles {more} longer, launches not recorded"),
-                Use::Untracked => "in nothing that was recorded".to_string(),
+                Use::Untracked => "in code that was not recorded".to_string(),
                 Use::DataLoader => format!("in the data loader ({named}{at})"),
                 Use::SyncCall => format!("in the synchronizing call {named}{at}"),
                 Use::AllocationCall => format!("in the allocation {named}{at}"),
@@ -407,9 +407,7 @@ fn shared_cores(job: &Job) -> Option<String> {
         *hosts.entry(p.host.as_deref().unwrap_or("")).or_default() += 1;
     }
     let (_, most) = hosts.into_iter().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 1)?;
-    Some(format!(
-        "{most} ranks compute on the cores of one host and take them from each other: small delays are chance"
-    ))
+    Some(format!("{most} ranks compute on the cores of one host and compete for them: small delays are chance"))
 }
 
 /// The note on the accuracy of the clocks.
@@ -442,7 +440,7 @@ fn clocks(job: &Job) -> Vec<String> {
         job.parts.iter().zip(&job.clocks).filter(|(_, c)| !c.is_aligned).map(|(p, _)| rank(p)).collect();
     if !alone.is_empty() && job.parts.len() > 1 {
         out.push(format!(
-            "clocks of ranks {}: nothing to check them by, no synchronous collective shared with others",
+            "clocks of ranks {}: they cannot be checked, no synchronous collective is shared with other ranks",
             rank_list(&alone)
         ));
     }

@@ -152,7 +152,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         slowdown.unwrap_or(1.0),
         fmt_ns(step),
         fmt_ns(best),
-        if error > RELIABLE_PCT { ": NOT RELIABLE, the replay does not give the measured step back" } else { "" }
+        if error > RELIABLE_PCT { ": NOT RELIABLE, the replay does not reproduce the measured step" } else { "" }
     ));
     let best_repair = shown.iter().find(|r| r.scope != "step").copied();
     let findings = finding(job, step, best, error, n, best_repair, &judged).into_iter().collect();

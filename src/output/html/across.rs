@@ -71,7 +71,7 @@ pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<
             (false, _) => missing("straggler_delays"),
             (true, 0 | 1) => "One rank: there is no other to wait for it.".to_string(),
             (true, _) => {
-                "No collective could be matched across ranks, so nobody can be seen waiting (`hta explain matching`). \
+                "No collective could be matched across ranks, so waiting is unknown (`hta explain matching`). \
                           What differs in length between ranks is below."
                     .to_string()
             }
@@ -85,7 +85,12 @@ pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<
         }
     })?;
     const VALUES: &[Heading] = &[
-        ("gain_ns", "gain", Kind::Ns, "how much later than the second last it came: what repairing it alone gives"),
+        (
+            "gain_ns",
+            "gain",
+            Kind::Ns,
+            "how much later it arrived than the second last: what repairing it alone would gain",
+        ),
         ("excess_ns", "excess", Kind::Ns, "how much longer than the median of the others it worked"),
         ("imposed_wait_ns", "others wait", Kind::Ns, "waiting of the other members where it came last"),
         ("wait_ns", "waits itself", Kind::Ns, "its own waiting"),
@@ -101,14 +106,14 @@ fn verdicts(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> 
         &[
             ("pattern", "pattern", Kind::Text, "persistent, in some steps, rotating, late together"),
             ("ranks", "ranks", Kind::Text, "ranks that make the others wait"),
-            ("gain_per_step_ns", "gain per step", Kind::Ns, "what repairing gives, over all steps"),
+            ("gain_per_step_ns", "gain per step", Kind::Ns, "what repairing would gain, over all steps"),
             ("gain_pct", "of the step", Kind::Ratio, "the same as a share of the median step"),
             ("steps", "steps", Kind::Text, "steps in which it is late"),
             ("late_step_count", "late in", Kind::Count, "number of these steps"),
             ("behind_ranks", "hidden behind", Kind::Text, "ranks that are worse and hide it"),
             ("cause", "cause", Kind::Text, "kind of the largest cause"),
             ("cause_name", "name", Kind::Text, "kernel, operator or frame of the largest cause"),
-            ("cause_ns", "costs", Kind::Ns, "what this cause adds, over all steps"),
+            ("cause_ns", "costs", Kind::Ns, "time that this cause adds, over all steps"),
         ],
     );
     let mut left = 0;
@@ -297,8 +302,8 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
             ("scope", "repair of", Kind::Text, "all, a rank, a step or a cause"),
             ("what", "what", Kind::Text, "what is repaired"),
             ("step_ns", "step then", Kind::Ns, "mean step with the repair"),
-            ("gain_ns", "gain per step", Kind::Ns, "mean step as replayed minus that"),
-            ("gain_pct", "of the step", Kind::Ratio, "of the mean step as replayed"),
+            ("gain_ns", "gain per step", Kind::Ns, "mean step of the replay without repairs minus that"),
+            ("gain_pct", "of the step", Kind::Ratio, "of the mean step of the replay without repairs"),
         ],
     );
     let mut left = 0;
@@ -318,7 +323,8 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     Ok(match (there, grid.len()) {
         (false, _) => Section::without(missing("what_if")),
         (true, 0) => Section::without(
-            "No repair of a rank, step or cause would make the step shorter; one rank, or no matched collectives, gives nothing to replay.",
+            "No repair of a rank, step or cause would make the step shorter. With one rank, or without matched \
+             collectives, there is nothing to replay.",
         ),
         _ => Section::default().with("repairs", grid),
     })

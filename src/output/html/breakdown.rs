@@ -218,7 +218,9 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     if partial > 0 {
         let steps = if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
         let are = if partial == 1 { "is" } else { "are" };
-        section.notes.push(format!("{steps} cut, or did far less than the others, {are} left out of the means."));
+        section.notes.push(format!(
+            "{steps} cut by the capture, or with far less work than the others, {are} left out of the means."
+        ));
     }
     if lanes.steps.is_empty() {
         return Ok(section);
@@ -234,11 +236,16 @@ fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
     let mut headings: Vec<Heading> = vec![
         ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
         ("windows", "ranks", Kind::Count, "full steps that the sums are over, one for each device of a rank"),
-        ("partial_count", "partial", Kind::Count, "steps left out: cut, or far less than the others"),
+        (
+            "partial_count",
+            "partial",
+            Kind::Count,
+            "steps left out: cut by the capture, or with far less work than the others",
+        ),
     ];
     headings.extend(PARTS);
     headings.extend([
-        ("shortest_ns", "shortest", Kind::Ns, "the rank that is done first"),
+        ("shortest_ns", "shortest", Kind::Ns, "length on the rank that takes least time"),
         ("longest_ns", "longest", Kind::Ns, "the rank that takes longest"),
         ("longest_rank", "on rank", Kind::Id, "the rank that takes longest"),
     ]);
@@ -285,7 +292,12 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
         ("rank", "rank", Kind::Id, "rank"),
         ("device", "device", Kind::Id, "device index"),
         ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
-        ("is_partial", "partial", Kind::Count, "1: the step was cut, or did far less than the others"),
+        (
+            "is_partial",
+            "partial",
+            Kind::Count,
+            "1: the step is cut by the capture, or has far less work than the others",
+        ),
     ];
     headings.extend(PARTS);
     let mut cells = Grid::new("temporal_breakdown", &headings);
@@ -323,7 +335,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
         cells.notes.push(say);
     }
     const LENGTH: &[Heading] =
-        &[("dur_ns", "length", Kind::Ns, "length of the step, summed over what shares the place")];
+        &[("dur_ns", "length", Kind::Ns, "length of the step, summed over the ranks and steps of this field")];
     Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
 }
 
@@ -366,7 +378,7 @@ impl<const N: usize> Heat<N> {
         let mut headings: Vec<Heading> = vec![
             ("ranks", "rank", Kind::Text, "rank, or consecutive ranks that share a row of the map"),
             ("steps", "step", Kind::Text, "step, or consecutive steps that share a column of the map"),
-            ("count", "values", Kind::Count, "ranks and steps that are joined here"),
+            ("count", "values", Kind::Count, "ranks and steps that are aggregated here"),
         ];
         headings.extend(values);
         headings.extend([

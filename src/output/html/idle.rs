@@ -77,11 +77,11 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     headings.extend([
         ("idle_ns", "idle", Kind::Ns, "nothing runs: the sum of what follows"),
         ("kernel_wait_ns", "kernel wait", Kind::Ns, "submitted, and about to start"),
-        ("other_ns", "held", Kind::Ns, "submitted, but held by something else; or the launch is unknown"),
+        ("other_ns", "held", Kind::Ns, "submitted, but held back by something else; or the launch is unknown"),
     ]);
-    let about = "host wait in which the launching thread was in this";
+    let about = "host wait during this activity of the launching thread";
     headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, Kind::Ns, about)));
-    let unnamed: Heading = ("host_ns", "other host wait", Kind::Ns, "host wait of which nothing more is known");
+    let unnamed: Heading = ("host_ns", "other host wait", Kind::Ns, "host wait whose activity is unknown");
     headings.push(unnamed);
     let mut grid = Grid::new("idle", &headings);
     let (mut left, mut rest) = (0, vec![0i64; 4 + ACTIVITIES.len()]);
@@ -105,8 +105,8 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
         &[
             ("activity", "the host was in", Kind::Text, "kind of the innermost open event of the launching thread"),
             ("name", "name", Kind::Text, "its name; a Python frame with file and line"),
-            ("time_ns", "host wait", Kind::Ns, "idle time spent so, over all ranks and windows"),
-            ("gap_count", "gaps", Kind::Count, "gaps in which it happened"),
+            ("time_ns", "host wait", Kind::Ns, "idle time during this activity, over all ranks and windows"),
+            ("gap_count", "gaps", Kind::Count, "gaps with this activity"),
             ("ranks", "ranks", Kind::Count, "ranks that have it"),
             ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
             ("most_rank", "on rank", Kind::Id, "that rank"),

@@ -162,7 +162,7 @@ pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
         &[
             ("name", "operator", Kind::Text, "operator; [no operator]: API calls outside any"),
             ("gpu_self_ns", "own GPU time", Kind::Ns, "GPU work of its own API calls, over all ranks"),
-            ("host_self_ns", "own host time", Kind::Ns, "on the host, without operators and API calls inside"),
+            ("host_self_ns", "own host time", Kind::Ns, "time on the host, without nested operators and API calls"),
             ("gpu_ns", "GPU time", Kind::Ns, "with everything inside"),
             ("host_ns", "host time", Kind::Ns, "with everything inside"),
             ("count", "count", Kind::Count, "calls"),
@@ -207,8 +207,8 @@ fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
         "modules",
         &[
             ("path", "module", Kind::Text, "path of nn.Modules"),
-            ("gpu_self_ns", "own GPU time", Kind::Ns, "forward, without the modules inside, over all ranks"),
-            ("host_self_ns", "own host time", Kind::Ns, "forward, without the modules inside"),
+            ("gpu_self_ns", "own GPU time", Kind::Ns, "forward, without nested modules, over all ranks"),
+            ("host_self_ns", "own host time", Kind::Ns, "forward, without nested modules"),
             ("gpu_ns", "GPU time", Kind::Ns, "forward, with everything inside"),
             ("host_ns", "host time", Kind::Ns, "forward, with everything inside"),
             ("count", "count", Kind::Count, "calls"),

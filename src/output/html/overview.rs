@@ -106,7 +106,7 @@ pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts
                 "measured: follows from recorded times; inferred: rests on an interpretation",
             ),
             ("analysis", "analysis", Kind::Text, "`hta explain NAME` defines it"),
-            ("table", "table", Kind::Text, "table with the rows that it stands on"),
+            ("table", "table", Kind::Text, "table with the rows that it is based on"),
         ],
     );
     let text = |list: String, texts: &mut Texts| if list.is_empty() { Cell::Nothing } else { texts.cell(&list) };
@@ -231,7 +231,7 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
             ("event_count", "events", Kind::Count, "complete events"),
             ("activity_count", "GPU activities", Kind::Count, "kernels, copies and sets"),
             ("unlinked_count", "without launch", Kind::Count, "GPU activities whose launch was not recorded"),
-            ("clock_state", "clock", Kind::Text, "what became of its offset from the others; `hta explain clocks`"),
+            ("clock_state", "clock", Kind::Text, "state of its clock offset; `hta explain clocks`"),
             ("clock_offset_ns", "offset", Kind::Ns, "what was subtracted from its times to compare ranks"),
             ("unpacked_bytes", "JSON", Kind::Bytes, "size of the trace, unpacked"),
             ("file", "file", Kind::Text, "trace file"),
@@ -352,7 +352,12 @@ pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
     let mut files = Grid::new(
         "health",
         &[
-            ("severity", "severity", Kind::Text, "fatal: named or broken; info: it only lay in the folder"),
+            (
+                "severity",
+                "severity",
+                Kind::Text,
+                "fatal: named on the command line, or damaged; info: merely found in the folder",
+            ),
             ("file", "file", Kind::Text, "file that was not analysed"),
             ("reason", "why", Kind::Text, "why not"),
         ],
