@@ -13,7 +13,7 @@ use crate::compat::shown::view;
 use crate::diff::SHORT_NAMES;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::rank_trace::{RankTrace, StepFilter};
 use crate::trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,16 +164,14 @@ fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Side
     for (side, tables) in [base, test].into_iter().enumerate() {
         // the first rank only
         let Some(batch) = tables.iter().find(|b| b.spec.name == Ops::SPEC.name) else { continue };
-        for row in 0..batch.len() {
-            let is_gpu = batch.int("is_gpu", row) == Some(1);
-            if (device_type == "CPU" && is_gpu) || (device_type == "GPU" && !is_gpu) {
+        for row in Ops::rows(batch) {
+            if (device_type == "CPU" && row.is_gpu) || (device_type == "GPU" && !row.is_gpu) {
                 continue;
             }
-            let name = batch.text("name", row).unwrap_or_default();
-            let name = if short { shortened(name) } else { name.to_string() };
+            let name = if short { shortened(row.name) } else { row.name.to_string() };
             let sum = &mut all.entry(name).or_default()[side];
-            sum.0 += batch.int("count", row).unwrap_or(0);
-            sum.1 += batch.int("sum", row).unwrap_or(0);
+            sum.0 += row.count;
+            sum.1 += row.sum;
         }
     }
     all

@@ -121,12 +121,9 @@ fn names(trace: &RankTrace, rows: &[Row]) -> Batch {
 /// Kernel types are summed over ranks, names are not.
 fn reduce(partials: &[Partial]) -> Output {
     let mut sums = [0i64; 8];
-    for batch in partials.iter().filter_map(|p| p.table(TypeSums::SPEC)) {
-        for row in 0..batch.len() {
-            let set = batch.int("set", row).and_then(|s| usize::try_from(s).ok()).unwrap_or(0);
-            if let Some(sum) = sums.get_mut(set) {
-                *sum += batch.int("sum", row).unwrap_or(0);
-            }
+    for row in partials.iter().flat_map(|p| p.rows::<TypeSums>()) {
+        if let Some(sum) = sums.get_mut(row.set as usize) {
+            *sum += row.sum;
         }
     }
     let total: i64 = sums.iter().sum();

@@ -7,7 +7,7 @@
 use crate::analysis::api::Partial;
 use crate::compat::osdi25::graph::{Kind, Op, Worker};
 use crate::table;
-use crate::table::checked::{Cells, Flaw};
+use crate::table::checked::Flaw;
 use crate::table::schema::{Batch, Text};
 use crate::trace::args::Arg;
 use crate::trace::rank_trace::{RankTrace, StepFilter};
@@ -73,16 +73,12 @@ pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
 /// # Errors
 /// A table that is not one of [`table`].
 pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, Flaw> {
-    let Some(batch) = partial.table(Operations::SPEC) else { return Ok(Vec::new()) };
-    let cells = Cells(batch);
-    let (dp, pp, tp) = (cells.u32s("dp_rank")?, cells.u32s("pp_rank")?, cells.u32s("tp_rank")?);
-    let (kind, step) = (cells.named("kind", Kind::parse)?, cells.i64s("step")?);
-    let (ts, dur) = (cells.i64s("ts_ns")?, cells.i64s("dur_ns")?);
-    let op = |i: usize| {
-        let worker = Worker { dp: dp[i], pp: pp[i], tp: tp[i] };
-        Op { worker, kind: kind[i], step: step[i], ts: ts[i], dur: dur[i] }
+    let op = |(i, r): (usize, OperationRow)| {
+        let kind = Kind::parse(r.kind).ok_or_else(|| Flaw::unknown::<Operations>(i, "kind", r.kind))?;
+        let worker = Worker { dp: r.dp_rank, pp: r.pp_rank, tp: r.tp_rank };
+        Ok(Op { worker, kind, step: r.step, ts: r.ts_ns, dur: r.dur_ns })
     };
-    Ok((0..kind.len()).map(op).collect())
+    partial.rows::<Operations>().enumerate().map(op).collect()
 }
 
 /// `PP rank 0, TP rank 1, compute`: pipeline and tensor-parallel rank.

@@ -1,9 +1,9 @@
 //! A worker's ranges as tables of its rank's partial, and back.
 
 use crate::analysis::api::Partial;
-use crate::compat::tensorboard::shortest::{Operator, Range, Worker};
+use crate::compat::tensorboard::shortest::{Operator, Worker};
 use crate::table;
-use crate::table::checked::{Cells, Flaw};
+use crate::table::checked::{Flaw, below};
 use crate::table::schema::{Batch, TableSpec, Text};
 
 table! {
@@ -71,36 +71,25 @@ pub(super) fn tables(worker: &Worker) -> Vec<Batch> {
 /// The worker whose tables a partial holds.
 ///
 /// # Errors
-/// A table that is not one of [`tables`].
+/// A kernel of an operator that the tables do not contain.
 pub(super) fn worker(partial: &Partial) -> Result<Worker, Flaw> {
-    let [Some(steps), Some(operators), Some(kernels), Some(ranges)] =
-        [Steps::SPEC, Operators::SPEC, Kernels::SPEC, Ranges::SPEC].map(|spec| partial.table(spec))
-    else {
-        return Ok(Worker::default());
-    };
-    let names: Vec<String> = Cells(steps).texts("name")?.into_iter().map(str::to_string).collect();
-    let steps = names.into_iter().zip(spans(steps)?).map(|(name, (start, end))| (name, start, end)).collect();
-    let cells = Cells(operators);
-    let (name, bytes, step) = (cells.texts("name")?, cells.i64s("size_bytes")?, cells.opt_u32s("step")?);
-    let operator = |(i, span): (usize, Range)| Operator {
-        name: name[i].to_string(),
-        span,
+    let steps = partial.rows::<Steps>().map(|r| (r.name.to_string(), r.start_ns, r.end_ns)).collect();
+    let operator = |r: OperatorRow| Operator {
+        name: r.name.to_string(),
+        span: (r.start_ns, r.end_ns),
         kernels: Vec::new(),
-        bytes: bytes[i],
-        step: step[i].map(|s| s as usize),
+        bytes: r.size_bytes,
+        step: r.step.map(|s| s as usize),
     };
-    let mut operators: Vec<Operator> = spans(operators)?.into_iter().enumerate().map(operator).collect();
-    let of = Cells(kernels).indices("operator", operators.len())?;
-    for (operator, kernel) in of.into_iter().zip(spans(kernels)?) {
-        operators[operator as usize].kernels.push(kernel);
+    let mut operators: Vec<Operator> = partial.rows::<Operators>().map(operator).collect();
+    for (i, r) in partial.rows::<Kernels>().enumerate() {
+        let of = below::<Kernels>(i, "operator", r.operator, operators.len())?;
+        operators[of as usize].kernels.push((r.start_ns, r.end_ns));
     }
     let (mut compute, mut communication) = (Vec::new(), Vec::new());
-    for (is_compute, range) in Cells(ranges).flags("is_compute")?.into_iter().zip(spans(ranges)?) {
-        if is_compute { compute.push(range) } else { communication.push(range) }
+    for r in partial.rows::<Ranges>() {
+        let of = if r.is_compute { &mut compute } else { &mut communication };
+        of.push((r.start_ns, r.end_ns));
     }
     Ok(Worker { operators, steps, compute, communication })
-}
-
-fn spans(batch: &Batch) -> Result<Vec<Range>, Flaw> {
-    Ok(Cells(batch).i64s("start_ns")?.into_iter().zip(Cells(batch).i64s("end_ns")?).collect())
 }

@@ -4,7 +4,7 @@
 use crate::job::local::{Entry, Local, Origin, Use};
 use crate::job::part::tables::*;
 use crate::job::part::{Lane, Part, PartStep, PartWindow, Readiness, orders};
-use crate::table::checked::Flaw;
+use crate::table::checked::{Flaw, below};
 use crate::table::schema::{Batch, Table};
 use crate::trace::collective::{Call, Edge, Kind, LocalGroup, Members as LocalMembers, RankCalls};
 use crate::trace::step::StepRule;
@@ -12,7 +12,6 @@ use crate::trace::strings::{Interner, StrId};
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 const RULES: [StepRule; 4] = [StepRule::ProfilerStep, StepRule::Pattern, StepRule::Annotation, StepRule::Capture];
 const SCOPES: [Scope; 4] = [Scope::Span, Scope::Capture, Scope::Step, Scope::Outside];
@@ -28,7 +27,7 @@ impl Part {
         let lanes = lanes(tables, names.len())?;
         let heads: Vec<HeadRow> = rows::<Heads>(tables)?.map(|(_, r)| r).collect();
         let [head] = heads[..] else {
-            return Err(flaw::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
+            return Err(Flaw::new::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
         };
         let rule = RULES.into_iter().find(|r| r.name() == head.step_rule);
         Ok(Self {
@@ -37,7 +36,7 @@ impl Part {
             world: head.world_size,
             has_origin: head.has_origin,
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
-            step_rule: rule.ok_or_else(|| unknown::<Heads>(0, "step_rule", head.step_rule))?,
+            step_rule: rule.ok_or_else(|| Flaw::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<Steps>(tables)?.map(|(_, r)| step(r)).collect(),
             readiness,
             order: orders(&calls, &lanes),
@@ -49,26 +48,11 @@ impl Part {
     }
 }
 
-fn flaw<T: Table>(row: usize, column: &'static str, expected: impl Display, found: impl Display) -> Flaw {
-    let (expected, found) = (expected.to_string(), found.to_string());
-    Flaw { table: T::SPEC.name, row, column, expected, found }
-}
-
-fn unknown<T: Table>(row: usize, column: &'static str, name: &str) -> Flaw {
-    flaw::<T>(row, column, "a name that this version knows", format!("`{name}`"))
-}
-
-/// A position in a list of `len`.
-fn below<T: Table>(row: usize, column: &'static str, position: u32, len: usize) -> Result<u32, Flaw> {
-    let too_large = || flaw::<T>(row, column, format!("a position below {len}"), position);
-    ((position as usize) < len).then_some(position).ok_or_else(too_large)
-}
-
 /// The rows of a table, numbered.
 fn rows<T: Table>(tables: &[Batch]) -> Result<impl Iterator<Item = (usize, T::Row<'_>)>, Flaw> {
     let batch = tables.iter().find(|b| b.spec.name == T::SPEC.name);
     let column = T::SPEC.columns.first().map_or("", |c| c.name);
-    Ok(T::rows(batch.ok_or_else(|| flaw::<T>(0, column, "the table", "none"))?).enumerate())
+    Ok(T::rows(batch.ok_or_else(|| Flaw::new::<T>(0, column, "the table", "none"))?).enumerate())
 }
 
 /// An interner that contains exactly these texts, in this order.
@@ -76,7 +60,7 @@ fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Intern
     let mut names = Interner::default();
     for (row, text) in texts.enumerate() {
         if names.intern(text).0 as usize != row + 1 {
-            return Err(flaw::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
+            return Err(Flaw::new::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
         }
     }
     Ok(names)
@@ -97,7 +81,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
             thread: r.thread,
             span: Span::new(r.start_ns, r.end_ns),
             released: r.released_ns,
-            kind: Kind::named(r.kind).ok_or_else(|| unknown::<Calls>(i, "kind", r.kind))?,
+            kind: Kind::named(r.kind).ok_or_else(|| Flaw::unknown::<Calls>(i, "kind", r.kind))?,
             group: below::<Calls>(i, "process_group", r.process_group, groups.len())?,
             seq: r.seq,
             bytes: r.size_bytes,
@@ -142,13 +126,13 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
             groups[at].head.push(r.member);
             continue;
         }
-        let known = || flaw::<Members>(i, "process_group", "a group whose members are known", r.process_group);
+        let known = || Flaw::new::<Members>(i, "process_group", "a group whose members are known", r.process_group);
         let list = listed[at].as_mut().ok_or_else(known)?;
         if r.count == 1 {
             list.push(r.member);
         } else {
             let regular = LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
-            let irregular = || flaw::<Members>(i, "count", "ranks at equal distances", r.count);
+            let irregular = || Flaw::new::<Members>(i, "count", "ranks at equal distances", r.count);
             groups[at].members = Some(regular.ok_or_else(irregular)?);
         }
     }
@@ -186,7 +170,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Fla
     for (i, r) in rows::<Windows>(tables)? {
         let scope = SCOPES.into_iter().find(|s| s.name() == r.scope);
         let window = PartWindow {
-            scope: scope.ok_or_else(|| unknown::<Windows>(i, "scope", r.scope))?,
+            scope: scope.ok_or_else(|| Flaw::unknown::<Windows>(i, "scope", r.scope))?,
             step: r.step,
             label: r.step_label,
             is_partial: r.is_partial,
@@ -216,7 +200,7 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Fla
     }
     for (i, r) in rows::<Entries>(tables)? {
         let entry = Entry {
-            what: Use::named(r.what).ok_or_else(|| unknown::<Entries>(i, "what", r.what))?,
+            what: Use::named(r.what).ok_or_else(|| Flaw::unknown::<Entries>(i, "what", r.what))?,
             name: StrId(below::<Entries>(i, "name", r.name, names)?),
             detail: StrId(below::<Entries>(i, "detail", r.detail, names)?),
             count: r.count,
@@ -225,7 +209,7 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Fla
         let lane = below::<Entries>(i, "lane", r.lane, lanes)?;
         match lists[lane as usize].1.get_mut(r.piece as usize) {
             Some(of_piece) => of_piece.push(entry),
-            None => return Err(flaw::<Entries>(i, "piece", "a piece between two cuts", r.piece)),
+            None => return Err(Flaw::new::<Entries>(i, "piece", "a piece between two cuts", r.piece)),
         }
     }
     Ok(lists.into_iter().map(|(cuts, pieces)| Local::from_pieces(cuts, pieces)).collect())

@@ -21,5 +21,4 @@ mod time;
 
 pub use overview::Found;
 pub use page::{Editor, PageOptions, write};
-use results::Picked;
 pub use results::{Results, ResultsError};

@@ -6,40 +6,38 @@ use crate::health::{COUNTERS, Health};
 use crate::job::Part;
 use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
-use crate::partial::tables::{Contents, Files, MappedRanks, Partials, Tallies};
+use crate::partial::tables::{Contents, FileRow, Files, MappedRanks, PartialRow, Partials, Tallies};
 use crate::read::input::Input;
 use crate::run::Done;
 use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, StoredPartial};
-use crate::table::checked::{Cells, Flaw};
-use crate::table::schema::{Batch, TableSpec};
+use crate::table::checked::Flaw;
+use crate::table::schema::{Batch, Table, TableSpec};
 use crate::units::MemoryLimit;
 use arrow::array::RecordBatch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
-fn error_of(
-    file: &str,
-    kind: &str,
-    text: Option<&str>,
-    hint: Option<&str>,
-    byte: Option<u64>,
-    limit: Option<MemoryLimit>,
-) -> Option<ReadError> {
-    let file = file.to_string();
-    Some(match kind {
+/// Why a file was refused. `None`: the cells do not say it.
+fn error_of(row: FileRow) -> Option<ReadError> {
+    let file = row.file.to_string();
+    let text = row.error_text;
+    Some(match row.error? {
         "io" => ReadError::Io { file, source: io::Error::other(text?.to_string()) },
         "empty" => ReadError::Empty { file },
-        "not_a_trace" | "other_format" => {
+        kind @ ("not_a_trace" | "other_format") => {
             let is_known = kind == "other_format";
-            ReadError::NotATrace { file, what: constant(text?)?, hint: constant(hint?)?, is_known }
+            ReadError::NotATrace { file, what: constant(text?)?, hint: constant(row.error_hint?)?, is_known }
         }
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },
         "no_events" => ReadError::NoEvents { file, health: Box::default() },
-        "too_large" => ReadError::TooLarge { file, needs: byte, limit: limit? },
-        "interleaved" => ReadError::Interleaved { file, byte: byte? },
+        "too_large" => {
+            let limit = MemoryLimit { bytes: row.error_limit?, given: row.error_limit_given? };
+            ReadError::TooLarge { file, needs: row.error_byte, limit }
+        }
+        "interleaved" => ReadError::Interleaved { file, byte: row.error_byte? },
         _ => return None,
     })
 }
@@ -98,36 +96,32 @@ pub fn state(stored: Vec<StateTable>) -> Result<State, Flaw> {
     let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
     let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
     let list = tables.rest(MappedRanks::SPEC)?;
-    let cells = Cells(&list);
-    let (rank, file) = (cells.u32s("rank")?, cells.texts("file")?);
-    let source = cells.named("rank_source", |t| SOURCES.into_iter().find(|s| s.name() == t))?;
-    let era = cells.named("time_era", |t| ERAS.into_iter().find(|e| e.name() == t))?;
-    let (base, world) = (cells.opt_i64s("base_ns")?, cells.opt_u32s("world_size")?);
-    let (unpacked, has_part) = (cells.u64s("unpacked_bytes")?, cells.flags("has_part")?);
-    let defects = cells.u32s("defect_count")?;
-    if let Some(i) = rank.windows(2).position(|w| w[0] >= w[1]) {
-        return Err(cells.flaw(i + 1, "rank", format!("a rank above {}", rank[i]), rank[i + 1]));
-    }
-    if let Some(i) = (0..rank.len()).find(|&i| of_rows.get(i) != Some(&rank[i])) {
-        return Err(cells.flaw(i, RANK, rank[i], "another rank"));
-    }
-    let mut ranks = Vec::new();
-    for (i, &rank) in rank.iter().enumerate() {
-        let (partials, part) = tables.partials(rank, has_part[i])?;
+    let mut ranks: Vec<Done> = Vec::new();
+    for (i, row) in MappedRanks::rows(&list).enumerate() {
+        let rank = row.rank;
+        if let Some(before) = ranks.last().filter(|d| d.rank >= rank) {
+            return Err(Flaw::new::<MappedRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
+        }
+        if of_rows.get(i) != Some(&rank) {
+            return Err(Flaw::new::<MappedRanks>(i, RANK, rank, "another rank"));
+        }
+        let source = SOURCES.into_iter().find(|s| s.name() == row.rank_source);
+        let era = ERAS.into_iter().find(|e| e.name() == row.time_era);
+        let (partials, part) = tables.partials(rank, row.has_part)?;
         let mut partials = partials.into_iter();
-        let inventory = partials.next().ok_or_else(|| cells.flaw(i, "rank", "its inventory", "none"))?;
+        let inventory = partials.next();
         ranks.push(Done {
             rank,
-            source: source[i],
-            file: file[i].to_string(),
+            source: source.ok_or_else(|| Flaw::unknown::<MappedRanks>(i, "rank_source", row.rank_source))?,
+            file: row.file.to_string(),
             partials: partials.collect(),
-            inventory,
+            inventory: inventory.ok_or_else(|| Flaw::new::<MappedRanks>(i, "rank", "its inventory", "none"))?,
             part,
-            health: tables.health(rank, defects[i] as usize)?,
-            era: era[i],
-            base: base[i],
-            world: world[i],
-            unpacked: unpacked[i],
+            health: tables.health(rank, row.defect_count as usize)?,
+            era: era.ok_or_else(|| Flaw::unknown::<MappedRanks>(i, "time_era", row.time_era))?,
+            base: row.base_ns,
+            world: row.world_size,
+            unpacked: row.unpacked_bytes,
         });
     }
     let files = seen(&tables.rest(Files::SPEC)?, &ranks)?;
@@ -146,37 +140,29 @@ fn check_part(rank: u32, tables: &[Batch]) -> Result<(), Flaw> {
 }
 
 fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
-    let cells = Cells(list);
-    let (file, name, is_named) = (cells.texts("file")?, cells.texts("name")?, cells.flags("is_named")?);
-    let (claim, state, rank) = (cells.opt_u32s("claim")?, cells.texts("state")?, cells.opt_u32s("rank")?);
-    let (kind, text) = (cells.opt_texts("error")?, cells.opt_texts("error_text")?);
-    let (hint, byte) = (cells.opt_texts("error_hint")?, cells.opt_u64s("error_byte")?);
-    let (bytes, given) = (cells.opt_u64s("error_limit")?, cells.opt_flags("error_limit_given")?);
-    let limit = |i: usize| Some(MemoryLimit { bytes: bytes[i]?, given: given[i]? });
-    let mut mapped = std::collections::BTreeSet::new();
+    let mut mapped = BTreeSet::new();
     let mut out = Vec::new();
-    for i in 0..file.len() {
+    for (i, row) in Files::rows(list).enumerate() {
+        let invalid = |column, expected: &str, found: String| Flaw::new::<Files>(i, column, expected, found);
         let error = || {
-            let error = kind[i].and_then(|k| error_of(file[i], k, text[i], hint[i], byte[i], limit(i)));
-            error.ok_or_else(|| cells.flaw(i, "error", "why it was refused", kind[i].unwrap_or("none")))
+            error_of(row).ok_or_else(|| invalid("error", "why it was refused", row.error.unwrap_or("none").to_string()))
         };
-        let fate = match state[i] {
+        let fate = match row.state {
             "mapped" => {
-                let known = rank[i].filter(|r| ranks.binary_search_by_key(r, |d| d.rank).is_ok() && mapped.insert(*r));
-                Fate::Mapped(
-                    known.ok_or_else(|| cells.flaw(i, "rank", "one of the ranks, once", format!("{:?}", rank[i])))?,
-                )
+                let is_new = |r: &u32| ranks.binary_search_by_key(r, |d| d.rank).is_ok() && mapped.insert(*r);
+                let rank = row.rank.filter(is_new);
+                Fate::Mapped(rank.ok_or_else(|| invalid("rank", "one of the ranks, once", format!("{:?}", row.rank)))?)
             }
             "refused_at_head" => Fate::RefusedAtHead(error()?),
             "refused" => Fate::Refused(error()?),
             "left_out" => Fate::LeftOut,
-            other => return Err(cells.flaw(i, "state", "what became of the file", format!("`{other}`"))),
+            other => return Err(invalid("state", "what became of the file", format!("`{other}`"))),
         };
-        let input = Input { path: PathBuf::from(name[i]), shown: file[i].to_string(), named: is_named[i] };
-        out.push(Seen { input, claim: claim[i], fate });
+        let input = Input { path: PathBuf::from(row.name), shown: row.file.to_string(), named: row.is_named };
+        out.push(Seen { input, claim: row.claim, fate });
     }
     if mapped.len() != ranks.len() {
-        return Err(cells.flaw(file.len(), "rank", format!("files of {} ranks", ranks.len()), mapped.len()));
+        return Err(Flaw::new::<Files>(out.len(), "rank", format!("files of {} ranks", ranks.len()), mapped.len()));
     }
     Ok(out)
 }
@@ -197,12 +183,15 @@ impl Tables {
         if count == 0 {
             return Ok((Place { spec, first_row: 0, row_count: 0 }, none));
         }
-        let missing = || Cells(&none).flaw(0, RANK, format!("{count} rows of rank {rank}"), "none");
-        let (stored, at) = self.0.get_mut(&(of, spec.name)).ok_or_else(missing)?;
+        let invalid = |row, found: &str| {
+            let (expected, found) = (format!("{count} rows of rank {rank}"), found.to_string());
+            Flaw { table: spec.name, row, column: RANK, expected, found }
+        };
+        let (stored, at) = self.0.get_mut(&(of, spec.name)).ok_or_else(|| invalid(0, "none"))?;
         let (ranks, first_row) = (&stored.ranks, *at);
         let end = first_row.checked_add(count).filter(|e| *e <= ranks.len());
         let Some(end) = end.filter(|e| ranks[first_row..*e].iter().all(|r| *r == rank)) else {
-            return Err(Cells(&none).flaw(first_row, RANK, format!("{count} rows of rank {rank}"), "others"));
+            return Err(invalid(first_row, "others"));
         };
         *at = end;
         let rows = stored.rows.slice(first_row, count);
@@ -239,31 +228,26 @@ impl Tables {
     /// The partials of a rank, the inventory first, and its part.
     fn partials(&mut self, rank: u32, has_part: bool) -> Result<(Vec<StoredPartial>, Option<StoredPartial>), Flaw> {
         let list = self.of_set(Partials::SPEC, rank)?;
-        let cells = Cells(&list);
-        let (analysis, own_rank) = (cells.texts("analysis")?, cells.u32s("own_rank")?);
-        let (reason, count) = (cells.opt_texts("reason")?, cells.u32s("table_count")?);
+        let rows: Vec<PartialRow> = Partials::rows(&list).collect();
+        let analyses: Vec<&str> = rows.iter().map(|r| r.analysis).collect();
         let expected: Vec<&'static str> = std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
-        if analysis != expected {
-            return Err(cells.flaw(0, "analysis", expected.join(", "), analysis.join(", ")));
+        if analyses != expected {
+            return Err(Flaw::new::<Partials>(0, "analysis", expected.join(", "), analyses.join(", ")));
         }
         let contents = self.contents(rank)?;
         let mut out = Vec::new();
-        for i in 0..analysis.len() {
-            let own: Vec<_> = contents.iter().filter(|c| c.0 == analysis[i]).collect();
-            if own.len() != count[i] as usize {
-                return Err(cells.flaw(i, "table_count", own.len(), count[i]));
+        for (i, (row, of)) in rows.iter().zip(expected).enumerate() {
+            let own: Vec<_> = contents.iter().filter(|c| c.0 == of).collect();
+            if own.len() != row.table_count as usize {
+                return Err(Flaw::new::<Partials>(i, "table_count", own.len(), row.table_count));
             }
             let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
             let tables = places.collect::<Result<Vec<_>, _>>()?;
             let why = |text: &str| {
-                constant(text).ok_or_else(|| cells.flaw(i, "reason", "a short reason", format!("{} bytes", text.len())))
+                let long = || Flaw::new::<Partials>(i, "reason", "a short reason", format!("{} bytes", text.len()));
+                constant(text).ok_or_else(long)
             };
-            out.push(StoredPartial {
-                of: expected[i],
-                rank: own_rank[i],
-                tables,
-                reason: reason[i].map(why).transpose()?,
-            });
+            out.push(StoredPartial { of, rank: row.own_rank, tables, reason: row.reason.map(why).transpose()? });
         }
         let taken = contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
         let (tables, batches): (Vec<Place>, Vec<Batch>) = taken.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
@@ -276,30 +260,27 @@ impl Tables {
 
     fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, Flaw> {
         let list = self.of_set(Contents::SPEC, rank)?;
-        let cells = Cells(&list);
-        let (analysis, table, count) = (cells.texts("analysis")?, cells.texts("table")?, cells.u64s("row_count")?);
         let mut out = Vec::new();
-        for i in 0..analysis.len() {
-            let known = spec_of(analysis[i], table[i]);
-            let (of, spec) = known.ok_or_else(|| cells.flaw(i, "table", "a known table", format!("`{}`", table[i])))?;
-            let count = usize::try_from(count[i]).map_err(|e| cells.flaw(i, "row_count", "a number of rows", e))?;
-            out.push((of, spec, count));
+        for (i, row) in Contents::rows(&list).enumerate() {
+            let known = spec_of(row.analysis, row.table);
+            let unknown = || Flaw::new::<Contents>(i, "table", "a known table", format!("`{}`", row.table));
+            let (of, spec) = known.ok_or_else(unknown)?;
+            let count = usize::try_from(row.row_count);
+            out.push((of, spec, count.map_err(|e| Flaw::new::<Contents>(i, "row_count", "a number of rows", e))?));
         }
         Ok(out)
     }
 
     fn health(&mut self, rank: u32, count: usize) -> Result<Health, Flaw> {
         let (_, list) = self.take(SET, Tallies::SPEC, rank, count)?;
-        let cells = Cells(&list);
-        let counter = cells.named("counter", |t| COUNTERS.iter().find(|c| c.name == t).map(|c| c.id))?;
-        let (count, first_byte) = (cells.u64s("count")?, cells.opt_u64s("first_byte")?);
-        let example = cells.texts("example")?;
         let mut health = Health::default();
-        for i in 0..counter.len() {
-            if health.count(counter[i]) > 0 {
-                return Err(cells.flaw(i, "counter", "each once", counter[i].spec().name));
+        for (i, row) in Tallies::rows(&list).enumerate() {
+            let counter = COUNTERS.iter().find(|c| c.name == row.counter).map(|c| c.id);
+            let counter = counter.ok_or_else(|| Flaw::unknown::<Tallies>(i, "counter", row.counter))?;
+            if health.count(counter) > 0 {
+                return Err(Flaw::new::<Tallies>(i, "counter", "each once", row.counter));
             }
-            health.add(counter[i], count[i], first_byte[i], example[i]);
+            health.add(counter, row.count, row.first_byte, row.example);
         }
         Ok(health)
     }

@@ -47,7 +47,7 @@ impl Analysis for Stragglers {
 
 fn reduce(partials: &[Partial]) -> Output {
     // the tables are those of `map`, in this process or read and checked by their declaration
-    let ranks: Vec<Rank> = partials.iter().filter_map(|p| rows::rank(p).ok().flatten()).collect();
+    let ranks: Vec<Rank> = partials.iter().filter_map(rows::rank).collect();
     let mut table = Potential::default();
     let mut view = View {
         title: "HTA's potential stragglers: who starts one kernel last".to_string(),

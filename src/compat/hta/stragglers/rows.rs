@@ -3,8 +3,7 @@
 use crate::analysis::api::Partial;
 use crate::compat::hta::stragglers::heuristic::{Rank, Row};
 use crate::table;
-use crate::table::checked::{Cells, Flaw};
-use crate::table::schema::{Batch, Text};
+use crate::table::schema::{Batch, Table, Text};
 use crate::trace::args::Arg;
 use crate::trace::rank_trace::RankTrace;
 use std::collections::HashSet;
@@ -54,21 +53,12 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
 ///
 /// # Errors
 /// A table that is not one of [`rows`].
-pub(super) fn rank(partial: &Partial) -> Result<Option<Rank<'_>>, Flaw> {
-    let Some(table) = partial.table(Events::SPEC) else { return Ok(None) };
-    let cells = Cells(table);
-    let (id, name) = (cells.u32s("event_id")?, cells.texts("name")?);
-    let (ts, dur) = (cells.i64s("ts_ns")?, cells.i64s("dur_ns")?);
-    let (stream, correlation) = (cells.i64s("stream")?, cells.i64s("correlation")?);
-    let fractional = cells.flags("is_fractional")?.first() == Some(&true);
-    let row = |i: usize| Row {
-        id: id[i],
-        name: name[i],
-        ts: ts[i],
-        dur: dur[i],
-        stream: stream[i],
-        correlation: correlation[i],
-    };
-    let rows = (0..id.len()).map(row).collect();
-    Ok(Some(Rank { rank: i64::from(partial.rank), fractional, rows }))
+pub(super) fn rank(partial: &Partial) -> Option<Rank<'_>> {
+    let table = partial.table(Events::SPEC)?;
+    let fractional = Events::rows(table).next().is_some_and(|r| r.is_fractional);
+    Some(Rank { rank: i64::from(partial.rank), fractional, rows: Events::rows(table).map(row).collect() })
+}
+
+fn row(r: EventRow<'_>) -> Row<'_> {
+    Row { id: r.event_id, name: r.name, ts: r.ts_ns, dur: r.dur_ns, stream: r.stream, correlation: r.correlation }
 }
