@@ -107,7 +107,7 @@ pub fn rows<T: Table>(partials: &[Partial]) -> impl Iterator<Item = T::Row<'_>> 
 }
 
 /// Receives rows of tables that are not kept in memory: a whole table, or a long one piece by piece.
-pub type Give<'a> = dyn FnMut(Batch) + 'a;
+pub type RowEmitter<'a> = dyn FnMut(Batch) + 'a;
 
 /// The certainty of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -187,7 +187,7 @@ pub trait Analysis: Sync {
     }
     /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
     /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial;
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
     /// Whether mapping takes more time or memory than most analyses: it is then started first.
     fn is_long(&self) -> bool {
         false

@@ -7,7 +7,7 @@
 
 use crate::analysis::annotations;
 use crate::analysis::api::{Analysis, Options, Partial};
-use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::GroupSelection;
 use crate::analysis::critical_path;
 use crate::analysis::patterns;
 use crate::analysis::settings::Setting;
@@ -41,7 +41,7 @@ const STEP_PATTERN: &str = "--step-pattern";
 const LISTED: usize = 12;
 
 /// The note for one filter on one rank.
-struct Note {
+struct FilterNote {
     option: &'static str,
     value: String,
     is_hit: bool,
@@ -49,7 +49,7 @@ struct Note {
     there: Vec<String>,
 }
 
-impl Note {
+impl FilterNote {
     fn new(option: &'static str, value: &str, is_hit: bool, there: impl FnOnce() -> Vec<String>) -> Self {
         let there = if is_hit { Vec::new() } else { there() };
         Self { option, value: value.to_string(), is_hit, there }
@@ -63,7 +63,7 @@ pub fn map(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Opti
         return None;
     }
     let mut table = Filters::default();
-    for Note { option, value, is_hit, there } in &notes {
+    for FilterNote { option, value, is_hit, there } in &notes {
         let mut row = |there: Option<&str>| {
             table.push(FilterRow { rank: trace.rank, option, value, is_hit: *is_hit, there });
         };
@@ -75,28 +75,28 @@ pub fn map(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Opti
     Some(table.finish())
 }
 
-fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Options) -> Vec<Note> {
+fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Options) -> Vec<FilterNote> {
     let settings = &options.settings;
     let mut out = Vec::new();
     if let Some(pattern) = &options.model.step_pattern {
         let is_hit = trace.steps.rule == StepRule::Pattern;
-        out.push(Note::new(STEP_PATTERN, pattern.as_str(), is_hit, || names(trace, Class::Annotation)));
+        out.push(FilterNote::new(STEP_PATTERN, pattern.as_str(), is_hit, || names(trace, Class::Annotation)));
     }
     if let Some(filter) = &options.model.steps {
         let recorded = || trace.steps.steps.iter().map(|s| (s.index, s.label)).collect();
         let all: Vec<_> = analyses.iter().find_map(|a| a.steps(trace)).unwrap_or_else(recorded);
         let is_hit = all.iter().any(|(index, label)| filter.keeps(*index, *label));
-        out.push(Note::new("--steps", &filter.to_string(), is_hit, || shown(&all)));
+        out.push(FilterNote::new("--steps", &filter.to_string(), is_hit, || shown(&all)));
     }
     if let Some(text) = settings.text(&critical_path::ANNOTATION) {
         let is_hit = critical_path::annotation(trace, text).is_some();
-        out.push(Note::new("--annotation", text, is_hit, || names(trace, Class::Annotation)));
+        out.push(FilterNote::new("--annotation", text, is_hit, || names(trace, Class::Annotation)));
     }
     if let Some(regex) = settings.regex(&annotations::MATCH) {
         let mut there = names(trace, Class::Annotation);
         there.extend(names(trace, Class::GpuAnnotation));
         let is_hit = there.iter().any(|n| regex.is_match(n));
-        out.push(Note::new("--match", regex.as_str(), is_hit, || there));
+        out.push(FilterNote::new("--match", regex.as_str(), is_hit, || there));
     }
     for setting in [&patterns::OP, &patterns::OP_GLOB] {
         let Some(text) = settings.text(setting) else { continue };
@@ -104,7 +104,7 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
         let fits = |name: &String| if setting == &patterns::OP { name == text } else { patterns::glob(text, name) };
         let is_hit = analyses.iter().find_map(|a| a.selects(trace, setting, text));
         let is_hit = is_hit.unwrap_or_else(|| there.iter().any(fits));
-        out.push(Note::new(setting.flag, text, is_hit, || there));
+        out.push(FilterNote::new(setting.flag, text, is_hit, || there));
     }
     out
 }
@@ -213,10 +213,11 @@ fn nothing(option: &str, value: String, there: &[String]) -> SetError {
 /// The first that does not.
 pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     let wanted = &options.across.groups;
-    match wanted.iter().find(|w| !Shown::knows(job, w)) {
+    match wanted.iter().find(|w| !GroupSelection::knows(job, w)) {
         None => Ok(()),
         Some(name) => {
-            let there: Vec<String> = Shown::new(job, options).names().take(LISTED + 1).map(str::to_string).collect();
+            let there: Vec<String> =
+                GroupSelection::new(job, options).names().take(LISTED + 1).map(str::to_string).collect();
             Err(nothing("--group", name.clone(), &there))
         }
     }

@@ -53,7 +53,7 @@ macro_rules! windowed {
 }
 
 /// The selected rows of one rank and device.
-pub struct Group<'a, T: Windowed> {
+pub struct DeviceRows<'a, T: Windowed> {
     pub rank: u32,
     pub device: Option<i64>,
     pub columns: Columns<'a, T>,
@@ -64,7 +64,7 @@ pub struct Group<'a, T: Windowed> {
     pub all_partial: bool,
 }
 
-impl<'a, T: Windowed> Group<'a, T> {
+impl<'a, T: Windowed> DeviceRows<'a, T> {
     /// Keys of the windows.
     pub fn windows(&self) -> impl Iterator<Item = WindowKey<'a>> {
         self.rows.iter().map(|&r| T::window(&self.columns, r))
@@ -140,7 +140,7 @@ impl<'a, V: Values<'a, Value: TryInto<i64>>> Sums<'a> for V {
 }
 
 /// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
-pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<Group<'_, T>> {
+pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>> {
     let mut out = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(T::SPEC) else { continue };
@@ -175,13 +175,13 @@ pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<Group<'_, T>> {
                 (false, true) => full,
                 (true, true) => steps,
             };
-            out.push(Group { rank: partial.rank, device, columns, rows, is_steps, all_partial });
+            out.push(DeviceRows { rank: partial.rank, device, columns, rows, is_steps, all_partial });
         }
     }
     out
 }
 
-pub fn several_devices<T: Windowed>(groups: &[Group<T>]) -> bool {
+pub fn several_devices<T: Windowed>(groups: &[DeviceRows<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }
 

@@ -18,12 +18,12 @@ pub struct Setting {
     /// Placeholder of its value in the help.
     pub value: &'static str,
     pub help: &'static str,
-    pub kind: Kind,
+    pub kind: ValueType,
 }
 
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum ValueType {
     /// No value: the option is given or not.
     Flag,
     /// A whole number, at least `min`.
@@ -51,10 +51,10 @@ impl Setting {
     /// The default as the help prints it.
     pub fn default_text(&self) -> Option<String> {
         match self.kind {
-            Kind::Count { default, .. } | Kind::Micros { default } => Some(default.to_string()),
-            Kind::Percent { default } => Some(default.to_string()),
-            Kind::Choice(of) => of.first().map(|c| (*c).to_string()),
-            Kind::Flag | Kind::Choices(_) | Kind::Text | Kind::Regex => None,
+            ValueType::Count { default, .. } | ValueType::Micros { default } => Some(default.to_string()),
+            ValueType::Percent { default } => Some(default.to_string()),
+            ValueType::Choice(of) => of.first().map(|c| (*c).to_string()),
+            ValueType::Flag | ValueType::Choices(_) | ValueType::Text | ValueType::Regex => None,
         }
     }
 
@@ -62,25 +62,25 @@ impl Setting {
         let expected = |what: String| format!("expected {what}");
         let one_of = |of: &[&str]| expected(format!("one of {}", of.join(", ")));
         match self.kind {
-            Kind::Flag => Ok(Value::Flag),
-            Kind::Count { min, .. } => match text.parse() {
+            ValueType::Flag => Ok(Value::Flag),
+            ValueType::Count { min, .. } => match text.parse() {
                 Ok(n) if n >= min => Ok(Value::Count(n)),
                 _ => Err(expected(format!("a whole number from {min}"))),
             },
-            Kind::Micros { .. } => match text.parse::<u64>() {
+            ValueType::Micros { .. } => match text.parse::<u64>() {
                 Ok(n) if n <= MOST_MICROS => Ok(Value::Count(n)),
                 _ => Err(expected("a whole number of microseconds".to_string())),
             },
-            Kind::Percent { .. } => match text.trim_end_matches('%').parse::<f64>() {
+            ValueType::Percent { .. } => match text.trim_end_matches('%').parse::<f64>() {
                 Ok(x) if x.is_finite() && x >= 0.0 => Ok(Value::Percent(x)),
                 _ => Err(expected("a percentage".to_string())),
             },
-            Kind::Choice(of) if of.contains(&text) => Ok(Value::Text(text.to_string())),
-            Kind::Choice(of) => Err(one_of(of)),
-            Kind::Choices(of) if text.split(',').all(|t| of.contains(&t)) => Ok(Value::Text(text.to_string())),
-            Kind::Choices(of) => Err(one_of(of)),
-            Kind::Text => Ok(Value::Text(text.to_string())),
-            Kind::Regex => Regex::new(text)
+            ValueType::Choice(of) if of.contains(&text) => Ok(Value::Text(text.to_string())),
+            ValueType::Choice(of) => Err(one_of(of)),
+            ValueType::Choices(of) if text.split(',').all(|t| of.contains(&t)) => Ok(Value::Text(text.to_string())),
+            ValueType::Choices(of) => Err(one_of(of)),
+            ValueType::Text => Ok(Value::Text(text.to_string())),
+            ValueType::Regex => Regex::new(text)
                 .map(Value::Regex)
                 .map_err(|e| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()),
         }
@@ -131,7 +131,7 @@ impl Settings {
     pub fn count(&self, setting: &Setting) -> u64 {
         match (self.get(setting), setting.kind) {
             (Some(Value::Count(n)), _) => *n,
-            (_, Kind::Count { default, .. } | Kind::Micros { default }) => default,
+            (_, ValueType::Count { default, .. } | ValueType::Micros { default }) => default,
             _ => 0,
         }
     }
@@ -144,7 +144,7 @@ impl Settings {
     pub fn percent(&self, setting: &Setting) -> f64 {
         match (self.get(setting), setting.kind) {
             (Some(Value::Percent(x)), _) => *x,
-            (_, Kind::Percent { default }) => default,
+            (_, ValueType::Percent { default }) => default,
             _ => 0.0,
         }
     }
@@ -153,12 +153,12 @@ impl Settings {
     pub fn text(&self, setting: &Setting) -> Option<&str> {
         match (self.get(setting), setting.kind) {
             (Some(Value::Text(t)), _) => Some(t),
-            (_, Kind::Choice(of)) => of.first().copied(),
+            (_, ValueType::Choice(of)) => of.first().copied(),
             _ => None,
         }
     }
 
-    /// Whether the user gave this one of [`Kind::Choices`].
+    /// Whether the user gave this one of [`ValueType::Choices`].
     pub fn has(&self, setting: &Setting, choice: &str) -> bool {
         self.text(setting).is_some_and(|t| t.split(',').any(|c| c == choice))
     }
@@ -180,10 +180,15 @@ mod tests {
         flag: "--min-length",
         value: "N",
         help: "shortest pattern",
-        kind: Kind::Count { default: 3, min: 1 },
+        kind: ValueType::Count { default: 3, min: 1 },
     };
-    const BY: Setting =
-        Setting { stem: "kernels", flag: "--by", value: "KEY", help: "keys", kind: Kind::Choices(&["op", "shape"]) };
+    const BY: Setting = Setting {
+        stem: "kernels",
+        flag: "--by",
+        value: "KEY",
+        help: "keys",
+        kind: ValueType::Choices(&["op", "shape"]),
+    };
 
     #[test]
     fn the_declared_default_answers_until_the_user_says_otherwise() {

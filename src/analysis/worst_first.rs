@@ -1,6 +1,6 @@
 //! Printed tables with many ranks: one row for each of the worst, and one row for all others.
 
-use crate::analysis::population::{Group, Sums, Windowed};
+use crate::analysis::population::{DeviceRows, Sums, Windowed};
 use crate::table::schema::Columns;
 use crate::units::percent;
 use std::cmp::Reverse;
@@ -51,9 +51,9 @@ impl<'a, T> WorstFirst<'a, T> {
 }
 
 /// Several groups of windows as one row.
-pub struct Together<'g, 'a, T: Windowed>(pub &'g [&'g Group<'a, T>]);
+pub struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g DeviceRows<'a, T>]);
 
-impl<'a, T: Windowed> Together<'_, 'a, T> {
+impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
     /// Sum of a column over the windows of all groups.
     pub fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.0.iter().map(|g| g.sum(&column)).sum()

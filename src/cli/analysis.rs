@@ -3,7 +3,7 @@
 use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
 use crate::analysis::registry::find;
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
@@ -64,19 +64,19 @@ fn definitions(stem: &str, method: Option<MethodArg>) -> Result<Option<Compat>, 
 }
 
 /// Keeps the rows of the table to be printed. Keeps nothing if the text report is printed instead.
-struct Keep {
+struct PrintedRows {
     table: &'static TableSpec,
     is_text: bool,
     rows: Mutex<Vec<Batch>>,
 }
 
-impl Keep {
+impl PrintedRows {
     fn wants(&self, batch: &Batch) -> bool {
         !self.is_text && batch.spec.name == self.table.name
     }
 }
 
-impl RowSink for Keep {
+impl RowSink for PrintedRows {
     fn rows(&self, rows: Batch) -> io::Result<()> {
         if self.wants(&rows) {
             self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?.push(rows);
@@ -120,8 +120,8 @@ pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
         let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
         let arg = Arg::new(s.name()).long(s.name()).help(help).help_heading("Options of this analysis");
         command = command.arg(match s.kind {
-            Kind::Flag => arg.action(ArgAction::SetTrue),
-            Kind::Choice(of) => arg.value_name(s.value).value_parser(of.to_vec()),
+            ValueType::Flag => arg.action(ArgAction::SetTrue),
+            ValueType::Choice(of) => arg.value_name(s.value).value_parser(of.to_vec()),
             _ => arg.value_name(s.value),
         });
     }
@@ -132,7 +132,7 @@ pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
 pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) -> Result<(), SetError> {
     for s in settings {
         let text = match s.kind {
-            Kind::Flag => matches.get_flag(s.name()).then_some(""),
+            ValueType::Flag => matches.get_flag(s.name()).then_some(""),
             _ => matches.get_one::<String>(s.name()).map(String::as_str),
         };
         let Some(text) = text else { continue };
@@ -166,7 +166,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
         load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
         ranks: args.traces.common.rank_ranges(),
     };
-    let keep = Keep { table, is_text: args.output.is_text(), rows: Mutex::default() };
+    let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
     let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
     filters::check_pattern(&outcome.inventory)?;
     warn(&outcome.refused);

@@ -11,8 +11,8 @@ use crate::cli::progress::Bar;
 use crate::cli::report::{HtmlArgs, leave};
 use crate::compat::{Compat, chosen};
 use crate::output::folder::Folder;
-use crate::output::html::{Found, PageOptions};
-use crate::output::place::{Place, RESULTS};
+use crate::output::html::{PageOptions, StoredFinding};
+use crate::output::place::{OutputPlace, RESULTS};
 use crate::output::tables::Groups;
 use crate::output::{text, visible};
 use crate::partial;
@@ -70,7 +70,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     }
     let traces = args.traces.traces()?;
     let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
-    let place = Place::find(layout, &args.out, &traces.guarded, args.force)?;
+    let place = OutputPlace::find(layout, &args.out, &traces.guarded, args.force)?;
     announce(&place);
     let events = (!args.no_events).then_some(args.keep_args);
     let request = Request {
@@ -97,7 +97,7 @@ fn part(
     args: &AnalyzeArgs,
     compat: Option<Compat>,
     request: &Request,
-    place: Place,
+    place: OutputPlace,
     events: Option<bool>,
 ) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
@@ -122,7 +122,7 @@ fn part(
 }
 
 /// Tells the user before the work begins if the folder cannot be replaced in one step.
-pub fn announce(place: &Place) {
+pub fn announce(place: &OutputPlace) {
     if let Some(why) = place.in_place() {
         let (folder, proof) = (place.shown(), place.proof());
         note(&format!("hta: the results are moved into {folder} file by file, {proof} last: {}", why.reason()));
@@ -159,7 +159,7 @@ pub fn finish(
     // Complete the tables first: the page is generated from them.
     folder.close().with_context(failed)?;
     let html = || match page {
-        Some(page) => leave(&folder, text::findings(outcome).iter().map(Found::from).collect(), page),
+        Some(page) => leave(&folder, text::findings(outcome).iter().map(StoredFinding::from).collect(), page),
         None => Ok(()),
     };
     let texts = || {

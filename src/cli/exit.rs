@@ -2,7 +2,7 @@
 
 use crate::output::folder::FolderError;
 use crate::output::html::ResultsError;
-use crate::output::inputs::Clash;
+use crate::output::inputs::InputClash;
 use crate::output::visible;
 use crate::overlay::OverlayError;
 use crate::partial::{MergeError, PartialError};
@@ -84,7 +84,7 @@ fn message(error: &anyhow::Error) -> String {
     if let Some(e) = error.downcast_ref::<FolderError>() {
         hint(&mut out, e.hint());
     }
-    if let Some(e) = error.downcast_ref::<Clash>() {
+    if let Some(e) = error.downcast_ref::<InputClash>() {
         hint(&mut out, Some(e.hint()));
     }
     out

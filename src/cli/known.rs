@@ -8,9 +8,9 @@ use std::ffi::OsStr;
 
 /// Names with their titles, in the order of the listing.
 #[derive(Debug, Clone)]
-struct Known(Vec<PossibleValue>);
+struct Completions(Vec<PossibleValue>);
 
-impl TypedValueParser for Known {
+impl TypedValueParser for Completions {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
@@ -33,5 +33,5 @@ pub fn complete(arg: Arg, names: Vec<(&'static str, &'static str)>) -> Arg {
         "" => PossibleValue::new(name),
         _ => PossibleValue::new(name).help(title),
     };
-    arg.value_parser(Known(names.into_iter().map(value).collect())).hide_possible_values(true)
+    arg.value_parser(Completions(names.into_iter().map(value).collect())).hide_possible_values(true)
 }

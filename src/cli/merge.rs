@@ -8,7 +8,7 @@ use crate::cli::report::HtmlArgs;
 use crate::compat::chosen;
 use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
-use crate::output::place::{Place, RESULTS};
+use crate::output::place::{OutputPlace, RESULTS};
 use crate::partial::{PartialError, Restored, merge, open, restore, stream};
 use crate::run::{RunError, reduce};
 use crate::store::{PartialStore, Spool};
@@ -54,7 +54,7 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
 fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     let mut guarded = Inputs::default();
     args.parts.iter().for_each(|p| guarded.add_folder(p));
-    let place = Place::find(&RESULTS, &args.out, &guarded, args.force)?;
+    let place = OutputPlace::find(&RESULTS, &args.out, &guarded, args.force)?;
     announce(&place);
     let store = PartialStore::new(Spool::default());
     let mut partials = args.parts.par_iter().map(|p| open(p, &store)).collect::<Result<Vec<_>, _>>()?;

@@ -11,7 +11,7 @@ use crate::error::SetError;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
 use crate::output::text::loss_lines;
-use crate::overlay::{Drawn, Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
+use crate::overlay::{Output, OverlayError, OverlayRequest, Passes, RankStats, Summary, Target, overlay};
 use crate::units::{fmt_count, fmt_ns};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -177,7 +177,7 @@ fn plural(n: u64, one: &str, many: &str) -> String {
 
 fn report(summary: &Summary, path: &str, clocks_off: bool) -> String {
     let several = summary.drawn.len() > 1;
-    let one = |d: &Drawn| {
+    let one = |d: &RankStats| {
         let mut parts = vec![plural(d.events, "event", "events")];
         if d.counters > 0 {
             let samples = plural(d.samples, "sample", "samples");

@@ -9,7 +9,7 @@ use crate::cli::output::{note, print, stdout_is_terminal, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
 use crate::error::SetError;
-use crate::output::inputs::{Clash, Inputs};
+use crate::output::inputs::{InputClash, Inputs};
 use crate::output::unfinished::write;
 use crate::output::visible;
 use crate::run::{Request, run as run_pipeline};
@@ -162,7 +162,7 @@ impl QueryArgs {
     }
 
     /// Refuses to write to a file that is one of `inputs` or another input of the command.
-    fn allow(&self, mut inputs: Inputs) -> Result<(), Clash> {
+    fn allow(&self, mut inputs: Inputs) -> Result<(), InputClash> {
         self.common.guard(&mut inputs);
         if self.query.to_lowercase().ends_with(".sql") {
             inputs.add_file(Path::new(&self.query));

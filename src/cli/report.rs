@@ -3,7 +3,7 @@
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, print_text};
 use crate::output::folder::Folder;
-use crate::output::html::{Editor, Found, PageOptions, Results, ResultsError, write};
+use crate::output::html::{Editor, PageOptions, Results, ResultsError, StoredFinding, write};
 use crate::output::inputs::Inputs;
 use crate::output::unfinished;
 use clap::{Args, ValueEnum};
@@ -86,7 +86,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 }
 
 /// Writes the page into a results folder that is still being written.
-pub fn leave(folder: &Folder, found: Vec<Found>, options: &PageOptions) -> Result<(), ResultsError> {
+pub fn leave(folder: &Folder, found: Vec<StoredFinding>, options: &PageOptions) -> Result<(), ResultsError> {
     let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);

@@ -2,7 +2,7 @@
 
 use crate::cli::output::{print, stdout_is_terminal};
 use crate::error::SetError;
-use crate::output::inputs::{Clash, Inputs};
+use crate::output::inputs::{InputClash, Inputs};
 use crate::output::json::CsvStyle;
 use crate::output::unfinished::write;
 use crate::output::{json, parquet, visible};
@@ -79,7 +79,7 @@ impl OutputArgs {
     ///
     /// # Errors
     /// When it is one of the inputs.
-    pub fn allow(&self, inputs: &Inputs) -> Result<(), Clash> {
+    pub fn allow(&self, inputs: &Inputs) -> Result<(), InputClash> {
         self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 

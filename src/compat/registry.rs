@@ -1,6 +1,6 @@
 //! The one list of answers in other definitions, and the choice of them for a run.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::registry::ANALYSES;
 use crate::compat::{hta, osdi25, tensorboard, tracelens};
 use crate::job::Job;
@@ -113,7 +113,7 @@ impl Analysis for Unanswered {
         self.0.joins_peers()
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial { rank: trace.rank, ..Partial::default() }
     }
 

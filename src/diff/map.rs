@@ -13,7 +13,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule};
 use crate::trace::strings::{Interner, StrId};
 use crate::trace::thread::{innermost_at, sort_outer_first};
-use crate::trace::timeline::{Shares, Work};
+use crate::trace::timeline::{TimePerSet, WorkClass};
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::Ns;
 use hashbrown::HashMap;
@@ -102,7 +102,7 @@ fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {
     let mut table = MappedSteps::default();
     let all = windows(None, trace.capture, &trace.steps.steps, chosen);
     let wanted = || all.iter().filter(|w| matches!(w.scope, Scope::Step | Scope::Capture));
-    let mut push = |device, basis: &str, w: &Window, s: Shares| {
+    let mut push = |device, basis: &str, w: &Window, s: TimePerSet| {
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         table.push(MappedStepRow {
             device,
@@ -126,19 +126,19 @@ fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {
         }
     }
     if trace.devices.is_empty() {
-        wanted().for_each(|w| push(None, "none", w, Shares::default()));
+        wanted().for_each(|w| push(None, "none", w, TimePerSet::default()));
     }
     table.finish()
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct CellSums {
     count: i64,
     ns: Ns,
     own: Ns,
 }
 
-impl Sums {
+impl CellSums {
     fn add(&mut self, ns: Ns, own: Ns) {
         self.count += 1;
         self.ns += ns;
@@ -151,14 +151,14 @@ impl Sums {
 struct Cells {
     /// Key: side, class, name, owner.
     keys: Vec<(&'static str, &'static str, String, Option<String>)>,
-    captures: Vec<Sums>,
-    steps: HashMap<(u32, u32), Sums>,
+    captures: Vec<CellSums>,
+    steps: HashMap<(u32, u32), CellSums>,
 }
 
 impl Cells {
     fn key(&mut self, side: &'static str, class: &'static str, name: &str, owner: Option<&str>) -> u32 {
         self.keys.push((side, class, name.to_string(), owner.map(str::to_string)));
-        self.captures.push(Sums::default());
+        self.captures.push(CellSums::default());
         (self.keys.len() - 1) as u32
     }
 
@@ -184,7 +184,7 @@ impl Cells {
         }
         let captures = self.captures.iter().enumerate().map(|(k, s)| (place[k], None, *s));
         let steps = self.steps.iter().map(|(&(k, step), s)| (place[k as usize], Some(step), *s));
-        let mut all: Vec<(u32, Option<u32>, Sums)> = captures.chain(steps).collect();
+        let mut all: Vec<(u32, Option<u32>, CellSums)> = captures.chain(steps).collect();
         all.sort_unstable_by_key(|c| (c.0, c.1));
         let mut cells = MappedCells::default();
         for (key, step, s) in all {
@@ -198,7 +198,7 @@ fn gpu(trace: &RankTrace, options: &Options, modules: &Modules, keep: &[bool], c
     let by = options.settings.text(&BY).unwrap_or_default();
     let of_launch = if by == "module" { modules.of_launches(trace) } else { Vec::new() };
     let mut owners = Interner::default();
-    let mut known: HashMap<(Work, StrId, Option<StrId>), u32> = HashMap::new();
+    let mut known: HashMap<(WorkClass, StrId, Option<StrId>), u32> = HashMap::new();
     for (i, a) in trace.activities.iter().enumerate() {
         let owner = match by {
             "op" | "module" if a.launch().is_none() => Some(UNLINKED),

@@ -27,8 +27,8 @@ pub mod threshold;
 pub use report::compare;
 pub use set::Set;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{TableSpec, Text};
@@ -112,7 +112,7 @@ pub const SHORT_NAMES: Setting = Setting {
     flag: "--short-names",
     value: "",
     help: "Compare by names without template and parameter lists",
-    kind: Kind::Flag,
+    kind: ValueType::Flag,
 };
 
 /// Key of GPU rows.
@@ -121,7 +121,7 @@ pub const BY: Setting = Setting {
     flag: "--by",
     value: "KEY",
     help: "Key of GPU rows: name, op (owning operator) or module (path of nn.Module frames around the launch)",
-    kind: Kind::Choice(&["name", "op", "module"]),
+    kind: ValueType::Choice(&["name", "op", "module"]),
 };
 
 pub const PAGE: &str = include_str!("page.md");
@@ -153,7 +153,7 @@ impl Analysis for Diff {
         &[BY, SHORT_NAMES]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         map::map(trace, options)
     }
 

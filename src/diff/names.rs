@@ -1,9 +1,9 @@
 //! `diff_by_name`: compares names on both sides, with their contributions to the change.
 
-use crate::diff::exact::{Exact, Noise};
+use crate::diff::exact::{Fraction, Noise};
 use crate::diff::population::{Chosen, Population};
-use crate::diff::set::{Key, Side};
-use crate::diff::summary::{Figure, Metric, Pair, pair};
+use crate::diff::set::{CellKey, Side};
+use crate::diff::summary::{Figure, Metric, MetricPair, pair};
 use crate::diff::{NameRow, Names};
 use crate::table::schema::Batch;
 use crate::wording::names::short_name;
@@ -24,7 +24,7 @@ pub enum By {
 
 /// Identifies a row: side, class, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label {
+pub struct NameKey {
     pub side: Side,
     pub class: Arc<str>,
     pub name: Arc<str>,
@@ -32,20 +32,20 @@ pub struct Label {
 
 /// A row with its values on both sides.
 #[derive(Debug, Clone)]
-pub struct Named {
-    pub label: Label,
-    pub ns: Pair,
+pub struct NameChange {
+    pub label: NameKey,
+    pub ns: MetricPair,
     /// Values of base and test, here and in the fields below.
-    pub count: [Exact; 2],
-    pub own: [Exact; 2],
+    pub count: [Fraction; 2],
+    pub own: [Fraction; 2],
 }
 
-impl Named {
-    pub fn count_delta(&self) -> Exact {
+impl NameChange {
+    pub fn count_delta(&self) -> Fraction {
         self.count[1].minus(self.count[0])
     }
 
-    pub fn own_delta(&self) -> Exact {
+    pub fn own_delta(&self) -> Fraction {
         self.own[1].minus(self.own[0])
     }
 
@@ -92,25 +92,25 @@ pub enum Tree {
 }
 
 /// The rows of both sides, largest change first.
-pub fn compare(p: &Population, by: By) -> Vec<Named> {
-    let mut ids: HashMap<Label, usize> = HashMap::new();
-    let mut labels: Vec<Label> = Vec::new();
+pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
+    let mut ids: HashMap<NameKey, usize> = HashMap::new();
+    let mut labels: Vec<NameKey> = Vec::new();
     let sides = [&p.base, &p.test].map(|side| sums(side, by, &mut ids, &mut labels));
-    let mut rows: Vec<Named> = labels
+    let mut rows: Vec<NameChange> = labels
         .into_iter()
         .enumerate()
         .map(|(i, label)| {
             let [base, test] = [0, 1].map(|s| sides[s].get(i).cloned().unwrap_or_default());
             let mean = |side: usize, num: i128| [&p.base, &p.test][side].by_rank.mean(num);
-            let figure = |side: usize, sums: &Sums| {
+            let figure = |side: usize, sums: &NameSums| {
                 let steps = [&p.base, &p.test][side].samples.len();
                 let mut samples = sums.samples.clone();
                 samples.resize(steps, 0.0);
                 Figure { mean: mean(side, sums.ns), noise: Noise::of(&samples) }
             };
-            Named {
+            NameChange {
                 label,
-                ns: Pair { base: figure(0, &base), test: figure(1, &test) },
+                ns: MetricPair { base: figure(0, &base), test: figure(1, &test) },
                 count: [mean(0, base.count), mean(1, test.count)],
                 own: [mean(0, base.own), mean(1, test.own)],
             }
@@ -120,7 +120,7 @@ pub fn compare(p: &Population, by: By) -> Vec<Named> {
         .collect();
     // All changes have the same denominator, so numerators can be compared.
     rows.sort_by(|a, b| {
-        let size = |n: &Named| n.ns.delta().num.unsigned_abs();
+        let size = |n: &NameChange| n.ns.delta().num.unsigned_abs();
         size(b).cmp(&size(a)).then_with(|| a.label.cmp(&b.label))
     });
     rows
@@ -128,16 +128,16 @@ pub fn compare(p: &Population, by: By) -> Vec<Named> {
 
 /// Weighted sums of one label on one side.
 #[derive(Debug, Clone, Default)]
-struct Sums {
+struct NameSums {
     count: i128,
     ns: i128,
     own: i128,
     samples: Vec<f64>,
 }
 
-fn sums(side: &Chosen, by: By, ids: &mut HashMap<Label, usize>, labels: &mut Vec<Label>) -> Vec<Sums> {
+fn sums(side: &Chosen, by: By, ids: &mut HashMap<NameKey, usize>, labels: &mut Vec<NameKey>) -> Vec<NameSums> {
     let places = side.places();
-    let mut out: Vec<Sums> = Vec::new();
+    let mut out: Vec<NameSums> = Vec::new();
     for (i, of) in side.ranks.iter().enumerate() {
         let own_ids: Vec<usize> = of
             .rank
@@ -154,7 +154,7 @@ fn sums(side: &Chosen, by: By, ids: &mut HashMap<Label, usize>, labels: &mut Vec
         for cell in of.rank.cells.iter().filter(|c| of.steps.contains(&c.step)) {
             let Some(&id) = own_ids.get(cell.key as usize) else { continue };
             if out.len() <= id {
-                out.resize(id + 1, Sums::default());
+                out.resize(id + 1, NameSums::default());
             }
             let sum = &mut out[id];
             sum.count += side.by_rank.weigh(i, cell.count);
@@ -169,33 +169,33 @@ fn sums(side: &Chosen, by: By, ids: &mut HashMap<Label, usize>, labels: &mut Vec
     out
 }
 
-fn label(key: &Key, by: By) -> Label {
-    let short = |k: &Key| Arc::from(short_name(&k.name));
+fn label(key: &CellKey, by: By) -> NameKey {
+    let short = |k: &CellKey| Arc::from(short_name(&k.name));
     let name = match (by, &key.owner) {
         (By::Owner { .. }, Some(owner)) => owner.clone(),
         (By::ShortName | By::Owner { short: true }, _) => short(key),
         _ => key.name.clone(),
     };
-    Label { side: key.side, class: key.class.clone(), name }
+    NameKey { side: key.side, class: key.class.clone(), name }
 }
 
 /// The total change of self time, by tree.
-pub fn trees(rows: &[Named]) -> BTreeMap<Tree, Exact> {
-    let mut all: BTreeMap<Tree, Exact> = BTreeMap::new();
+pub fn trees(rows: &[NameChange]) -> BTreeMap<Tree, Fraction> {
+    let mut all: BTreeMap<Tree, Fraction> = BTreeMap::new();
     for n in rows {
         let delta = n.own_delta();
-        let sum = all.entry(n.tree()).or_insert(Exact { num: 0, den: delta.den });
+        let sum = all.entry(n.tree()).or_insert(Fraction { num: 0, den: delta.den });
         sum.num = sum.num.saturating_add(delta.num);
     }
     all
 }
 
 /// Percentage of a row in the change of its tree.
-pub fn share(n: &Named, trees: &BTreeMap<Tree, Exact>) -> Option<f64> {
+pub fn share(n: &NameChange, trees: &BTreeMap<Tree, Fraction>) -> Option<f64> {
     trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
 }
 
-pub fn table(p: &Population, rows: &[Named]) -> Batch {
+pub fn table(p: &Population, rows: &[NameChange]) -> Batch {
     let step = pair(p, Metric::StepTime).base.mean;
     let trees = trees(rows);
     let mut table = Names::default();

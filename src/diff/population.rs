@@ -6,11 +6,11 @@
 //! ```
 
 use crate::diff::exact::Weights;
-use crate::diff::set::{Rank, Set, Window};
+use crate::diff::set::{MappedRank, Set, StepWindow};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Nothing {
+pub enum PopulationError {
     #[error("cannot compare: none of the steps asked for is in {0}")]
     NoSteps(String),
 }
@@ -27,7 +27,7 @@ pub struct Population<'a> {
 
 pub struct Chosen<'a> {
     pub set: &'a Set,
-    pub ranks: Vec<Of<'a>>,
+    pub ranks: Vec<ComparedRank<'a>>,
     /// Weights for the mean over ranks of a rank's work per step.
     pub by_rank: Weights,
     /// Weights for the mean over ranks and devices of a device's time per step.
@@ -41,8 +41,8 @@ pub struct Chosen<'a> {
 }
 
 /// A rank with the steps that are compared.
-pub struct Of<'a> {
-    pub rank: &'a Rank,
+pub struct ComparedRank<'a> {
+    pub rank: &'a MappedRank,
     pub steps: BTreeSet<Option<u32>>,
     /// Number of devices: windows per step, at least 1.
     pub devices: usize,
@@ -54,15 +54,15 @@ impl<'a> Population<'a> {
     ///
     /// # Errors
     /// When a set has none of the selected steps.
-    pub fn choose(base: &'a Set, test: &'a Set, narrowed: bool) -> Result<Self, Nothing> {
+    pub fn choose(base: &'a Set, test: &'a Set, narrowed: bool) -> Result<Self, PopulationError> {
         let numbers = |set: &Set| set.ranks.iter().filter(|r| !narrowed || has_steps(r)).map(|r| r.rank).collect();
         let (in_base, in_test): (BTreeSet<u32>, BTreeSet<u32>) = (numbers(base), numbers(test));
         if let Some(set) = [(base, &in_base), (test, &in_test)].iter().find(|s| s.1.is_empty()) {
-            return Err(Nothing::NoSteps(set.0.shown.clone()));
+            return Err(PopulationError::NoSteps(set.0.shown.clone()));
         }
         let shared: BTreeSet<u32> = in_base.intersection(&in_test).copied().collect();
         let same_ranks = !shared.is_empty();
-        let of = |set: &'a Set, present: &BTreeSet<u32>| -> Vec<&'a Rank> {
+        let of = |set: &'a Set, present: &BTreeSet<u32>| -> Vec<&'a MappedRank> {
             let wanted = if same_ranks { &shared } else { present };
             set.ranks.iter().filter(|r| wanted.contains(&r.rank)).collect()
         };
@@ -90,14 +90,14 @@ impl<'a> Population<'a> {
     }
 }
 
-fn has_steps(rank: &Rank) -> bool {
+fn has_steps(rank: &MappedRank) -> bool {
     rank.windows.iter().any(|w| w.step.is_some())
 }
 
 impl<'a> Chosen<'a> {
-    fn new(set: &'a Set, ranks: &[&'a Rank], by_step: bool, narrowed: bool) -> Self {
+    fn new(set: &'a Set, ranks: &[&'a MappedRank], by_step: bool, narrowed: bool) -> Self {
         let mut counts_partial = false;
-        let ranks: Vec<Of> = ranks
+        let ranks: Vec<ComparedRank> = ranks
             .iter()
             .map(|&rank| {
                 let of_scope = || rank.windows.iter().filter(|w| w.step.is_some() == by_step);
@@ -106,14 +106,14 @@ impl<'a> Chosen<'a> {
                 counts_partial |= full.is_empty() && !all.is_empty();
                 let steps = if full.is_empty() { all } else { full };
                 let devices = of_scope().filter(|w| Some(&w.step) == steps.first()).count().max(1);
-                Of { rank, steps, devices }
+                ComparedRank { rank, steps, devices }
             })
             .collect();
         let mut samples: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         for step in ranks.iter().flat_map(|r| &r.steps) {
             *samples.entry(*step).or_default() += 1;
         }
-        let steps = |r: &Of| r.steps.len().max(1) as u64;
+        let steps = |r: &ComparedRank| r.steps.len().max(1) as u64;
         let missing = set.ranks.iter().filter(|r| narrowed && !has_steps(r)).map(|r| r.rank).collect();
         Self {
             set,
@@ -136,7 +136,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// The compared windows, each with the index of its rank.
-    pub fn windows(&self) -> impl Iterator<Item = (usize, &'a Window)> {
+    pub fn windows(&self) -> impl Iterator<Item = (usize, &'a StepWindow)> {
         self.ranks
             .iter()
             .enumerate()

@@ -1,12 +1,12 @@
 //! The report of a diff: the step before and after, what the change consists of, and its significance.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
-use crate::diff::exact::Exact;
-use crate::diff::names::{By, Label, Named, compare as compare_names, share, trees};
+use crate::diff::exact::Fraction;
+use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::notes;
-use crate::diff::population::{Nothing, Population};
+use crate::diff::population::{Population, PopulationError};
 use crate::diff::set::{Set, Side};
-use crate::diff::summary::{Metric, Pair, pair};
+use crate::diff::summary::{Metric, MetricPair, pair};
 use crate::diff::threshold::{Threshold, Verdict, noise};
 use crate::diff::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
@@ -31,7 +31,7 @@ pub fn compare(
     test: &Set,
     thresholds: &[Threshold],
     options: &Options,
-) -> Result<(Output, Vec<Verdict>), Nothing> {
+) -> Result<(Output, Vec<Verdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
     let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
     let short = options.settings.flag(&SHORT_NAMES);
@@ -51,11 +51,11 @@ pub fn compare(
     Ok((Output { tables, findings: findings(&p, &rows), views, raw: None }, verdicts))
 }
 
-fn ns(x: Exact) -> Ns {
+fn ns(x: Fraction) -> Ns {
     x.value().round() as Ns
 }
 
-fn signed(x: Exact) -> String {
+fn signed(x: Fraction) -> String {
     format!("{}{}", if x.num > 0 { "+" } else { "" }, fmt_ns(ns(x)))
 }
 
@@ -72,7 +72,7 @@ fn signed_pct(x: Option<f64>) -> String {
 fn head(p: &Population, options: &Options) -> View {
     let step = pair(p, Metric::StepTime);
     let longest = step.base.mean.value().max(step.test.mean.value());
-    let row = |name: &str, side: fn(&Pair) -> Exact| -> Vec<String> {
+    let row = |name: &str, side: fn(&MetricPair) -> Fraction| -> Vec<String> {
         vec![name.to_string(), fmt_ns(ns(side(&step))), bar(p, side, longest)]
     };
     View {
@@ -83,7 +83,7 @@ fn head(p: &Population, options: &Options) -> View {
     }
 }
 
-fn bar(p: &Population, side: fn(&Pair) -> Exact, longest: f64) -> String {
+fn bar(p: &Population, side: fn(&MetricPair) -> Fraction, longest: f64) -> String {
     let marks = ['#', '=', '-', '.'];
     let (mut out, mut sum) = (String::new(), 0.0);
     for (metric, mark) in Metric::PARTS.into_iter().zip(marks) {
@@ -147,7 +147,7 @@ fn parts(p: &Population) -> View {
     }
 }
 
-fn surety(pair: &Pair) -> &'static str {
+fn surety(pair: &MetricPair) -> &'static str {
     match pair.is_significant() {
         _ if pair.delta().num == 0 => "",
         Some(true) => "beyond",
@@ -161,17 +161,17 @@ const WITHIN: &str = "~";
 
 /// Marks a GPU row whose change is within the noise. Host rows have no mark: their noise is known only for total, not
 /// for self time.
-fn mark(n: &Named) -> &'static str {
+fn mark(n: &NameChange) -> &'static str {
     if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
 }
 
 /// A name short enough for a line; the table has the full name.
-fn short(label: &Label) -> String {
+fn short(label: &NameKey) -> String {
     short_name(&label.name)
 }
 
 /// The kind of change in words; appearing and disappearing come before slower and faster.
-fn kind(n: &Named) -> &'static str {
+fn kind(n: &NameChange) -> &'static str {
     match n.change() {
         change @ ("added" | "deleted") => change,
         _ => n.trend(),
@@ -179,12 +179,12 @@ fn kind(n: &Named) -> &'static str {
 }
 
 /// The names that changed most on one side. On the host they are compared by self time, because host rows are nested.
-fn named(p: &Population, rows: &[Named], side: Side, options: &Options) -> Option<View> {
+fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> Option<View> {
     let trees = trees(rows);
-    let own = |n: &Named| n.own_delta();
-    let mut changed: Vec<&Named> = rows.iter().filter(|n| n.label.side == side).collect();
+    let own = |n: &NameChange| n.own_delta();
+    let mut changed: Vec<&NameChange> = rows.iter().filter(|n| n.label.side == side).collect();
     let all = changed.len();
-    let changed_count = |n: &&Named| own(n).num != 0 || n.count_delta().num != 0;
+    let changed_count = |n: &&NameChange| own(n).num != 0 || n.count_delta().num != 0;
     changed.retain(changed_count);
     if all == 0 {
         return None;
@@ -247,10 +247,10 @@ fn named(p: &Population, rows: &[Named], side: Side, options: &Options) -> Optio
     Some(View { title, columns, rows: shown, notes })
 }
 
-fn findings(p: &Population, rows: &[Named]) -> Vec<Finding> {
+fn findings(p: &Population, rows: &[NameChange]) -> Vec<Finding> {
     let step = pair(p, Metric::StepTime);
     let delta = step.delta();
-    let finding = |cost: Exact, certainty, sentence, table| Finding {
+    let finding = |cost: Fraction, certainty, sentence, table| Finding {
         analysis: STEM,
         ranks: Vec::new(),
         steps: Vec::new(),

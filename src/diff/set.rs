@@ -11,24 +11,24 @@ use std::sync::Arc;
 pub struct Set {
     /// The path as the user wrote it.
     pub shown: String,
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<MappedRank>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Rank {
+pub struct MappedRank {
     pub rank: u32,
     pub world: Option<u32>,
     pub device_name: Option<String>,
     pub has_modules: bool,
     /// Sorted by device, then step.
-    pub windows: Vec<Window>,
-    pub keys: Vec<Key>,
+    pub windows: Vec<StepWindow>,
+    pub keys: Vec<CellKey>,
     pub cells: Vec<Cell>,
 }
 
 /// A step of one device. Without an index it is the whole capture.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct StepWindow {
     pub device: Option<i64>,
     pub basis: Basis,
     pub step: Option<u32>,
@@ -81,7 +81,7 @@ impl Side {
 
 /// Identifies sums of events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct CellKey {
     pub side: Side,
     pub class: Arc<str>,
     pub name: Arc<str>,
@@ -102,7 +102,7 @@ pub struct Cell {
 impl Set {
     /// Reads the tables that [`crate::diff::Diff`] passed on, rank by rank.
     pub fn read(shown: &str, tables: &[Batch]) -> Self {
-        let mut ranks: Vec<Rank> = Vec::new();
+        let mut ranks: Vec<MappedRank> = Vec::new();
         let mut texts = Texts::default();
         for batch in tables {
             if batch.spec.name == MappedRanks::SPEC.name {
@@ -122,18 +122,18 @@ impl Set {
     }
 }
 
-fn rank(row: MappedRankRow) -> Rank {
-    Rank {
+fn rank(row: MappedRankRow) -> MappedRank {
+    MappedRank {
         rank: row.rank,
         world: row.world_size,
         device_name: row.device_name.map(str::to_string),
         has_modules: row.has_modules,
-        ..Rank::default()
+        ..MappedRank::default()
     }
 }
 
-fn window(row: MappedStepRow) -> Window {
-    Window {
+fn window(row: MappedStepRow) -> StepWindow {
+    StepWindow {
         device: row.device,
         basis: Basis::ALL.into_iter().find(|k| k.name() == row.basis).unwrap_or(Basis::None),
         step: row.step,
@@ -165,8 +165,8 @@ impl Texts {
     }
 }
 
-fn key(row: MappedKeyRow, texts: &mut Texts) -> Key {
-    Key {
+fn key(row: MappedKeyRow, texts: &mut Texts) -> CellKey {
+    CellKey {
         side: if row.side == Side::Gpu.name() { Side::Gpu } else { Side::Host },
         class: texts.one(row.class),
         name: texts.one(row.name),

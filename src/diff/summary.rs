@@ -1,8 +1,8 @@
 //! `diff_summary` and `diff_steps`: the step time and its parts.
 
-use crate::diff::exact::{Exact, Noise, is_significant, standard_error};
+use crate::diff::exact::{Fraction, Noise, is_significant, standard_error};
 use crate::diff::population::{Chosen, Population};
-use crate::diff::set::{Set, Side, Window};
+use crate::diff::set::{Set, Side, StepWindow};
 use crate::diff::{StepRow, Steps, Summaries, SummaryRow};
 use crate::table::schema::Batch;
 use crate::units::Ns;
@@ -60,7 +60,7 @@ impl Metric {
         self.is_part() || self == Metric::StepTime
     }
 
-    fn of(self, w: &Window) -> Ns {
+    fn of(self, w: &StepWindow) -> Ns {
         match self {
             Metric::StepTime => w.dur,
             Metric::Compute => w.compute,
@@ -78,24 +78,24 @@ impl Metric {
 /// One side's value of a metric, with the noise of its steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
-    pub mean: Exact,
+    pub mean: Fraction,
     pub noise: Noise,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Pair {
+pub struct MetricPair {
     pub base: Figure,
     pub test: Figure,
 }
 
-impl Pair {
-    pub fn delta(&self) -> Exact {
+impl MetricPair {
+    pub fn delta(&self) -> Fraction {
         self.test.mean.minus(self.base.mean)
     }
 
     pub fn delta_pct(&self) -> Option<f64> {
         // Percentage of base, computed from fractions, so exact up to the final division.
-        self.delta().percent_of(Exact {
+        self.delta().percent_of(Fraction {
             num: self.base.mean.num.saturating_mul(self.test.mean.den),
             den: self.base.mean.den.saturating_mul(self.test.mean.den),
         })
@@ -110,8 +110,8 @@ impl Pair {
     }
 }
 
-pub fn pair(p: &Population, metric: Metric) -> Pair {
-    Pair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
+pub fn pair(p: &Population, metric: Metric) -> MetricPair {
+    MetricPair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
 }
 
 fn figure(side: &Chosen, metric: Metric) -> Figure {
@@ -134,7 +134,7 @@ fn figure(side: &Chosen, metric: Metric) -> Figure {
 /// Sums one value over the cells whose key satisfies `keep`.
 pub fn sum_of(
     side: &Chosen,
-    keep: impl Fn(&crate::diff::set::Key) -> bool,
+    keep: impl Fn(&crate::diff::set::CellKey) -> bool,
     value: impl Fn(&crate::diff::set::Cell) -> i64,
 ) -> Figure {
     let places = side.places();

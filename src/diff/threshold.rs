@@ -14,10 +14,10 @@
 //! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are compared in
 //! integers; if base is 0, any increase exceeds every percentage.
 
-use crate::diff::exact::{Exact, STANDARD_ERRORS};
+use crate::diff::exact::{Fraction, STANDARD_ERRORS};
 use crate::diff::population::Population;
-use crate::diff::set::{Key, Side};
-use crate::diff::summary::{Metric, Pair, pair, sum_of};
+use crate::diff::set::{CellKey, Side};
+use crate::diff::summary::{Metric, MetricPair, pair, sum_of};
 use crate::units::{Ns, fmt_ns};
 use crate::wording::names::short_name;
 use std::cmp::Ordering;
@@ -123,7 +123,7 @@ impl Threshold {
             Limit::Percent(limit) => 0.cmp(&limit),
         };
         let is_count = matches!(self.what, What::Count(_));
-        let show = |x: Exact| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
+        let show = |x: Fraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
         let pct = pair.delta_pct().map_or_else(String::new, |p| format!("{p:+.1} %, "));
         let plus = if delta.num > 0 { "+" } else { "" };
         Verdict {
@@ -147,7 +147,7 @@ fn compare(num: i128, limit: i128, den: i128) -> Ordering {
 }
 
 /// Says whether a change is within the noise.
-pub fn noise(pair: &Pair) -> String {
+pub fn noise(pair: &MetricPair) -> String {
     let delta = pair.delta().value().abs();
     match pair.error() {
         None => {
@@ -206,7 +206,7 @@ impl What {
         }
     }
 
-    fn fits(&self, key: &Key) -> bool {
+    fn fits(&self, key: &CellKey) -> bool {
         let named = |name: &str| &*key.name == name || short_name(&key.name) == name;
         match self {
             What::Summary(_) => false,
@@ -219,7 +219,7 @@ impl What {
         }
     }
 
-    fn pair(&self, p: &Population) -> Pair {
+    fn pair(&self, p: &Population) -> MetricPair {
         match self {
             What::Summary(metric) => pair(p, *metric),
             What::Count(_) => self.sums(p, |cell| cell.count),
@@ -227,9 +227,9 @@ impl What {
         }
     }
 
-    fn sums(&self, p: &Population, value: impl Fn(&crate::diff::set::Cell) -> i64) -> Pair {
+    fn sums(&self, p: &Population, value: impl Fn(&crate::diff::set::Cell) -> i64) -> MetricPair {
         let side = |side| sum_of(side, |key| self.fits(key), &value);
-        Pair { base: side(&p.base), test: side(&p.test) }
+        MetricPair { base: side(&p.base), test: side(&p.test) }
     }
 
     fn is_known(&self, p: &Population) -> bool {

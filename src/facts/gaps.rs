@@ -18,7 +18,7 @@ pub struct Gap {
     pub span: Span,
     /// End of the host's part: until then the host had not finished submitting the next activity.
     pub host_until: Ns,
-    pub rest: Rest,
+    pub rest: GapCause,
     /// Index of the activity that ends the gap.
     pub next: Option<u32>,
     /// Lane of the thread that is responsible for the host's part.
@@ -27,7 +27,7 @@ pub struct Gap {
 
 /// Cause of the part after the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum GapCause {
     KernelWait,
     Other,
     Unlinked,
@@ -35,7 +35,7 @@ pub enum Rest {
 
 /// Sums over gaps or parts of gaps, ns.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Sums {
+pub struct IdleSums {
     pub count: u64,
     pub idle: Ns,
     pub host: Ns,
@@ -45,9 +45,9 @@ pub struct Sums {
     pub other_stream_busy: Ns,
 }
 
-impl Sums {
+impl IdleSums {
     /// Adds the part inside `window` of a gap whose host's part ends at `host_until`.
-    pub fn add(&mut self, gap: Span, host_until: Ns, rest: Rest, window: Span) {
+    pub fn add(&mut self, gap: Span, host_until: Ns, rest: GapCause, window: Span) {
         let part = gap.intersect(window);
         if part.is_empty() {
             return;
@@ -57,9 +57,9 @@ impl Sums {
         self.idle += part.len();
         self.host += part.len() - behind;
         match rest {
-            Rest::KernelWait => self.kernel += behind,
-            Rest::Other => self.other += behind,
-            Rest::Unlinked => {
+            GapCause::KernelWait => self.kernel += behind,
+            GapCause::Other => self.other += behind,
+            GapCause::Unlinked => {
                 self.other += behind;
                 self.unlinked += behind;
             }
@@ -69,7 +69,7 @@ impl Sums {
 
 impl Gap {
     /// Adds the part of this gap inside `window`.
-    pub fn add_to(&self, sums: &mut Sums, window: Span) {
+    pub fn add_to(&self, sums: &mut IdleSums, window: Span) {
         sums.add(self.span, self.host_until, self.rest, window);
     }
 }
@@ -97,11 +97,11 @@ impl Classifier<'_> {
             .min_by_key(|i| (launched(i), t.activities[**i as usize].row))
             .copied();
         let gap = |host_until, rest, thread| Gap { span, host_until, rest, next, thread };
-        let Some(i) = next else { return gap(span.end, Rest::Other, self.default_thread) };
-        let Some(launch) = t.activities[i as usize].launch() else { return gap(span.start, Rest::Unlinked, None) };
+        let Some(i) = next else { return gap(span.end, GapCause::Other, self.default_thread) };
+        let Some(launch) = t.activities[i as usize].launch() else { return gap(span.start, GapCause::Unlinked, None) };
         let host_until = t.span(launch).end.clamp(span.start, span.end);
         let soon = span.end - host_until < self.kernel_wait_max;
-        let rest = if soon { Rest::KernelWait } else { Rest::Other };
+        let rest = if soon { GapCause::KernelWait } else { GapCause::Other };
         gap(host_until, rest, Some(t.columns.lane[launch as usize]))
     }
 }

@@ -20,14 +20,14 @@ pub struct HostUse {
 /// Classifies host events by name, once per name.
 pub struct HostNames {
     /// One entry per text that names a host event.
-    kinds: Vec<Kind>,
+    kinds: Vec<NameClass>,
     /// Per event: whether it owns an activity, whatever its name.
     launches: Vec<bool>,
 }
 
 /// The classification of one name.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct NameClass {
     /// Kind of a runtime call with this name.
     runtime: &'static str,
     /// Whether an operator with this name, or an annotation (next field), is communication.
@@ -37,7 +37,7 @@ struct Kind {
     has_line: bool,
 }
 
-const PLAIN: Kind = Kind { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
+const PLAIN: NameClass = NameClass { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
 
 impl HostNames {
     /// The shared instance of a rank.
@@ -47,12 +47,12 @@ impl HostNames {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let mut kinds: Vec<Option<Kind>> = vec![None; c.strings.len()];
+        let mut kinds: Vec<Option<NameClass>> = vec![None; c.strings.len()];
         for &row in trace.host_rows().iter().flat_map(|(_, rows)| rows) {
             let name = c.name(row as usize);
             if let Some(slot @ None) = kinds.get_mut(name.0 as usize) {
                 let text = trace.text(name);
-                *slot = Some(Kind {
+                *slot = Some(NameClass {
                     runtime: runtime_kind(text),
                     as_op: is_host_communication(Class::HostOp, text),
                     as_annotation: is_host_communication(Class::Annotation, text),
@@ -65,7 +65,7 @@ impl HostNames {
         Self { kinds: kinds.into_iter().map(|k| k.unwrap_or(PLAIN)).collect(), launches }
     }
 
-    fn kind(&self, trace: &RankTrace, row: u32) -> Kind {
+    fn kind(&self, trace: &RankTrace, row: u32) -> NameClass {
         self.kinds.get(trace.columns.name(row as usize).0 as usize).copied().unwrap_or(PLAIN)
     }
 
@@ -105,7 +105,7 @@ impl HostNames {
 
     /// The kind of host activity of an event.
     pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
-        let Kind { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
+        let NameClass { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
         match trace.classes[row as usize] {
             Class::Runtime if runtime == "runtime_call" && self.launches.get(row as usize) == Some(&true) => {
                 "launch_call"

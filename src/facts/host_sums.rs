@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 /// Kind of host activity, name of its event, and name of the frame that called it.
-pub type Key = (&'static str, StrId, StrId);
+pub type HostUseKey = (&'static str, StrId, StrId);
 
 /// Least number of pieces between two sums.
 const STRIDE: usize = 64;
@@ -26,13 +26,13 @@ const STRIDE: usize = 64;
 /// The threads of a rank over its capture.
 #[derive(Default)]
 pub struct HostSums {
-    keys: Vec<Key>,
-    threads: BTreeMap<Option<u32>, Thread>,
+    keys: Vec<HostUseKey>,
+    threads: BTreeMap<Option<u32>, ThreadSums>,
 }
 
 /// One thread as consecutive pieces of time without gaps.
 #[derive(Default)]
-struct Thread {
+struct ThreadSums {
     /// Start of each piece, followed by the end of the last.
     starts: Vec<Ns>,
     /// Index of each piece's key in `keys`.
@@ -52,7 +52,7 @@ impl HostSums {
             me.threads.entry(lane).or_default();
         }
         let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
-        let mut known: HashMap<Key, u32> = HashMap::new();
+        let mut known: HashMap<HostUseKey, u32> = HashMap::new();
         for (lane, thread) in &mut me.threads {
             names.each_use(trace, *lane, trace.capture, |u| {
                 let key = (u.activity, name(u.row), name(u.caller));
@@ -65,11 +65,11 @@ impl HostSums {
             });
             thread.starts.push(trace.capture.end);
         }
-        me.threads.values_mut().for_each(Thread::sum);
+        me.threads.values_mut().for_each(ThreadSums::sum);
         me
     }
 
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[HostUseKey] {
         &self.keys
     }
 
@@ -82,7 +82,7 @@ impl HostSums {
     }
 }
 
-impl Thread {
+impl ThreadSums {
     fn len(&self, piece: usize) -> Ns {
         self.piece(piece).len()
     }
@@ -149,7 +149,7 @@ mod tests {
             pieces in prop::collection::vec((1i64..9, 0u32..5), 1..600),
             asked in prop::collection::vec((0i64..3_000, 0i64..3_000), 1..20),
         ) {
-            let mut thread = Thread::default();
+            let mut thread = ThreadSums::default();
             let mut at = 0;
             for (len, key) in &pieces {
                 thread.starts.push(at);

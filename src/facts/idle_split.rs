@@ -3,7 +3,7 @@
 //! Gaps are classified once, over the whole capture, and then cut at windows. So all analyses get the same parts for
 //! the same window, and the parts of the steps and of the time outside them add up to the capture's.
 
-use crate::facts::gaps::{Classifier, Gap, Sums, busiest_launcher};
+use crate::facts::gaps::{Classifier, Gap, IdleSums, busiest_launcher};
 use crate::facts::host_activity::HostNames;
 use crate::facts::host_sums::HostSums;
 use crate::trace::device::DeviceWork;
@@ -25,14 +25,14 @@ pub struct DeviceIdle<'a> {
     pub default_thread: Option<u32>,
     /// In order of time.
     pub gaps: Vec<Gap>,
-    uses: Uses,
+    uses: HostUses,
     keys: Vec<UseKey<'a>>,
     /// Position of each key among the sorted keys.
     order: Vec<u32>,
 }
 
 /// What the host did during the gaps.
-enum Uses {
+enum HostUses {
     /// Listed gap by gap: the uses of a gap follow each other from its start to the end of the host's part.
     Listed {
         lengths: Vec<Ns>,
@@ -50,7 +50,7 @@ const SHARED_FROM: usize = 32;
 
 /// Accumulated time and number of gaps of a key.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct KeySum {
     time: Ns,
     gaps: u64,
     /// The last gap that was counted.
@@ -59,7 +59,7 @@ struct Sum {
 
 #[derive(Debug, Default)]
 pub struct Split {
-    pub sums: Sums,
+    pub sums: IdleSums,
     /// Host wait by what the host did: longest first, then by key. The times sum to `sums.host`.
     pub host: Vec<HostTime>,
 }
@@ -97,7 +97,7 @@ impl<'a> DeviceIdle<'a> {
                 (*activity, (trace.text(*name), trace.text(*caller)))
             };
             let keys = shared.keys().iter().map(text).collect();
-            return Self::ordered(busy, default_thread, gaps, Uses::Shared(shared), keys);
+            return Self::ordered(busy, default_thread, gaps, HostUses::Shared(shared), keys);
         }
         let (mut lengths, mut used) = (Vec::new(), Vec::new());
         let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
@@ -115,10 +115,16 @@ impl<'a> DeviceIdle<'a> {
             });
         }
         from.push(used.len() as u32);
-        Self::ordered(busy, default_thread, gaps, Uses::Listed { lengths, used, from }, keys)
+        Self::ordered(busy, default_thread, gaps, HostUses::Listed { lengths, used, from }, keys)
     }
 
-    fn ordered(busy: Union, default_thread: Option<u32>, gaps: Vec<Gap>, uses: Uses, keys: Vec<UseKey<'a>>) -> Self {
+    fn ordered(
+        busy: Union,
+        default_thread: Option<u32>,
+        gaps: Vec<Gap>,
+        uses: HostUses,
+        keys: Vec<UseKey<'a>>,
+    ) -> Self {
         let mut sorted: Vec<u32> = (0..keys.len() as u32).collect();
         sorted.sort_unstable_by_key(|&k| keys[k as usize]);
         let mut order = vec![0; keys.len()];
@@ -138,7 +144,7 @@ impl<'a> DeviceIdle<'a> {
     /// Keys and times of what the host did in its part of a gap, inside `part`; no time is 0.
     fn each_use(&self, g: usize, gap: &Gap, part: Span, mut take: impl FnMut(u32, Ns)) {
         match &self.uses {
-            Uses::Listed { lengths, used, from } => {
+            HostUses::Listed { lengths, used, from } => {
                 let range = from.get(g).zip(from.get(g + 1)).map_or(0..0, |(a, b)| *a as usize..*b as usize);
                 let mut at = gap.span.start;
                 for (key, length) in used[range.clone()].iter().zip(&lengths[range]) {
@@ -150,7 +156,7 @@ impl<'a> DeviceIdle<'a> {
                     }
                 }
             }
-            Uses::Shared(shared) => {
+            HostUses::Shared(shared) => {
                 let span = Span::new(gap.span.start, gap.host_until).intersect(part);
                 shared.each(gap.thread, span, take);
             }
@@ -160,7 +166,7 @@ impl<'a> DeviceIdle<'a> {
     /// Divides the idle time inside the parts of a window.
     pub fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
-        let mut sums: HashMap<u32, Sum> = HashMap::new();
+        let mut sums: HashMap<u32, KeySum> = HashMap::new();
         let mut met = 0;
         for part in parts {
             let first = self.gaps.partition_point(|g| g.span.end <= part.start);

@@ -26,7 +26,7 @@ pub struct Change {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct QueuedLaunch {
     /// Row of the call.
     pub call: u32,
     pub enter: Ns,
@@ -43,7 +43,7 @@ pub struct Queue {
     /// the last.
     pub changes: Vec<Change>,
     /// In order of entry.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<QueuedLaunch>,
     /// First entry to last leave.
     pub span: Span,
 }
@@ -61,7 +61,7 @@ pub fn queues(trace: &RankTrace) -> Vec<Queue> {
             // A call's activities come in order of start, so the first one on a stream determines when the launch
             // leaves.
             if lane.entries.last().is_none_or(|e| e.call != row) {
-                lane.entries.push(Entry { call: row, enter, leave, found: 0 });
+                lane.entries.push(QueuedLaunch { call: row, enter, leave, found: 0 });
             }
         }
     }
@@ -70,7 +70,7 @@ pub fn queues(trace: &RankTrace) -> Vec<Queue> {
 
 #[derive(Default)]
 struct Lane {
-    entries: Vec<Entry>,
+    entries: Vec<QueuedLaunch>,
     /// Enter and leave time of every activity.
     activities: Vec<(Ns, Ns)>,
 }

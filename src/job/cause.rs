@@ -8,13 +8,13 @@
 //!                       + waiting and transfer of other groups + idle by what the host did
 //! ```
 
-use crate::job::delay::Late;
-use crate::job::exposed::What;
+use crate::job::delay::Lateness;
+use crate::job::exposed::ExposedKind;
 use crate::job::joined::Job;
-use crate::job::local::{Entry, Use};
+use crate::job::local::{LocalEntry, TimeUse};
 use crate::job::matching::Member;
 use crate::job::waited::pieces;
-use crate::job::window::{From, LocalWindow, Windows};
+use crate::job::window::{LocalWindow, WindowStart, Windows};
 use crate::trace::strings::StrId;
 use crate::units::Ns;
 use std::collections::BTreeMap;
@@ -36,9 +36,9 @@ pub enum Cause {
     /// Communication without a match on other ranks.
     UnmatchedCommunication,
     /// Idle time (on the host: the main thread's time), by what the host did.
-    Host(Use),
+    Host(TimeUse),
     /// The same host events, but more of them.
-    MoreHost(Use),
+    MoreHost(TimeUse),
 }
 
 impl Cause {
@@ -78,7 +78,7 @@ impl Difference {
 
 /// Time and number of starts of one key, on the late and on the typical rank.
 #[derive(Default, Clone, Copy)]
-struct Both {
+struct LateAndTypical {
     time: [Ns; 2],
     count: [i64; 2],
 }
@@ -91,11 +91,11 @@ const FACTOR_SPREAD: f64 = 0.05;
 const FACTOR_LEAST: f64 = 1.02;
 
 /// The differences between the windows of a late member and the typical one; they sum to the excess.
-pub fn differences(job: &Job, windows: &Windows, late: &Late) -> Vec<Difference> {
+pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Difference> {
     let Some(typical) = late.typical else { return Vec::new() };
     let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
     let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
-    let mut entries: BTreeMap<(Use, StrId, StrId), Both> = BTreeMap::new();
+    let mut entries: BTreeMap<(TimeUse, StrId, StrId), LateAndTypical> = BTreeMap::new();
     for (k, (member, w)) in [(late.member, own), (typical, other)].into_iter().enumerate() {
         for e in entries_of(job, member, &w) {
             let both = entries.entry((e.what, e.name, e.detail)).or_default();
@@ -107,8 +107,10 @@ pub fn differences(job: &Job, windows: &Windows, late: &Late) -> Vec<Difference>
     kernels(&mut entries, &mut out);
     for ((what, name, detail), b) in entries {
         let cause = match what {
-            Use::Copy => Cause::Copies,
-            Use::Operator | Use::LaunchCall | Use::SyncCall if b.count[0] > b.count[1] => Cause::MoreHost(what),
+            TimeUse::Copy => Cause::Copies,
+            TimeUse::Operator | TimeUse::LaunchCall | TimeUse::SyncCall if b.count[0] > b.count[1] => {
+                Cause::MoreHost(what)
+            }
             _ => Cause::Host(what),
         };
         push(&mut out, cause, name, detail, None, b);
@@ -119,7 +121,7 @@ pub fn differences(job: &Job, windows: &Windows, late: &Late) -> Vec<Difference>
     out
 }
 
-fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, origin: Option<u32>, b: Both) {
+fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, origin: Option<u32>, b: LateAndTypical) {
     out.push(Difference {
         cause,
         name,
@@ -132,7 +134,7 @@ fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, ori
     });
 }
 
-fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = Entry> + 'a {
+fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = LocalEntry> + 'a {
     let span = w.span;
     let lane = job.parts[m.part as usize].lanes.get(w.lane as usize);
     lane.into_iter().flat_map(move |l| l.local.entries_in(span))
@@ -140,18 +142,20 @@ fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Ite
 
 /// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched alike, then
 /// the remaining difference of each.
-fn kernels(entries: &mut BTreeMap<(Use, StrId, StrId), Both>, out: &mut Vec<Difference>) {
-    let is_kernel = |k: &(Use, StrId, StrId)| k.0 == Use::Kernel;
+fn kernels(entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>, out: &mut Vec<Difference>) {
+    let is_kernel = |k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel;
     let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
     let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
-    let alike = |(k, b): &((Use, StrId, StrId), Both)| k.1 != StrId::EMPTY && b.count[0] == b.count[1] && b.time[1] > 0;
+    let alike = |(k, b): &((TimeUse, StrId, StrId), LateAndTypical)| {
+        k.1 != StrId::EMPTY && b.count[0] == b.count[1] && b.time[1] > 0
+    };
     let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();
     let total: Ns = same.iter().map(|(_, b)| b.time[1]).sum();
     let factor = factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
     let scaled = |t: Ns| factor.map_or(0, |f| ((f - 1.0) * t as f64).round() as Ns);
     let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
     if common > 0 {
-        let b = Both { time: [total + common, total], count: [same.len() as i64; 2] };
+        let b = LateAndTypical { time: [total + common, total], count: [same.len() as i64; 2] };
         push(out, Cause::SlowDevice, StrId::EMPTY, StrId::EMPTY, None, b);
     }
     for x in &all {
@@ -192,7 +196,7 @@ fn communication(
     other: (Member, LocalWindow),
     out: &mut Vec<Difference>,
 ) {
-    let mut sums: BTreeMap<(Cause, Option<u32>), Both> = BTreeMap::new();
+    let mut sums: BTreeMap<(Cause, Option<u32>), LateAndTypical> = BTreeMap::new();
     for (k, (m, w)) in [own, other].into_iter().enumerate() {
         for (cause, origin, time) in exposed(job, windows, m, &w) {
             let both = sums.entry((cause, origin)).or_default();
@@ -213,12 +217,12 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
         .map(|piece| {
             let time = piece.span.len();
             match (piece.what, piece.call) {
-                (What::Sync, Some(call)) => {
+                (ExposedKind::Sync, Some(call)) => {
                     let instance = || job.outcome(Member { part: m.part, call }).map(|o| o.instance);
                     let of_call = || instance().and_then(|i| origin(job, windows, i, 0));
                     (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
                 }
-                (What::Transfer, _) => (Cause::EarlierTransfer, None, time),
+                (ExposedKind::Transfer, _) => (Cause::EarlierTransfer, None, time),
                 // Communication that does not belong to a call counts as unmatched, too.
                 _ => (Cause::UnmatchedCommunication, None, time),
             }
@@ -237,7 +241,7 @@ pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<
     let p = &job.parts[last.part as usize];
     let held = windows.get(last.part as usize)?.get(last.call as usize).copied().flatten().and_then(|w| {
         // The collective after which its window starts.
-        let From::Call(before) = w.from else { return None };
+        let WindowStart::Call(before) = w.from else { return None };
         let before = Member { part: last.part, call: before };
         let o = job.outcome(before)?;
         let other = job.instances().get(o.instance as usize)?;

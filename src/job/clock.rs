@@ -15,7 +15,7 @@
 //! which shows how far the offset can be trusted. The drift is the Theil-Sen slope of the same differences over time.
 
 use crate::job::matching::{Instance, Matched};
-use crate::job::part::Part;
+use crate::job::part::RankSummary;
 use crate::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -125,21 +125,21 @@ fn weight(i: &Instance) -> u32 {
 type End = (u32, Ns);
 
 /// An instance as used for alignment.
-struct Moment {
+struct AlignedInstance {
     ends: Vec<End>,
     weight: u32,
     group: u32,
 }
 
 /// The clocks of all parts.
-pub fn align(parts: &[Part], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
+pub fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
     let usable = |i: &&Instance| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees;
     let call = |m: &crate::job::matching::Member| &parts[m.part as usize].calls.calls[m.call as usize];
-    let mut moments: Vec<Moment> = matched
+    let mut moments: Vec<AlignedInstance> = matched
         .instances
         .iter()
         .filter(usable)
-        .map(|i| Moment {
+        .map(|i| AlignedInstance {
             ends: matched.members(i).iter().map(|m| (m.part, call(m).span.end)).collect(),
             weight: weight(i),
             group: i.group,
@@ -184,8 +184,8 @@ pub fn align(parts: &[Part], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
     clocks
 }
 
-fn fit(parts: &[Part], moments: &[Moment]) -> Vec<Clock> {
-    let middle = |p: &Part| p.capture.start + p.capture.len() / 2;
+fn fit(parts: &[RankSummary], moments: &[AlignedInstance]) -> Vec<Clock> {
+    let middle = |p: &RankSummary| p.capture.start + p.capture.len() / 2;
     let mut clocks: Vec<Clock> = parts.iter().map(|p| Clock { at: middle(p), ..Clock::default() }).collect();
     let component = place(&mut clocks, moments);
     settle(&mut clocks, moments);
@@ -203,18 +203,18 @@ fn fit(parts: &[Part], moments: &[Moment]) -> Vec<Clock> {
 }
 
 /// Assigns initial offsets, rank by rank along shared groups, and the connected component of each part.
-fn place(clocks: &mut [Clock], moments: &[Moment]) -> Vec<u32> {
+fn place(clocks: &mut [Clock], moments: &[AlignedInstance]) -> Vec<u32> {
     let mut component: Vec<u32> = (0..clocks.len() as u32).collect();
-    let mut by_group: BTreeMap<u32, Vec<&Moment>> = BTreeMap::new();
+    let mut by_group: BTreeMap<u32, Vec<&AlignedInstance>> = BTreeMap::new();
     for m in moments {
         by_group.entry(m.group).or_default().push(m);
     }
     // Groups with the most instances first.
-    let mut groups: Vec<Vec<&Moment>> = by_group.into_values().collect();
+    let mut groups: Vec<Vec<&AlignedInstance>> = by_group.into_values().collect();
     groups.sort_by_key(|g| std::cmp::Reverse(g.iter().map(|m| m.ends.len()).sum::<usize>()));
     let mut waiting: Vec<usize> = (0..groups.len()).collect();
     while !waiting.is_empty() {
-        let placed = |g: &[&Moment], clocks: &[Clock]| {
+        let placed = |g: &[&AlignedInstance], clocks: &[Clock]| {
             g.iter().any(|m| m.ends.iter().any(|(p, _)| clocks[*p as usize].is_aligned))
         };
         let next = waiting.iter().position(|&g| placed(&groups[g], clocks)).unwrap_or(0);
@@ -252,7 +252,7 @@ fn place(clocks: &mut [Clock], moments: &[Moment]) -> Vec<u32> {
 }
 
 /// Differences of each part's ends from the moments: (time, difference, weight).
-fn differences(clocks: &[Clock], moments: &[Moment]) -> Vec<Vec<(Ns, Ns, u32)>> {
+fn differences(clocks: &[Clock], moments: &[AlignedInstance]) -> Vec<Vec<(Ns, Ns, u32)>> {
     let centers: Vec<Option<Ns>> = moments
         .par_iter()
         .map(|m| center(&mut m.ends.iter().map(|(p, e)| e - clocks[*p as usize].found_at(*e)).collect::<Vec<_>>()))
@@ -269,7 +269,7 @@ fn differences(clocks: &[Clock], moments: &[Moment]) -> Vec<Vec<(Ns, Ns, u32)>> 
 }
 
 /// Iterates until nothing changes, then sets residuals and counts.
-fn settle(clocks: &mut [Clock], moments: &[Moment]) {
+fn settle(clocks: &mut [Clock], moments: &[AlignedInstance]) {
     for _ in 0..ROUNDS {
         let moves: Vec<Ns> = differences(clocks, moments)
             .into_par_iter()
@@ -292,7 +292,7 @@ fn settle(clocks: &mut [Clock], moments: &[Moment]) {
 }
 
 /// Estimates slopes. A rank whose slope over its capture is significant gets a linear offset.
-fn drifts(parts: &[Part], clocks: &mut [Clock], moments: &[Moment]) {
+fn drifts(parts: &[RankSummary], clocks: &mut [Clock], moments: &[AlignedInstance]) {
     let fitted: Vec<Option<(i64, Ns, Ns)>> = differences(clocks, moments)
         .into_par_iter()
         .map(|mut d| {

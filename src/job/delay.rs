@@ -27,14 +27,14 @@ use crate::job::matching::{Instance, Member};
 use crate::job::ready::{TOLERANCE, is_queued_behind};
 use crate::job::waited::waited_within;
 use crate::job::waits::arrivals;
-use crate::job::window::{From, LocalWindow, Windows};
+use crate::job::window::{LocalWindow, WindowStart, Windows};
 use crate::units::Ns;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How late a member was at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Late {
+pub struct Lateness {
     pub member: Member,
     /// Its local time, ns.
     pub local: Ns,
@@ -61,7 +61,7 @@ pub struct Chain {
     /// ns.
     pub gains: BTreeMap<u32, Ns>,
     /// By part: its lateness at the end of the chain.
-    pub lates: BTreeMap<u32, Late>,
+    pub lates: BTreeMap<u32, Lateness>,
     /// By part: how often its kernel started last.
     pub lasts: BTreeMap<u32, u32>,
     /// When each member was ready for the last instance (on the host: the first), on the common axis.
@@ -80,7 +80,7 @@ struct Link {
     /// The part that was ready last, if others depend on it.
     late: Option<u32>,
     /// Members grouped by the instance after which their local time starts, as far as their order matters.
-    behind: Vec<Behind>,
+    behind: Vec<SameStartGroup>,
     /// The last end, on the common axis.
     end: Ns,
     /// Whether it cannot start before the previous instance of the chain has ended.
@@ -90,17 +90,17 @@ struct Link {
 /// Members of an instance whose local times start at the end of the same earlier instance of the chain, or before the
 /// chain.
 #[derive(Debug, Clone, Copy)]
-struct Behind {
+struct SameStartGroup {
     /// Index of that earlier instance's link; `None` if before the chain.
     link: Option<u32>,
     /// The one that was ready last, and (next field) second to last, on the common axis.
-    last: Came,
-    second: Option<Came>,
+    last: ReadyMember,
+    second: Option<ReadyMember>,
 }
 
 /// When a member was ready for an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Came {
+struct ReadyMember {
     ready: Ns,
     part: u32,
     /// Time that it only waited after the meeting point, ns: it could have continued earlier by this.
@@ -115,7 +115,7 @@ impl Link {
 
     /// The same if one part is ignored and the instances of the chain end earlier by `earlier`.
     fn ready_without(&self, part: Option<u32>, earlier: &[Ns]) -> Ns {
-        let at = |b: &Behind| {
+        let at = |b: &SameStartGroup| {
             let came = if part == Some(b.last.part) { b.second } else { Some(b.last) };
             let shift = b.link.and_then(|l| earlier.get(l as usize)).copied().unwrap_or(0);
             came.map(|c| c.ready - shift.min(c.slack))
@@ -138,7 +138,7 @@ impl Chain {
     }
 
     /// A chain of one call with a known gain.
-    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Late, gain: Ns, ready: Ns) -> Self {
+    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Lateness, gain: Ns, ready: Ns) -> Self {
         let part = late.member.part;
         Self {
             group,
@@ -271,16 +271,16 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
     let found = arrivals(ready);
     let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
     let end = |m: &Member| job.aligned(m.part, job.call(*m).released);
-    let mut behind: BTreeMap<Option<u32>, Behind> = BTreeMap::new();
+    let mut behind: BTreeMap<Option<u32>, SameStartGroup> = BTreeMap::new();
     for (m, t) in members.iter().zip(ready) {
         let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
-        let met = if let Some(From::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
+        let met = if let Some(WindowStart::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
         let link = met.and_then(|met| chain.links_of.get(&met)).copied();
         let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
-        let own = Came { ready: *t, part: m.part, slack };
+        let own = ReadyMember { ready: *t, part: m.part, slack };
         match behind.entry(link) {
             Entry::Vacant(slot) => {
-                slot.insert(Behind { link, last: own, second: None });
+                slot.insert(SameStartGroup { link, last: own, second: None });
             }
             Entry::Occupied(mut slot) => {
                 let b = slot.get_mut();
@@ -354,7 +354,7 @@ pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
 }
 
 /// Calls `take` with the lateness of each member.
-pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
+pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
     let n = locals.len();
     if n < 2 {
         return;
@@ -368,7 +368,7 @@ pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Late)) {
     for (k, l) in ordered.iter().enumerate() {
         let typical = ordered[if middle < k { middle } else { middle + 1 }];
         let usual = median_of_others(&worked, worked.partition_point(|w| *w < l.worked)).unwrap_or(l.worked);
-        take(Late {
+        take(Lateness {
             member: l.member,
             local: l.all,
             excess: (l.all - typical.all).max(0),

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// The kind of an instant of exposed communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum ExposedKind {
     Sync,
     Unmatched,
     Transfer,
@@ -23,7 +23,7 @@ pub enum What {
 
 /// One call, on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct CallSpan {
     pub call: u32,
     pub span: Span,
     /// End of its waiting; `None` if it is not matched.
@@ -32,18 +32,18 @@ pub struct Run {
 
 /// A stretch of exposed communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct ExposedPiece {
     pub span: Span,
-    pub what: What,
+    pub what: ExposedKind,
     /// The call that determines the kind: of several, the first that reached that state.
     pub call: Option<u32>,
 }
 
 /// Divides exposed spans (sorted, disjoint) by the kind of the running calls.
-pub fn divide(exposed: &[Span], runs: &[Run]) -> Vec<Piece> {
+pub fn divide(exposed: &[Span], runs: &[CallSpan]) -> Vec<ExposedPiece> {
     // Edges: (time, whether it is a start, kind, start of the part, call).
-    let mut edges: Vec<(Ns, bool, What, Ns, u32)> = Vec::with_capacity(runs.len() * 4);
-    let mut part = |span: Span, what: What, call: u32| {
+    let mut edges: Vec<(Ns, bool, ExposedKind, Ns, u32)> = Vec::with_capacity(runs.len() * 4);
+    let mut part = |span: Span, what: ExposedKind, call: u32| {
         if !span.is_empty() {
             edges.push((span.start, true, what, span.start, call));
             edges.push((span.end, false, what, span.start, call));
@@ -51,16 +51,16 @@ pub fn divide(exposed: &[Span], runs: &[Run]) -> Vec<Piece> {
     };
     for r in runs {
         match r.until {
-            None => part(r.span, What::Unmatched, r.call),
+            None => part(r.span, ExposedKind::Unmatched, r.call),
             Some(until) => {
-                part(Span::new(r.span.start, until), What::Sync, r.call);
-                part(Span::new(until, r.span.end), What::Transfer, r.call);
+                part(Span::new(r.span.start, until), ExposedKind::Sync, r.call);
+                part(Span::new(until, r.span.end), ExposedKind::Transfer, r.call);
             }
         }
     }
     edges.sort_unstable();
     let mut running: [BTreeSet<(Ns, u32)>; 3] = Default::default();
-    let mut out: Vec<Piece> = Vec::new();
+    let mut out: Vec<ExposedPiece> = Vec::new();
     let mut edges = edges.into_iter().peekable();
     for span in exposed {
         let mut at = span.start;
@@ -74,12 +74,12 @@ pub fn divide(exposed: &[Span], runs: &[Run]) -> Vec<Piece> {
                 }
             }
             let until = edges.peek().map_or(span.end, |e| e.0.min(span.end));
-            let first = |what: What| running[what as usize].first().map(|(_, call)| (what, Some(*call)));
-            let (what, call) = first(What::Transfer)
-                .or_else(|| first(What::Unmatched))
-                .or_else(|| first(What::Sync))
-                .unwrap_or((What::Unmatched, None));
-            out.push(Piece { span: Span::new(at, until), what, call });
+            let first = |what: ExposedKind| running[what as usize].first().map(|(_, call)| (what, Some(*call)));
+            let (what, call) = first(ExposedKind::Transfer)
+                .or_else(|| first(ExposedKind::Unmatched))
+                .or_else(|| first(ExposedKind::Sync))
+                .unwrap_or((ExposedKind::Unmatched, None));
+            out.push(ExposedPiece { span: Span::new(at, until), what, call });
             at = until;
         }
     }
@@ -94,19 +94,19 @@ mod tests {
     #[test]
     fn transfer_comes_before_unmatched_and_unmatched_before_waiting() {
         let runs = [
-            Run { call: 0, span: Span::new(3, 23), until: Some(14) },
-            Run { call: 1, span: Span::new(12, 35), until: None },
+            CallSpan { call: 0, span: Span::new(3, 23), until: Some(14) },
+            CallSpan { call: 1, span: Span::new(12, 35), until: None },
         ];
         let got = divide(&[Span::new(0, 30), Span::new(33, 40)], &runs);
         let shown: Vec<_> = got.iter().map(|p| (p.span.start, p.span.end, p.what, p.call)).collect();
         let want = [
-            (0, 3, What::Unmatched, None),
-            (3, 12, What::Sync, Some(0)),
-            (12, 14, What::Unmatched, Some(1)),
-            (14, 23, What::Transfer, Some(0)),
-            (23, 30, What::Unmatched, Some(1)),
-            (33, 35, What::Unmatched, Some(1)),
-            (35, 40, What::Unmatched, None),
+            (0, 3, ExposedKind::Unmatched, None),
+            (3, 12, ExposedKind::Sync, Some(0)),
+            (12, 14, ExposedKind::Unmatched, Some(1)),
+            (14, 23, ExposedKind::Transfer, Some(0)),
+            (23, 30, ExposedKind::Unmatched, Some(1)),
+            (33, 35, ExposedKind::Unmatched, Some(1)),
+            (35, 40, ExposedKind::Unmatched, None),
         ];
         assert_eq!(shown, want);
     }
@@ -117,7 +117,7 @@ mod tests {
             calls in prop::collection::vec((0i64..40, 0i64..20, prop::option::of(0i64..20)), 0..8),
             gaps in prop::collection::vec((1i64..6, 1i64..8), 0..6),
         ) {
-            let runs: Vec<Run> = calls.iter().enumerate().map(|(i, (start, len, wait))| Run {
+            let runs: Vec<CallSpan> = calls.iter().enumerate().map(|(i, (start, len, wait))| CallSpan {
                 call: i as u32,
                 span: Span::new(*start, start + len),
                 until: wait.map(|w| start + w.min(*len)),
@@ -133,12 +133,12 @@ mod tests {
                 let piece = got.iter().find(|p| p.span.holds(t));
                 prop_assert_eq!(piece.is_some(), exposed.iter().any(|s| s.holds(t)));
                 let Some(p) = piece else { continue };
-                let state = |r: &Run| match r.until {
-                    None => What::Unmatched,
-                    Some(u) if t < u => What::Sync,
-                    Some(_) => What::Transfer,
+                let state = |r: &CallSpan| match r.until {
+                    None => ExposedKind::Unmatched,
+                    Some(u) if t < u => ExposedKind::Sync,
+                    Some(_) => ExposedKind::Transfer,
                 };
-                let want = runs.iter().filter(|r| r.span.holds(t)).map(state).max().unwrap_or(What::Unmatched);
+                let want = runs.iter().filter(|r| r.span.holds(t)).map(state).max().unwrap_or(ExposedKind::Unmatched);
                 prop_assert_eq!(p.what, want, "at {}", t);
                 let decides = p.call.map(|c| (runs[c as usize].span.holds(t), state(&runs[c as usize])));
                 prop_assert!(decides.is_none_or(|d| d == (true, want)));

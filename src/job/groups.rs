@@ -5,7 +5,7 @@
 //! list is identified by its name, size and truncated list, as long as no more ranks claim it than it has members.
 //! Otherwise, and without a name, its members have to be inferred from its collectives (`infer`).
 
-use crate::job::part::Part;
+use crate::job::part::RankSummary;
 use crate::trace::collective::{LocalGroup, Members};
 use crate::wording::ranks::{member_list, rank_list};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Group {
     }
 
     /// Display name, e.g. `1 (tp) [0-3]`.
-    pub fn shown(&self, parts: &[Part]) -> String {
+    pub fn shown(&self, parts: &[RankSummary]) -> String {
         let name = match (&self.name, &self.desc) {
             (Some(n), Some(d)) if d != n && d != "undefined" => format!("{n} ({d})"),
             (Some(n), _) => n.clone(),
@@ -63,7 +63,7 @@ pub struct Resolved {
 type ByName<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
 
 /// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
-pub fn resolve(parts: &[Part], used: &[Vec<u32>]) -> Resolved {
+pub fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
     let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
     let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
     let mut by_name: ByName = BTreeMap::new();
@@ -100,7 +100,7 @@ pub fn resolve(parts: &[Part], used: &[Vec<u32>]) -> Resolved {
 }
 
 /// Divides the uses of one member list into groups.
-fn split(uses: Vec<(u32, u32)>, parts: &[Part]) -> Vec<Group> {
+fn split(uses: Vec<(u32, u32)>, parts: &[RankSummary]) -> Vec<Group> {
     let local = |(part, g): (u32, u32)| &parts[part as usize].calls.groups[g as usize];
     let mut of_part: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     for u in uses {

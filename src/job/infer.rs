@@ -7,9 +7,9 @@
 //! as evidence.
 
 use crate::job::groups::Group;
-use crate::job::part::Part;
-use crate::job::sequence::{Item, Pairing, Sequence, Tokens, offset, pairs};
-use crate::trace::collective::{Kind, Members};
+use crate::job::part::RankSummary;
+use crate::job::sequence::{Pairing, Sequence, TokenAtEnd, Tokens, offset, pairs};
+use crate::trace::collective::{CollectiveKind, Members};
 use crate::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Inferred {
 }
 
 /// One part's calls of one nameless group.
-struct Unit {
+struct PartCalls {
     id: (u32, u32),
     calls: Vec<u32>,
     sequence: Sequence,
@@ -33,10 +33,10 @@ struct Unit {
 const SAMPLE: usize = 64;
 
 /// Finds groups among local groups without members, given as (part, local group).
-pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
+pub fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     let mut tokens = Tokens::default();
     // Units with different recorded properties cannot be in one group.
-    let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<Unit>> = BTreeMap::new();
+    let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<PartCalls>> = BTreeMap::new();
     for &(part, g) in unknown {
         let p = &parts[part as usize];
         let local = &p.calls.groups[g as usize];
@@ -50,8 +50,8 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
         }
         let item = |i: &u32| {
             let c = &p.calls.calls[*i as usize];
-            let bytes = c.bytes.filter(|_| c.kind != Kind::AllToAll);
-            Item { token: tokens.of((c.kind, bytes, c.seq)), end: c.span.end }
+            let bytes = c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll);
+            TokenAtEnd { token: tokens.of((c.kind, bytes, c.seq)), end: c.span.end }
         };
         let sequence = Sequence::new(calls.iter().map(item).collect());
         let start = |i: &u32| {
@@ -59,7 +59,7 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
             c.kind.is_synchronous().then_some(c.arrival())
         };
         let starts = calls.iter().map(start).collect();
-        let unit = Unit { id: (part, g), calls, sequence, starts };
+        let unit = PartCalls { id: (part, g), calls, sequence, starts };
         classes.entry((local.size, local.name.as_deref())).or_default().push(unit);
     }
     let mut out = Vec::new();
@@ -98,14 +98,14 @@ pub fn infer(parts: &[Part], unknown: &[(u32, u32)]) -> Vec<Inferred> {
 
 /// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls find a
 /// partner, or the two cannot have taken part in the same collectives.
-fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
+fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
     let shift = offset(&a.sequence, &b.sequence)?;
     let matches = pairs(&a.sequence, &b.sequence, shift, Pairing::Ends);
     if matches.len() * 2 < a.calls.len().min(b.calls.len()) {
         return None;
     }
     // No member leaves a collective before the last one arrives; ranks that often seem to are not in the same group.
-    let start = |u: &Unit, i: u32| u.starts.get(i as usize).copied().flatten();
+    let start = |u: &PartCalls, i: u32| u.starts.get(i as usize).copied().flatten();
     let is_impossible = |&&(i, j): &&(u32, u32)| {
         start(a, i).zip(start(b, j)).is_some_and(|(x, y)| {
             let (end_x, end_y) = (a.sequence.end(i), b.sequence.end(j) - shift);
@@ -116,7 +116,7 @@ fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
         return None;
     }
     let step = matches.len().div_ceil(SAMPLE).max(1);
-    let end = |u: &Unit, i: u32| u.sequence.end(i);
+    let end = |u: &PartCalls, i: u32| u.sequence.end(i);
     let mut d: Vec<Ns> = matches.iter().step_by(step).map(|(i, j)| end(b, *j) - end(a, *i)).collect();
     d.sort_unstable();
     let median = *d.get((d.len().checked_sub(1)?) / 2)?;
@@ -127,14 +127,14 @@ fn disagreement(a: &Unit, b: &Unit) -> Option<Ns> {
 
 /// Whether all units form one group: each agrees with the first to within a quarter of the distance between its own
 /// calls.
-fn agree_all(units: &[Unit]) -> bool {
+fn agree_all(units: &[PartCalls]) -> bool {
     let Some((first, rest)) = units.split_first() else { return false };
     !rest.is_empty()
         && rest.par_iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
 /// Largest number of units that are compared with each other.
-const MOST: usize = 1 << Link::INDEX;
+const MOST: usize = 1 << PackedDistance::INDEX;
 
 /// Number of units compared with all others before the results are merged, to limit memory.
 const AT_ONCE: usize = 64;
@@ -142,9 +142,9 @@ const AT_ONCE: usize = 64;
 /// The distance of two units, packed into one number because there is one for every pair: the distance (capped at some
 /// minutes) in the high bits, so that links sort by it, then the two indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Link(u64);
+struct PackedDistance(u64);
 
-impl Link {
+impl PackedDistance {
     /// Bits of a unit's index.
     const INDEX: u32 = 12;
     const FARTHEST: u64 = u64::MAX >> (2 * Self::INDEX);
@@ -161,18 +161,18 @@ impl Link {
 }
 
 /// Clusters of exactly `size` units, if the distance between clusters is at least three times that inside; else `None`.
-fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
+fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
     if !units.len().is_multiple_of(size) || units.len() > MOST {
         return None;
     }
-    let mut links: Vec<Link> = Vec::with_capacity(units.len() * (units.len() - 1) / 2);
-    let of = |i: usize| -> Vec<Link> {
+    let mut links: Vec<PackedDistance> = Vec::with_capacity(units.len() * (units.len() - 1) / 2);
+    let of = |i: usize| -> Vec<PackedDistance> {
         let others = (i + 1..units.len()).filter(|&j| units[i].id.0 != units[j].id.0);
-        others.filter_map(|j| Some(Link::new(disagreement(&units[i], &units[j])?, i, j))).collect()
+        others.filter_map(|j| Some(PackedDistance::new(disagreement(&units[i], &units[j])?, i, j))).collect()
     };
     for from in (0..units.len()).step_by(AT_ONCE) {
         let rows = from..(from + AT_ONCE).min(units.len());
-        let found: Vec<Vec<Link>> = rows.into_par_iter().map(of).collect();
+        let found: Vec<Vec<PackedDistance>> = rows.into_par_iter().map(of).collect();
         links.extend(found.into_iter().flatten());
     }
     links.sort_unstable();
@@ -186,7 +186,7 @@ fn cluster(units: &[Unit], size: usize) -> Option<Vec<Vec<usize>>> {
         i
     }
     let (mut inside, mut outside) = (0, Ns::MAX);
-    for (d, i, j) in links.iter().map(Link::parts) {
+    for (d, i, j) in links.iter().map(PackedDistance::parts) {
         let (a, b) = (find(&mut root, i), find(&mut root, j));
         if a == b {
             continue;

@@ -1,18 +1,18 @@
 //! All ranks joined: results of the stages, for the analyses that compare ranks.
 
 use crate::job::clock::{Clock, ClockMode, align};
-use crate::job::exposed::Run;
+use crate::job::exposed::CallSpan;
 use crate::job::matching::{Instance, Matched, Member, collectives, messages};
 use crate::job::meeting::meeting_points;
-use crate::job::part::{Part, SyncPoints};
-use crate::job::waits::{Arrivals, Outcome, Waits, root, split};
+use crate::job::part::{RankSummary, SyncPoints};
+use crate::job::waits::{Arrivals, CallWait, Waits, root, split};
 use crate::trace::collective::Call;
 use crate::trace::strings::Interner;
 use crate::units::{Ns, Span};
 
 pub struct Job {
     /// In order of rank.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RankSummary>,
     pub matched: Matched,
     /// One per part.
     pub clocks: Vec<Clock>,
@@ -25,10 +25,10 @@ pub struct Job {
 
 impl Job {
     /// Runs the stages: names, matching, clocks, waits. `parts` must be in order of rank.
-    pub fn join(parts: impl ExactSizeIterator<Item = Part>, mode: ClockMode) -> Self {
+    pub fn join(parts: impl ExactSizeIterator<Item = RankSummary>, mode: ClockMode) -> Self {
         let mut names = Interner::default();
         // One by one, so that only one part at a time has its own copy of names.
-        let parts: Vec<Part> = parts.map(|part| share_names(part, &mut names)).collect();
+        let parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
@@ -50,14 +50,14 @@ impl Job {
     }
 
     /// Waiting and transfer of a call; `None` if it is not matched.
-    pub fn outcome(&self, m: Member) -> Option<Outcome> {
+    pub fn outcome(&self, m: Member) -> Option<CallWait> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }
 
     /// A call in the form in which exposed communication is divided.
-    pub fn run(&self, m: Member) -> Run {
+    pub fn run(&self, m: Member) -> CallSpan {
         let span = self.call(m).span;
-        Run { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
+        CallSpan { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
     }
 
     /// Arrivals of the instance at an index.
@@ -99,14 +99,14 @@ impl Job {
 }
 
 /// Moves a part's names to the shared interner.
-fn share_names(mut part: Part, names: &mut Interner) -> Part {
+fn share_names(mut part: RankSummary, names: &mut Interner) -> RankSummary {
     let own = std::mem::take(&mut part.names);
     let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
     let to = |id: crate::trace::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
     part.lanes.iter_mut().for_each(|l| l.local.rename(to));
     part.origins = std::mem::take(&mut part.origins)
         .into_iter()
-        .map(|(k, o)| (to(k), crate::job::local::Origin { op: to(o.op), frame: to(o.frame) }))
+        .map(|(k, o)| (to(k), crate::job::local::KernelOrigin { op: to(o.op), frame: to(o.frame) }))
         .collect();
     part
 }

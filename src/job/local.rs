@@ -15,7 +15,7 @@
 //! event. Communication without compute is not stored here but in `Lane::exposed`, because only the joined job knows
 //! which part of it was waiting. So entries and exposed communication sum to the piece.
 
-use crate::facts::gaps::{Classifier, Rest, busiest_launcher};
+use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
 use crate::facts::host_activity::HostNames;
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
@@ -25,14 +25,14 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::{Interner, StrId};
 use crate::trace::thread::{innermost_at, sort_outer_first};
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::trace::varint;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashMap};
 
 /// What filled an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Use {
+pub enum TimeUse {
     Kernel,
     Copy,
     /// The next activity was submitted but had not started.
@@ -54,69 +54,69 @@ pub enum Use {
     Untracked,
 }
 
-impl Use {
-    const ALL: [Use; 15] = [
-        Use::Kernel,
-        Use::Copy,
-        Use::KernelWait,
-        Use::OtherWait,
-        Use::UnlinkedWait,
-        Use::Operator,
-        Use::CommunicationOperator,
-        Use::LaunchCall,
-        Use::SyncCall,
-        Use::AllocationCall,
-        Use::RuntimeCall,
-        Use::DataLoader,
-        Use::Annotation,
-        Use::Python,
-        Use::Untracked,
+impl TimeUse {
+    const ALL: [TimeUse; 15] = [
+        TimeUse::Kernel,
+        TimeUse::Copy,
+        TimeUse::KernelWait,
+        TimeUse::OtherWait,
+        TimeUse::UnlinkedWait,
+        TimeUse::Operator,
+        TimeUse::CommunicationOperator,
+        TimeUse::LaunchCall,
+        TimeUse::SyncCall,
+        TimeUse::AllocationCall,
+        TimeUse::RuntimeCall,
+        TimeUse::DataLoader,
+        TimeUse::Annotation,
+        TimeUse::Python,
+        TimeUse::Untracked,
     ];
 
-    pub fn named(name: &str) -> Option<Use> {
-        Use::ALL.into_iter().find(|u| u.name() == name)
+    pub fn named(name: &str) -> Option<TimeUse> {
+        TimeUse::ALL.into_iter().find(|u| u.name() == name)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Use::Kernel => "kernel",
-            Use::Copy => "copy",
-            Use::KernelWait => "kernel_wait",
-            Use::OtherWait => "other_wait",
-            Use::UnlinkedWait => "unlinked_wait",
-            Use::Operator => "operator",
-            Use::CommunicationOperator => "communication_operator",
-            Use::LaunchCall => "launch_call",
-            Use::SyncCall => "sync_call",
-            Use::AllocationCall => "allocation_call",
-            Use::RuntimeCall => "runtime_call",
-            Use::DataLoader => "data_loader",
-            Use::Annotation => "annotation",
-            Use::Python => "python",
-            Use::Untracked => "untracked",
+            TimeUse::Kernel => "kernel",
+            TimeUse::Copy => "copy",
+            TimeUse::KernelWait => "kernel_wait",
+            TimeUse::OtherWait => "other_wait",
+            TimeUse::UnlinkedWait => "unlinked_wait",
+            TimeUse::Operator => "operator",
+            TimeUse::CommunicationOperator => "communication_operator",
+            TimeUse::LaunchCall => "launch_call",
+            TimeUse::SyncCall => "sync_call",
+            TimeUse::AllocationCall => "allocation_call",
+            TimeUse::RuntimeCall => "runtime_call",
+            TimeUse::DataLoader => "data_loader",
+            TimeUse::Annotation => "annotation",
+            TimeUse::Python => "python",
+            TimeUse::Untracked => "untracked",
         }
     }
 
-    fn of_host(activity: &str) -> Use {
+    fn of_host(activity: &str) -> TimeUse {
         match activity {
-            "operator" => Use::Operator,
-            "communication_operator" => Use::CommunicationOperator,
-            "launch_call" => Use::LaunchCall,
-            "sync_call" => Use::SyncCall,
-            "allocation_call" => Use::AllocationCall,
-            "runtime_call" => Use::RuntimeCall,
-            "data_loader" => Use::DataLoader,
-            "annotation" => Use::Annotation,
-            "python" => Use::Python,
-            _ => Use::Untracked,
+            "operator" => TimeUse::Operator,
+            "communication_operator" => TimeUse::CommunicationOperator,
+            "launch_call" => TimeUse::LaunchCall,
+            "sync_call" => TimeUse::SyncCall,
+            "allocation_call" => TimeUse::AllocationCall,
+            "runtime_call" => TimeUse::RuntimeCall,
+            "data_loader" => TimeUse::DataLoader,
+            "annotation" => TimeUse::Annotation,
+            "python" => TimeUse::Python,
+            _ => TimeUse::Untracked,
         }
     }
 }
 
 /// One cause of time in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    pub what: Use,
+pub struct LocalEntry {
+    pub what: TimeUse,
     /// Empty for the rest of this `what`, which is too small to be stored by name.
     pub name: StrId,
     /// Launch shape of a kernel; for a built-in Python function the calling frame that has a file and line.
@@ -145,19 +145,19 @@ const KEPT: usize = 16;
 
 /// A running sum: number of starts, and time in ns.
 #[derive(Default)]
-struct Tally {
+struct RunningSum {
     count: u32,
     time: Ns,
 }
 
-type Key = (Use, StrId, StrId);
+type Key = (TimeUse, StrId, StrId);
 
 /// A stretch of time with one use, and the number of its starts.
 type Stretch = (Span, Key, u32);
 
 impl Local {
     /// The entries of the pieces inside `window`, whose ends must be cuts.
-    pub fn entries_in(&self, window: Span) -> impl Iterator<Item = Entry> {
+    pub fn entries_in(&self, window: Span) -> impl Iterator<Item = LocalEntry> {
         let piece = |t: Ns| self.cuts.partition_point(|c| *c < t);
         let at = |i: usize| self.first.get(i).map_or(self.packed.len(), |b| *b as usize);
         let (a, b) = (at(piece(window.start)), at(piece(window.end)));
@@ -166,7 +166,7 @@ impl Local {
             let mut number = || varint::read(&mut bytes);
             let (key, count, time) = (number()?, number()?, number()?);
             let (what, name, detail) = *self.keys.get(key as usize)?;
-            Some(Entry { what, name, detail, count: count as u32, time: time.cast_signed() })
+            Some(LocalEntry { what, name, detail, count: count as u32, time: time.cast_signed() })
         })
     }
 
@@ -179,25 +179,25 @@ impl Local {
     }
 
     /// The cuts and the entries of each piece, as [`Local::from_pieces`] takes them.
-    pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<Entry>>) {
+    pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<LocalEntry>>) {
         let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
         (&self.cuts, self.cuts.windows(2).map(piece))
     }
 
     /// The inverse of [`Local::pieces`].
-    pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<Entry>>) -> Self {
-        let mut out = Builder::default();
+    pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<LocalEntry>>) -> Self {
+        let mut out = LocalBuilder::default();
         for piece in pieces {
             out.begin();
             for e in piece {
-                out.entry((e.what, e.name, e.detail), &Tally { count: e.count, time: e.time });
+                out.entry((e.what, e.name, e.detail), &RunningSum { count: e.count, time: e.time });
             }
         }
         out.finish(cuts)
     }
 
     fn build(cuts: Vec<Ns>, stretches: Vec<Stretch>) -> Self {
-        let mut pieces: Vec<HashMap<Key, Tally>> = Vec::new();
+        let mut pieces: Vec<HashMap<Key, RunningSum>> = Vec::new();
         pieces.resize_with(cuts.len().saturating_sub(1), HashMap::new);
         for (span, key, count) in stretches {
             let mut i = cuts.partition_point(|c| *c <= span.start).saturating_sub(1);
@@ -215,7 +215,7 @@ impl Local {
                 i += 1;
             }
         }
-        let mut out = Builder::default();
+        let mut out = LocalBuilder::default();
         pieces.into_iter().for_each(|p| out.push(p));
         out.finish(cuts)
     }
@@ -223,24 +223,24 @@ impl Local {
 
 /// Builds [`Local`] piece by piece.
 #[derive(Default)]
-struct Builder {
+struct LocalBuilder {
     first: Vec<u32>,
     known: HashMap<Key, u64>,
     keys: Vec<Key>,
     packed: Vec<u8>,
 }
 
-impl Builder {
+impl LocalBuilder {
     fn begin(&mut self) {
         self.first.push(self.packed.len() as u32);
     }
 
     /// Adds the next piece: the largest entries by name, the rest by kind.
-    fn push(&mut self, piece: HashMap<Key, Tally>) {
+    fn push(&mut self, piece: HashMap<Key, RunningSum>) {
         self.begin();
-        let mut all: Vec<(Key, Tally)> = piece.into_iter().collect();
+        let mut all: Vec<(Key, RunningSum)> = piece.into_iter().collect();
         all.sort_unstable_by_key(|(key, t)| (std::cmp::Reverse(t.time), *key));
-        let mut rest: BTreeMap<Use, Tally> = BTreeMap::new();
+        let mut rest: BTreeMap<TimeUse, RunningSum> = BTreeMap::new();
         for (i, (key, tally)) in all.into_iter().enumerate() {
             if i < KEPT {
                 self.entry(key, &tally);
@@ -255,7 +255,7 @@ impl Builder {
         }
     }
 
-    fn entry(&mut self, key: Key, tally: &Tally) {
+    fn entry(&mut self, key: Key, tally: &RunningSum) {
         let next = self.keys.len() as u64;
         let id = *self.known.entry(key).or_insert(next);
         if id == next {
@@ -290,20 +290,20 @@ pub fn of_device(
     let mut known: HashMap<StrId, StrId> = HashMap::new();
     let acts = || work.activities.iter().map(|&i| &trace.activities[i as usize]);
     let mut at = Ns::MIN;
-    for a in acts().filter(|a| a.work == Work::Compute) {
+    for a in acts().filter(|a| a.work == WorkClass::Compute) {
         let name = *known.entry(a.name).or_insert_with(|| names.intern(trace.text(a.name)));
         let shape = shape(trace, a, &mut shapes, names);
         // Time that an earlier kernel covers belongs to that kernel.
         let own = Span::new(a.span.start.max(at), a.span.end);
         let shown = if own.is_empty() { Span::new(a.span.start, a.span.start) } else { own };
-        stretches.push((shown, (Use::Kernel, name, shape), 1));
+        stretches.push((shown, (TimeUse::Kernel, name, shape), 1));
         at = at.max(a.span.end);
     }
-    let above = Union::new(acts().filter(|a| a.work != Work::Memory).map(|a| a.span));
+    let above = Union::new(acts().filter(|a| a.work != WorkClass::Memory).map(|a| a.span));
     let mut at = Ns::MIN;
-    for a in acts().filter(|a| a.work == Work::Memory) {
+    for a in acts().filter(|a| a.work == WorkClass::Memory) {
         let name = *known.entry(a.name).or_insert_with(|| names.intern(trace.text(a.name)));
-        let key = (Use::Copy, name, StrId::EMPTY);
+        let key = (TimeUse::Copy, name, StrId::EMPTY);
         stretches.push((Span::new(a.span.start, a.span.start), key, 1));
         let own = Span::new(a.span.start.max(at), a.span.end);
         stretches.extend(above.gaps_in(own).into_iter().map(|s| (s, key, 0)));
@@ -316,9 +316,9 @@ pub fn of_device(
         let gap = classifier.classify(span);
         host_uses(trace, hosts, gap.thread, Span::new(span.start, gap.host_until), names, &mut stretches);
         let rest = match gap.rest {
-            Rest::KernelWait => Use::KernelWait,
-            Rest::Other => Use::OtherWait,
-            Rest::Unlinked => Use::UnlinkedWait,
+            GapCause::KernelWait => TimeUse::KernelWait,
+            GapCause::Other => TimeUse::OtherWait,
+            GapCause::Unlinked => TimeUse::UnlinkedWait,
         };
         let key = (rest, StrId::EMPTY, StrId::EMPTY);
         stretches.push((Span::new(gap.host_until, span.end), key, u32::from(gap.host_until < span.end)));
@@ -329,13 +329,13 @@ pub fn of_device(
 /// The local work of the main thread, cut at `cuts` (ascending, distinct).
 pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
     let main = trace.main_thread();
-    let mut out = Builder::default();
+    let mut out = LocalBuilder::default();
     let mut stretches: Vec<Stretch> = Vec::new();
     // Piece by piece, because the whole thread at once would be as large as its trace.
     for ends in cuts.windows(2) {
         let piece = Span::new(ends[0], ends[1]);
         host_uses(trace, hosts, main, piece, names, &mut stretches);
-        let mut tallies: HashMap<Key, Tally> = HashMap::new();
+        let mut tallies: HashMap<Key, RunningSum> = HashMap::new();
         for (span, key, count) in stretches.drain(..) {
             let t = tallies.entry(key).or_default();
             t.count += count;
@@ -357,7 +357,7 @@ fn host_uses(
     let mut previous = None;
     hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
-        let key = (Use::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
+        let key = (TimeUse::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // An event that continues after an inner one counts as one start.
         let is_new = used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
         let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
@@ -390,15 +390,15 @@ fn shape(
 
 /// The origin of a kernel: its owning operator and the Python line that was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Origin {
+pub struct KernelOrigin {
     pub op: StrId,
     pub frame: StrId,
 }
 
 /// The origin of each kernel by name, taken from its longest run.
-pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origin> {
+pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, KernelOrigin> {
     let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
-    for a in trace.activities.iter().filter(|a| a.work == Work::Compute) {
+    for a in trace.activities.iter().filter(|a| a.work == WorkClass::Compute) {
         let best = longest.entry(a.name).or_insert(a);
         if a.span.len() > best.span.len() {
             *best = a;
@@ -415,7 +415,7 @@ pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, Origi
     for (name, a) in longest {
         let op = a.op().map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
         let frame = frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(trace.name(*f)));
-        out.insert(names.intern(trace.text(name)), Origin { op, frame });
+        out.insert(names.intern(trace.text(name)), KernelOrigin { op, frame });
     }
     out
 }
@@ -453,10 +453,15 @@ mod tests {
     /// ```
     #[test]
     fn a_stretch_over_a_cut_counts_once_and_its_time_is_divided() {
-        let key = |i| (Use::Kernel, StrId(i), StrId::EMPTY);
+        let key = |i| (TimeUse::Kernel, StrId(i), StrId::EMPTY);
         let local = Local::build(vec![0, 10, 20], vec![(Span::new(0, 12), key(1), 1), (Span::new(12, 15), key(2), 1)]);
-        let entry =
-            |name, count, time| Entry { what: Use::Kernel, name: StrId(name), detail: StrId::EMPTY, count, time };
+        let entry = |name, count, time| LocalEntry {
+            what: TimeUse::Kernel,
+            name: StrId(name),
+            detail: StrId::EMPTY,
+            count,
+            time,
+        };
         let entries = |a, b| local.entries_in(Span::new(a, b)).collect::<Vec<_>>();
         assert_eq!(entries(0, 10), [entry(1, 1, 10)]);
         assert_eq!(entries(10, 20), [entry(2, 1, 3), entry(1, 0, 2)]);
@@ -465,9 +470,9 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_by_name_is_summed() {
-        let stretch = |i: i64| (Span::new(i, i + 1), (Use::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
+        let stretch = |i: i64| (Span::new(i, i + 1), (TimeUse::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
         let local = Local::build(vec![0, 100], (0..100).map(stretch).collect());
-        let all: Vec<Entry> = local.entries_in(Span::new(0, 100)).collect();
+        let all: Vec<LocalEntry> = local.entries_in(Span::new(0, 100)).collect();
         assert_eq!((all.len(), all.iter().map(|e| e.time).sum::<Ns>()), (KEPT + 1, 100));
         assert_eq!(all.last().map(|e| (e.name, e.count)), Some((StrId::EMPTY, 84)));
     }

@@ -7,9 +7,9 @@
 
 use crate::job::groups::{Group, Resolved, resolve};
 use crate::job::infer::infer;
-use crate::job::part::Part;
-use crate::job::sequence::{Item, Pairing, Sequence, Tokens, offset, pairs};
-use crate::trace::collective::{Call, Kind};
+use crate::job::part::RankSummary;
+use crate::job::sequence::{Pairing, Sequence, TokenAtEnd, Tokens, offset, pairs};
+use crate::trace::collective::{Call, CollectiveKind};
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -49,7 +49,7 @@ pub struct Member {
 pub struct Instance {
     /// Index of the group.
     pub group: u32,
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     pub seq: Option<u64>,
     /// The largest size over the members, bytes.
     pub bytes: Option<i64>,
@@ -91,7 +91,7 @@ pub struct Matched {
     /// Maps (part, its local group) to the group.
     of_local: HashMap<(u32, u32), u32>,
     /// Different kinds that members of one group gave for one number: (group, number, kinds).
-    pub conflicts: Vec<(u32, u64, Vec<Kind>)>,
+    pub conflicts: Vec<(u32, u64, Vec<CollectiveKind>)>,
     /// Calls whose group is unknown: part and number of calls.
     pub unresolved: Vec<(u32, u32)>,
 }
@@ -114,7 +114,14 @@ impl Matched {
         self.of_local.get(&(part, local)).copied()
     }
 
-    pub fn add(&mut self, parts: &[Part], group: u32, method: Method, expected: usize, mut members: Vec<Member>) {
+    pub fn add(
+        &mut self,
+        parts: &[RankSummary],
+        group: u32,
+        method: Method,
+        expected: usize,
+        mut members: Vec<Member>,
+    ) {
         members.sort_unstable();
         let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
         let Some(head) = members.first().map(call) else { return };
@@ -147,8 +154,8 @@ struct Use {
 }
 
 /// Matches all calls except messages between two ranks.
-pub fn collectives(parts: &[Part]) -> Matched {
-    let comparable = |p: &Part| p.has_origin;
+pub fn collectives(parts: &[RankSummary]) -> Matched {
+    let comparable = |p: &RankSummary| p.has_origin;
     let used: Vec<Vec<u32>> = parts
         .iter()
         .map(|p| {
@@ -191,16 +198,16 @@ pub fn collectives(parts: &[Part]) -> Matched {
     matched
 }
 
-fn call<'a>(parts: &'a [Part], u: &Use, i: u32) -> &'a Call {
+fn call<'a>(parts: &'a [RankSummary], u: &Use, i: u32) -> &'a Call {
     &parts[u.part as usize].calls.calls[i as usize]
 }
 
-fn numbered(parts: &[Part], u: &Use) -> bool {
+fn numbered(parts: &[RankSummary], u: &Use) -> bool {
     u.calls.iter().all(|&i| call(parts, u, i).seq.is_some())
 }
 
 /// Matches a group by number if all calls have one, else by sequence.
-fn group(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], otherwise: Method) {
+fn group(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], otherwise: Method) {
     let expected = matched.groups[g as usize].expected();
     let kept = (matched.instances.len(), matched.members.len(), matched.conflicts.len());
     if !uses.is_empty() && uses.iter().all(|u| numbered(parts, u)) {
@@ -217,10 +224,11 @@ fn group(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], otherwise:
 
 /// Matches by kind and number; a number that one rank has several times (several kernels of one call) counts its
 /// occurrences. Returns `false` if several ranks have calls and hardly any number occurs on two of them.
-fn by_number(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expected: usize) -> bool {
-    let mut keyed: Vec<(u64, Kind, u32, Member)> = Vec::with_capacity(uses.iter().map(|u| u.calls.len()).sum());
+fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], expected: usize) -> bool {
+    let mut keyed: Vec<(u64, CollectiveKind, u32, Member)> =
+        Vec::with_capacity(uses.iter().map(|u| u.calls.len()).sum());
     for u in uses {
-        let mut seen: HashMap<(u64, Kind), u32> = HashMap::new();
+        let mut seen: HashMap<(u64, CollectiveKind), u32> = HashMap::new();
         for &i in &u.calls {
             let c = call(parts, u, i);
             let seq = c.seq.unwrap_or_default();
@@ -236,7 +244,7 @@ fn by_number(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expect
         matched.add(parts, g, Method::Number, expected, same.iter().map(|k| k.3).collect());
     }
     for same in keyed.chunk_by(|a, b| a.0 == b.0) {
-        let mut kinds: Vec<Kind> = same.iter().map(|k| k.1).collect();
+        let mut kinds: Vec<CollectiveKind> = same.iter().map(|k| k.1).collect();
         kinds.dedup();
         // Two kinds under one number are a conflict only if they are on different ranks.
         let on_one = |part: u32| same.iter().filter(|k| k.3.part == part).map(|k| k.1).collect::<Vec<_>>();
@@ -248,30 +256,35 @@ fn by_number(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expect
     uses.len() < 2 || shared * 4 >= keyed.len()
 }
 
-fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expected: usize, method: Method) {
+fn by_sequence(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], expected: usize, method: Method) {
     let labelled = share_labels(parts, uses);
     let mut tokens = Tokens::default();
     let mut item = |u: &Use, i: u32| {
         let p = &parts[u.part as usize];
         let c = call(parts, u, i);
         // Ranks may send different amounts in one all-to-all.
-        let bytes = c.bytes.filter(|_| c.kind != Kind::AllToAll);
+        let bytes = c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll);
         let label = if labelled { p.step_of(c).and_then(|s| s.label) } else { None };
         let dtype = p.calls.dtype(c).map(str::to_string);
         let plain = tokens.of((c.kind, bytes, dtype.clone(), None));
         let token = tokens.of((c.kind, bytes, dtype, label));
-        Todo { call: i, item: Item { token, end: c.span.end }, plain, ends_together: c.kind.is_synchronous() }
+        UnmatchedCall {
+            call: i,
+            item: TokenAtEnd { token, end: c.span.end },
+            plain,
+            ends_together: c.kind.is_synchronous(),
+        }
     };
-    let mut left: Vec<(u32, Vec<Todo>)> =
+    let mut left: Vec<(u32, Vec<UnmatchedCall>)> =
         uses.iter().map(|u| (u.part, u.calls.iter().map(|&i| item(u, i)).collect())).collect();
     let mut clocks: BTreeMap<u32, Ns> = BTreeMap::new();
     // Calls that the longest sequence lacks are matched among the others, and so on.
     while left.iter().any(|(_, l)| !l.is_empty()) {
         let longest = |k: &usize| (left[*k].1.len(), std::cmp::Reverse(left[*k].0));
         let Some(b) = (0..left.len()).max_by_key(longest) else { break };
-        let sequence = |list: &[Todo]| Sequence::new(list.iter().map(|t| t.item).collect());
+        let sequence = |list: &[UnmatchedCall]| Sequence::new(list.iter().map(|t| t.item).collect());
         let back = sequence(&left[b].1);
-        let plain = left[b].1.iter().map(|t| Item { token: t.plain, end: t.item.end });
+        let plain = left[b].1.iter().map(|t| TokenAtEnd { token: t.plain, end: t.item.end });
         let plain = Sequence::new(plain.collect());
         // Computed once per token, not once per rank.
         let mut limits: HashMap<u32, u64> = HashMap::new();
@@ -286,10 +299,10 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
             let known = base.zip(clocks.get(&left[k].0)).map(|(x, y)| y - x);
             // Where most calls are in marked steps, a call outside them is rare and not evidence. Nor is the end of a
             // broadcast, whose root leaves early.
-            let some = |list: &[Todo], keep: &dyn Fn(&Todo) -> bool| {
+            let some = |list: &[UnmatchedCall], keep: &dyn Fn(&UnmatchedCall) -> bool| {
                 Sequence::new(list.iter().filter(|t| keep(t)).map(|t| t.item).collect())
             };
-            let of = |keep: &dyn Fn(&Todo) -> bool| offset(&some(&left[b].1, keep), &some(&left[k].1, keep));
+            let of = |keep: &dyn Fn(&UnmatchedCall) -> bool| offset(&some(&left[b].1, keep), &some(&left[k].1, keep));
             let found_at = || {
                 of(&|t| t.ends_together && t.item.token != t.plain)
                     .or_else(|| of(&|t| t.ends_together))
@@ -330,9 +343,9 @@ fn by_sequence(matched: &mut Matched, parts: &[Part], g: u32, uses: &[Use], expe
 }
 
 /// A call to be matched by sequence.
-struct Todo {
+struct UnmatchedCall {
     call: u32,
-    item: Item,
+    item: TokenAtEnd,
     /// Token without the step's number.
     plain: u32,
     ends_together: bool,
@@ -340,15 +353,15 @@ struct Todo {
 
 /// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in part is not
 /// marked there.
-fn unmarked(x: &[Todo], y: &[Todo], matches: &[(u32, u32)], shift: Ns) -> Vec<(u32, u32)> {
-    let is_bare = |t: &Todo| t.item.token == t.plain;
+fn unmarked(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &[(u32, u32)], shift: Ns) -> Vec<(u32, u32)> {
+    let is_bare = |t: &UnmatchedCall| t.item.token == t.plain;
     let bare = x.iter().chain(y).filter(|t| is_bare(t)).count();
     if bare == 0 || bare == x.len() + y.len() {
         return Vec::new();
     }
-    let rest = |list: &[Todo], taken: BTreeSet<u32>| -> (Vec<u32>, Sequence) {
+    let rest = |list: &[UnmatchedCall], taken: BTreeSet<u32>| -> (Vec<u32>, Sequence) {
         let free: Vec<u32> = (0..list.len() as u32).filter(|i| !taken.contains(i)).collect();
-        let item = |i: &u32| Item { token: list[*i as usize].plain, end: list[*i as usize].item.end };
+        let item = |i: &u32| TokenAtEnd { token: list[*i as usize].plain, end: list[*i as usize].item.end };
         let sequence = Sequence::new(free.iter().map(item).collect());
         (free, sequence)
     };
@@ -367,7 +380,7 @@ fn unmarked(x: &[Todo], y: &[Todo], matches: &[(u32, u32)], shift: Ns) -> Vec<(u
 ///   root     A.b.b.b......A        leaves early
 ///   other    A......b.b.b.A        ends are no evidence, order is
 /// ```
-fn between(x: &[Todo], y: &[Todo], matches: &mut Vec<(u32, u32)>) {
+fn between(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &mut Vec<(u32, u32)>) {
     if x.iter().all(|t| t.ends_together) {
         return;
     }
@@ -393,7 +406,7 @@ fn between(x: &[Todo], y: &[Todo], matches: &mut Vec<(u32, u32)>) {
 }
 
 /// Whether steps have numbers, and neighbouring ranks recorded common ones.
-fn share_labels(parts: &[Part], uses: &[Use]) -> bool {
+fn share_labels(parts: &[RankSummary], uses: &[Use]) -> bool {
     let labels = |u: &Use| -> Vec<i64> { parts[u.part as usize].steps.iter().filter_map(|s| s.label).collect() };
     let Some(first) = uses.first().map(labels) else { return false };
     !first.is_empty() && uses.iter().all(|u| labels(u).iter().any(|l| first.contains(l)))
@@ -420,7 +433,7 @@ fn in_order(
 }
 
 /// Matches messages: the n-th from one rank to another in a group, by order and time.
-pub fn messages(parts: &[Part], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
+pub fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
     // Maps (group, source, destination) to the calls of the sender and of the receiver.
     type Sides = [Vec<(Member, Option<i64>)>; 2];
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();
@@ -440,7 +453,7 @@ pub fn messages(parts: &[Part], matched: &mut Matched, aligned: impl Fn(u32, Ns)
         let mut side = |list: &[(Member, Option<i64>)]| {
             let item = |(m, bytes): &(Member, Option<i64>)| {
                 let end = parts[m.part as usize].calls.calls[m.call as usize].span.end;
-                Item { token: tokens.of(*bytes), end: aligned(m.part, end) }
+                TokenAtEnd { token: tokens.of(*bytes), end: aligned(m.part, end) }
             };
             Sequence::new(list.iter().map(item).collect())
         };

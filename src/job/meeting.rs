@@ -1,7 +1,7 @@
 //! Finds meeting points: ends of collectives from which all of their ranks continue together.
 
 use super::matching::{Matched, Member};
-use super::part::Part;
+use super::part::RankSummary;
 use super::ready::TOLERANCE;
 use crate::units::Ns;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// That is the case if the rank waited for the end itself; or if it was idle there and another member of a synchronous
 /// collective waited (a rank whose host is late never waits, but all continue from there); or if all members were idle
 /// there and none was ready for its next collective, as between two steps.
-pub fn meeting_points(parts: &[Part], matched: &Matched) -> Vec<Vec<bool>> {
+pub fn meeting_points(parts: &[RankSummary], matched: &Matched) -> Vec<Vec<bool>> {
     let mut met: Vec<Vec<bool>> = parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
     let goes_on: Vec<Vec<bool>> = parts.iter().map(goes_on).collect();
     for instance in matched.instances.iter().filter(|i| i.kind.is_synchronous()) {
@@ -30,7 +30,7 @@ pub fn meeting_points(parts: &[Part], matched: &Matched) -> Vec<Vec<bool>> {
 }
 
 /// Per call of a part: whether the rank was ready for its next call on the device before this one ended.
-fn goes_on(part: &Part) -> Vec<bool> {
+fn goes_on(part: &RankSummary) -> Vec<bool> {
     let calls = &part.calls.calls;
     let mut next: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
     let mut out = vec![false; calls.len()];

@@ -24,7 +24,7 @@ use crate::trace::category::Class;
 use crate::trace::collective::{Call, RankCalls};
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 
 /// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times move
@@ -106,12 +106,12 @@ fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &
 }
 
 /// Spans in order of start, with the latest end up to each.
-struct Reach {
+struct SpansWithReach {
     spans: Vec<Span>,
     latest: Vec<Ns>,
 }
 
-impl Reach {
+impl SpansWithReach {
     fn new(spans: Vec<Span>) -> Self {
         let mut at = Ns::MIN;
         let reach = |s: &Span| {
@@ -145,7 +145,7 @@ impl Blocking {
 }
 
 struct Compute {
-    runs: Reach,
+    runs: SpansWithReach,
     /// Start of the launch call of each of `runs`, if recorded.
     launched: Vec<Option<Ns>>,
     /// Start of the launch call, own start, and latest end so far; sorted.
@@ -157,7 +157,7 @@ impl Compute {
         let acts = work.activities.iter().map(|&i| &trace.activities[i as usize]);
         // Activities are in order of start.
         let all: Vec<(Span, Option<Ns>)> = acts
-            .filter(|a| a.work == Work::Compute)
+            .filter(|a| a.work == WorkClass::Compute)
             .map(|a| (a.span, a.launch().map(|l| trace.columns.ts[l as usize])))
             .collect();
         let mut by_launch: Vec<(Ns, Ns, Ns)> = all.iter().filter_map(|(s, l)| l.map(|l| (l, s.start, s.end))).collect();
@@ -168,7 +168,7 @@ impl Compute {
             *end = latest;
         }
         let (spans, launched) = all.into_iter().unzip();
-        Self { runs: Reach::new(spans), launched, by_launch }
+        Self { runs: SpansWithReach::new(spans), launched, by_launch }
     }
 
     /// The latest end of the activities launched before a call. Kernels of one graph launch come in order of start.

@@ -14,16 +14,16 @@
 //! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much later its
 //! pipeline ends than the others: from the start of the step to its last message, on each rank's own clock.
 
-use crate::job::delay::{Chain, Late, LocalTime, StepKey, lateness, median_of_others, step_of};
+use crate::job::delay::{Chain, Lateness, LocalTime, StepKey, lateness, median_of_others, step_of};
 use crate::job::joined::Job;
 use crate::job::matching::Member;
 use crate::job::window::{LocalWindow, Windows};
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds and sizes of the messages of one rank in one step, in order.
-type Sequence = Vec<(Kind, Option<i64>)>;
+type Sequence = Vec<(CollectiveKind, Option<i64>)>;
 
 /// One rank's messages in one step of one group.
 struct Messages {
@@ -103,7 +103,7 @@ fn compare(
     out: &mut Vec<Chain>,
 ) {
     // For each part, its places with their lateness.
-    let mut of_part: BTreeMap<u32, Vec<(usize, Late)>> = BTreeMap::new();
+    let mut of_part: BTreeMap<u32, Vec<(usize, Lateness)>> = BTreeMap::new();
     for place in 0..replicas[0].calls.len() {
         let window = |m: &Messages| -> Option<(Member, LocalWindow)> {
             let member = Member { part: m.part, call: m.calls.get(place)?.0 };

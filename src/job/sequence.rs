@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 /// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct TokenAtEnd {
     pub token: u32,
     pub end: Ns,
 }
@@ -55,7 +55,7 @@ const SAMPLE: usize = 64;
 const CANDIDATES: usize = 8192;
 
 impl Sequence {
-    pub fn new(items: Vec<Item>) -> Self {
+    pub fn new(items: Vec<TokenAtEnd>) -> Self {
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
         let item = |i: &u32| items[*i as usize];
         order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
@@ -118,7 +118,7 @@ fn nearest(list: &[(Ns, u32)], end: Ns) -> Option<Ns> {
     [gap(Some(i)), gap(i.checked_sub(1))].into_iter().flatten().min_by_key(|g| g.unsigned_abs())
 }
 
-fn rhythm(items: &[Item]) -> Ns {
+fn rhythm(items: &[TokenAtEnd]) -> Ns {
     let mut ends: Vec<Ns> = items.iter().map(|i| i.end).collect();
     ends.sort_unstable();
     let mut gaps: Vec<Ns> = ends.windows(2).map(|w| w[1] - w[0]).collect();
@@ -296,7 +296,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn sequence(ends: &[(u32, Ns)]) -> Sequence {
-        Sequence::new(ends.iter().map(|&(token, end)| Item { token, end }).collect())
+        Sequence::new(ends.iter().map(|&(token, end)| TokenAtEnd { token, end }).collect())
     }
 
     #[test]

@@ -12,13 +12,13 @@
 use crate::job::clock::Clock;
 use crate::job::groups::Group;
 use crate::job::matching::{Instance, Matched, Member};
-use crate::job::part::Part;
-use crate::trace::collective::{Call, Kind};
+use crate::job::part::RankSummary;
+use crate::trace::collective::{Call, CollectiveKind};
 use crate::units::Ns;
 
 /// Waiting and transfer of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CallWait {
     /// The instance with the longest wait; a kernel with several messages has several instances.
     pub instance: u32,
     /// Waiting time from its start, ns.
@@ -43,13 +43,13 @@ pub struct Arrivals {
 
 /// Outcomes by part and call (`None` without a match), and arrivals by instance.
 pub struct Waits {
-    pub outcomes: Vec<Vec<Option<Outcome>>>,
+    pub outcomes: Vec<Vec<Option<CallWait>>>,
     pub arrivals: Vec<Arrivals>,
 }
 
 /// Divides all calls.
-pub fn split(parts: &[Part], matched: &Matched, clocks: &[Clock]) -> Waits {
-    let mut outcomes: Vec<Vec<Option<Outcome>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
+pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
+    let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
         .instances
@@ -70,7 +70,7 @@ pub fn split(parts: &[Part], matched: &Matched, clocks: &[Clock]) -> Waits {
                 let outcome = outcome(instance, root, members, k, &on, &call);
                 found.is_impossible |= outcome.is_impossible;
                 let slot = &mut outcomes[m.part as usize][m.call as usize];
-                let outcome = Outcome { instance: id as u32, ..outcome };
+                let outcome = CallWait { instance: id as u32, ..outcome };
                 if slot.is_none_or(|s| s.wait < outcome.wait) {
                     *slot = Some(outcome);
                 }
@@ -96,7 +96,11 @@ pub fn arrivals(at: &[Ns]) -> Arrivals {
 
 /// Whether member `k` depends on member `j`.
 fn depends(instance: &Instance, root: Option<usize>, k: usize, j: usize) -> bool {
-    if k == j || instance.kind.is_point_to_point() || instance.kind.is_synchronous() || instance.kind == Kind::Unknown {
+    if k == j
+        || instance.kind.is_point_to_point()
+        || instance.kind.is_synchronous()
+        || instance.kind == CollectiveKind::Unknown
+    {
         return true;
     }
     if instance.kind.is_from_root() { root == Some(j) } else { root == Some(k) }
@@ -104,7 +108,7 @@ fn depends(instance: &Instance, root: Option<usize>, k: usize, j: usize) -> bool
 
 /// Index of the root among the members: the recorded rank, or the position in the group that all members recorded;
 /// otherwise the lowest member, which frameworks use.
-pub fn root(parts: &[Part], group: Option<&Group>, members: &[Member]) -> Option<usize> {
+pub fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) -> Option<usize> {
     let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
     let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
     if let Some(rank) = calls().find_map(|c| c.root) {
@@ -126,7 +130,7 @@ fn outcome<'a>(
     k: usize,
     on: &impl Fn(&Member, Ns) -> Ns,
     call: &impl Fn(&Member) -> &'a Call,
-) -> Outcome {
+) -> CallWait {
     let me = call(&members[k]);
     // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
     let ready = |m: &Member| on(m, call(m).span.start);
@@ -135,5 +139,5 @@ fn outcome<'a>(
     let (start, end) = (ready(&members[k]), on(&members[k], me.span.end));
     let late = (last - start).max(0);
     let is_impossible = last > end && instance.kind.is_synchronous();
-    Outcome { instance: 0, wait: late.min(me.span.len()), is_impossible }
+    CallWait { instance: 0, wait: late.min(me.span.len()), is_impossible }
 }

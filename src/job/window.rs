@@ -2,7 +2,7 @@
 //! ready.
 
 use super::joined::Job;
-use super::part::Part;
+use super::part::RankSummary;
 use crate::units::{Ns, Span};
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ pub type Windows = Vec<Vec<Option<LocalWindow>>>;
 
 /// Where a window starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum WindowStart {
     /// At the end of a call of the part.
     Call(u32),
     Step,
@@ -23,7 +23,7 @@ pub enum From {
 pub struct LocalWindow {
     pub lane: u32,
     pub span: Span,
-    pub from: From,
+    pub from: WindowStart,
 }
 
 /// The windows of a part, by call. On the host only the first call after a meeting point has one, because the following
@@ -37,7 +37,7 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
         for i in p.calls_by_ready(lane) {
             let t = p.readiness[i].ready;
             let (start, from) = match points.before(t) {
-                Some((e, k)) => (e, From::Call(k as u32)),
+                Some((e, k)) => (e, WindowStart::Call(k as u32)),
                 None => start_without_meeting(p, i),
             };
             if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
@@ -51,12 +51,12 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
 
 /// Start of the local time before a call if the rank has not met the others before: the start of the step, or else of
 /// the capture.
-pub fn start_without_meeting(p: &Part, call: usize) -> (Ns, From) {
+pub fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, WindowStart) {
     let t = p.readiness[call].ready;
     let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
     match step.filter(|s| *s <= t) {
-        Some(s) => (s, From::Step),
-        None => (p.capture.start.min(t), From::Capture),
+        Some(s) => (s, WindowStart::Step),
+        None => (p.capture.start.min(t), WindowStart::Capture),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::output::html::Results;
 use crate::output::json;
 use crate::output::json::Answers;
 pub use crate::output::place::FolderError;
-use crate::output::place::Place;
+use crate::output::place::OutputPlace;
 use crate::output::tables::{Groups, Tables, failed};
 use crate::output::unfinished::UnfinishedFolder;
 use crate::run::{Outcome, RowSink};
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
 pub struct Folder {
-    place: Place,
+    place: OutputPlace,
     groups: Groups,
     tables: RwLock<Tables>,
     answers: Mutex<Answers>,
@@ -34,7 +34,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn create(place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+    pub fn create(place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
         Self::create_by(Groups::ByWeight, place, events)
     }
 
@@ -42,7 +42,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::create`].
-    pub fn create_by(groups: Groups, place: Place, events: Option<bool>) -> Result<Self, FolderError> {
+    pub fn create_by(groups: Groups, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         let work = UnfinishedFolder::create(&place).map_err(io)?;
         if events.is_some() {

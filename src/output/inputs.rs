@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Clash {
+pub enum InputClash {
     #[error("cannot write {path}: expected another file than the inputs, found the input `{input}`")]
     IsInput { path: String, input: String },
     #[error("cannot write to {path}: expected a folder without inputs, found `{input}` in it")]
@@ -19,14 +19,14 @@ pub enum Clash {
     LiesInInput { path: String, input: String },
 }
 
-impl Clash {
+impl InputClash {
     /// Advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
-            Clash::IsInput { .. } => {
+            InputClash::IsInput { .. } => {
                 "inputs are never written to, not even with --force: choose another file with --out"
             }
-            Clash::HoldsInput { .. } | Clash::LiesInInput { .. } => {
+            InputClash::HoldsInput { .. } | InputClash::LiesInInput { .. } => {
                 "inputs are never written to, not even with --force: choose a folder beside them with --out"
             }
         }
@@ -34,8 +34,9 @@ impl Clash {
 
     /// The same error with the name that the user gave the output.
     pub fn called(mut self, name: &str) -> Self {
-        let (Clash::IsInput { path, .. } | Clash::HoldsInput { path, .. } | Clash::LiesInInput { path, .. }) =
-            &mut self;
+        let (InputClash::IsInput { path, .. }
+        | InputClash::HoldsInput { path, .. }
+        | InputClash::LiesInInput { path, .. }) = &mut self;
         *path = name.to_string();
         self
     }
@@ -89,11 +90,11 @@ impl Inputs {
     ///
     /// # Errors
     /// When `out`, after following links, is one of the files.
-    pub fn allow_file(&self, out: &Path) -> Result<(), Clash> {
+    pub fn allow_file(&self, out: &Path) -> Result<(), InputClash> {
         // A file that does not exist is not an input.
         let Some(own) = Identity::of(out).filter(|_| !out.is_dir()) else { return Ok(()) };
         match self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) {
-            Some((_, input)) => Err(Clash::IsInput { path: out.display().to_string(), input: input.clone() }),
+            Some((_, input)) => Err(InputClash::IsInput { path: out.display().to_string(), input: input.clone() }),
             None => Ok(()),
         }
     }
@@ -102,7 +103,7 @@ impl Inputs {
     ///
     /// # Errors
     /// When `out`, after following links, is or contains one of the inputs, or lies in one of the folders.
-    pub fn allow_folder(&self, out: &Path) -> Result<(), Clash> {
+    pub fn allow_folder(&self, out: &Path) -> Result<(), InputClash> {
         let shown = out.display().to_string();
         let path = || shown.clone();
         let out = &destination(out);
@@ -111,7 +112,7 @@ impl Inputs {
             // If `out` is the folder itself, that is reported as containing the input.
             let lies_in = |id| above.iter().skip(usize::from(out.is_dir())).any(|a| *a == id);
             if Identity::of(folder).is_some_and(lies_in) {
-                return Err(Clash::LiesInInput { path: path(), input: input.clone() });
+                return Err(InputClash::LiesInInput { path: path(), input: input.clone() });
             }
         }
         let Some(own) = Identity::of(out).filter(|_| out.is_dir()) else { return Ok(()) };
@@ -124,7 +125,7 @@ impl Inputs {
         let folders = self.folders.iter().map(|(p, s)| (p.clone(), s));
         for (folder, input) in files.chain(folders) {
             if is_in(folder) {
-                return Err(Clash::HoldsInput { path: path(), input: input.clone() });
+                return Err(InputClash::HoldsInput { path: path(), input: input.clone() });
             }
         }
         Ok(())
@@ -203,11 +204,11 @@ mod tests {
         let inputs = inputs(root);
         for holds in [".", "logs", "logs/", "other/../logs", "logs/."] {
             let refused = inputs.allow_folder(&root.join(holds)).unwrap_err();
-            assert!(matches!(refused, Clash::HoldsInput { .. }), "{holds}: {refused}");
+            assert!(matches!(refused, InputClash::HoldsInput { .. }), "{holds}: {refused}");
         }
         for lies_in in ["logs/new", "logs/below", "logs/new/deeper", "logs/below/new"] {
             let refused = inputs.allow_folder(&root.join(lies_in)).unwrap_err();
-            assert!(matches!(refused, Clash::LiesInInput { .. }), "{lies_in}: {refused}");
+            assert!(matches!(refused, InputClash::LiesInInput { .. }), "{lies_in}: {refused}");
         }
         for free in ["other", "new", "logs2", "other/new"] {
             assert_eq!(inputs.allow_folder(&root.join(free)), Ok(()), "{free}");

@@ -57,7 +57,7 @@ pub fn summary<W: Write>(
     out.write_all(b"{\n  \"analyses\": ")?;
     answers(out)?;
     field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
-    field(out, "health", &Streamed::new(set.chain(health)))?;
+    field(out, "health", &SerializeIter::new(set.chain(health)))?;
     field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
     field(out, "ranks", &Rows(ranks))?;
     field(out, "refused", &refused)?;
@@ -174,15 +174,15 @@ impl Answers {
 }
 
 /// Serializes an iterator as a list.
-struct Streamed<I>(std::cell::Cell<Option<I>>);
+struct SerializeIter<I>(std::cell::Cell<Option<I>>);
 
-impl<I> Streamed<I> {
+impl<I> SerializeIter<I> {
     fn new(items: I) -> Self {
         Self(std::cell::Cell::new(Some(items)))
     }
 }
 
-impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
+impl<I: Iterator<Item: Serialize>> Serialize for SerializeIter<I> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.0.take().into_iter().flatten())
     }

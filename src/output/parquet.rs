@@ -197,7 +197,7 @@ fn io_error(e: ParquetError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::every::{Every, Row, batch};
+    use crate::table::every::{AllColumnTypes, Row, batch};
     use arrow::compute::{concat_batches, max, min};
     use arrow::datatypes::Int64Type;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -212,9 +212,9 @@ mod tests {
         ) {
             let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
             let mut file = tempfile::tempfile().unwrap();
-            write_to(&mut file, Every::SPEC, &batches).unwrap();
+            write_to(&mut file, AllColumnTypes::SPEC, &batches).unwrap();
             let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-            prop_assert_eq!(reader.schema(), &Every::SPEC.noted_schema());
+            prop_assert_eq!(reader.schema(), &AllColumnTypes::SPEC.noted_schema());
             let metadata = Arc::clone(reader.metadata());
             prop_assert_eq!(metadata.num_row_groups(), batches.len());
             for (group, batch) in metadata.row_groups().iter().zip(&batches) {
@@ -224,7 +224,7 @@ mod tests {
                 prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
             }
             let read = reader.build().unwrap().collect::<std::result::Result<Vec<_>, _>>().unwrap();
-            let (schema, all) = (Every::SPEC.noted_schema(), batch(&lists.concat()));
+            let (schema, all) = (AllColumnTypes::SPEC.noted_schema(), batch(&lists.concat()));
             let read = concat_batches(&schema, &read).unwrap();
             prop_assert_eq!(read.columns(), all.rows.columns());
         }
@@ -235,7 +235,7 @@ mod tests {
         ) {
             let bytes = |batches: &[Batch]| {
                 let mut bytes = Vec::new();
-                let mut file = RowGroups::new(&mut bytes, Every::SPEC.schema()).unwrap();
+                let mut file = RowGroups::new(&mut bytes, AllColumnTypes::SPEC.schema()).unwrap();
                 file.write(|i| batches.iter().map(|b| ArrayRef::clone(b.rows.column(i))).collect()).unwrap();
                 file.finish().unwrap();
                 bytes

@@ -11,7 +11,7 @@
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::compat;
-use crate::output::inputs::{Clash, Inputs};
+use crate::output::inputs::{InputClash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -75,7 +75,7 @@ pub enum FolderError {
     #[error("cannot write to {path}: expected a folder, found a file")]
     IsFile { path: String },
     #[error(transparent)]
-    Clash(#[from] Clash),
+    InputClash(#[from] InputClash),
     #[error("cannot write to {path}: {source}")]
     Io { path: String, source: io::Error },
 }
@@ -90,14 +90,14 @@ impl FolderError {
             ),
             Self::InTheWay { .. } => Some("choose another folder with --out, or move it away"),
             Self::IsFile { .. } => Some("choose a folder with --out, or remove the file"),
-            Self::Clash(clash) => Some(clash.hint()),
+            Self::InputClash(clash) => Some(clash.hint()),
             Self::Io { .. } => None,
         }
     }
 }
 
 #[derive(Clone)]
-pub struct Place {
+pub struct OutputPlace {
     pub(super) layout: &'static Layout,
     /// The path as the user wrote it.
     shown: String,
@@ -133,7 +133,7 @@ impl InPlace {
     }
 }
 
-impl Place {
+impl OutputPlace {
     /// Examines the folder `out` without changing anything.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Place {
         place.target = place.target.canonicalize().map_err(io)?;
         // Checked first, because this error is more informative than the following ones.
         inputs.allow_folder(&place.target).map_err(|clash| clash.called(&shown))?;
-        let found = Found::of(layout, &place.target, true).map_err(io)?;
+        let found = FolderContent::of(layout, &place.target, true).map_err(io)?;
         place.was_proven = found.is_proven;
         let others_stay = place.judge(found)?;
         let fixed = cannot_be_moved(&place.target);
@@ -188,11 +188,11 @@ impl Place {
     /// When it may not be replaced.
     pub(super) fn replaceable(&self) -> Result<Option<InPlace>, FolderError> {
         // A long summary is read only once.
-        let found = Found::of(self.layout, &self.target, !self.was_proven);
+        let found = FolderContent::of(self.layout, &self.target, !self.was_proven);
         self.judge(found.map_err(|source| FolderError::Io { path: self.shown.clone(), source })?)
     }
 
-    fn judge(&self, found: Found) -> Result<Option<InPlace>, FolderError> {
+    fn judge(&self, found: FolderContent) -> Result<Option<InPlace>, FolderError> {
         let path = || self.shown.clone();
         if let Some((expected, found)) = found.in_the_way {
             return Err(FolderError::InTheWay { path: path(), expected, found });
@@ -210,7 +210,7 @@ impl Place {
 
 /// The content of a folder, compared with its layout.
 #[derive(Default)]
-struct Found {
+struct FolderContent {
     /// Something with another name.
     foreign: Option<String>,
     /// Something with one of our names.
@@ -222,7 +222,7 @@ struct Found {
     is_proven: bool,
 }
 
-impl Found {
+impl FolderContent {
     /// `proves`: whether to check the file that proves completeness.
     fn of(layout: &Layout, folder: &Path, proves: bool) -> io::Result<Self> {
         let mut found = Self::default();
@@ -290,7 +290,7 @@ fn described(kind: fs::FileType) -> &'static str {
 
 /// Whether the names in a folder all belong to the layout.
 pub(super) fn holds_only_ours(layout: &Layout, folder: &Path) -> bool {
-    Found::of(layout, folder, false).is_ok_and(|f| f.foreign.is_none() && f.in_the_way.is_none())
+    FolderContent::of(layout, folder, false).is_ok_and(|f| f.foreign.is_none() && f.in_the_way.is_none())
 }
 
 /// Removes the files of a layout from a folder, beginning with the proof, and then its empty subfolders.
@@ -406,7 +406,7 @@ mod tests {
     }
 
     fn find(out: &Path, force: bool) -> Result<Option<InPlace>, String> {
-        let found = Place::find(&RESULTS, out, &Inputs::default(), force);
+        let found = OutputPlace::find(&RESULTS, out, &Inputs::default(), force);
         found.map(|p| p.in_place()).map_err(|e| e.to_string())
     }
 
@@ -485,7 +485,7 @@ mod tests {
         earlier(&out.join(".tmp-7"));
         fs::create_dir(out.join("tables")).unwrap();
         fs::rename(out.join(".tmp-7/tables/kernels.parquet"), out.join("tables/kernels.parquet")).unwrap();
-        let place = Place::find(&RESULTS, &out, &Inputs::default(), false).unwrap();
+        let place = OutputPlace::find(&RESULTS, &out, &Inputs::default(), false).unwrap();
         let folder = crate::output::unfinished::UnfinishedFolder::create(&place).unwrap();
         assert!(!out.join(".tmp-7").exists());
         earlier(folder.path());

@@ -180,7 +180,7 @@ pub(super) fn failed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::every::{Every, batch};
+    use crate::table::every::{AllColumnTypes, batch};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
         let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
         let rank = |rank: u32| batch(&vec![row(rank); 100]);
         (0..300).for_each(|r| tables.append(&rank(r)).unwrap());
-        tables.end(&[Every::SPEC]).unwrap();
-        tables.declare(Every::SPEC).unwrap();
+        tables.end(&[AllColumnTypes::SPEC]).unwrap();
+        tables.declare(AllColumnTypes::SPEC).unwrap();
         assert!(tables.append(&rank(300)).is_err());
         tables.finish().unwrap();
         let file = File::open(folder.path().join("every.parquet")).unwrap();

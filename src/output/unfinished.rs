@@ -7,7 +7,7 @@
 //! processes have one of the same few ids.
 
 use crate::output::paths::{WORK, destination, entries, is_id, is_work_name, parent};
-use crate::output::place::{FolderError, Layout, Place, holds_only_ours, move_into, remove_ours};
+use crate::output::place::{FolderError, Layout, OutputPlace, holds_only_ours, move_into, remove_ours};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -56,9 +56,9 @@ fn remove_while_written(path: &Path) {
 }
 
 /// Registration of an unfinished file or folder.
-struct Entry(PathBuf);
+struct Registration(PathBuf);
 
-impl Entry {
+impl Registration {
     /// Creates and registers under one lock, so that an interrupt cannot miss it.
     fn make<T>(make: impl FnOnce() -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
         let mut writing = writing();
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for Registration {
     fn drop(&mut self) {
         writing().open.remove(&self.0);
     }
@@ -77,7 +77,7 @@ impl Drop for Entry {
 pub struct UnfinishedFolder {
     path: PathBuf,
     layout: &'static Layout,
-    entry: Option<Entry>,
+    entry: Option<Registration>,
     /// Held until it is dropped.
     lock: Option<File>,
 }
@@ -89,7 +89,7 @@ impl UnfinishedFolder {
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn create(place: &Place) -> io::Result<Self> {
+    pub fn create(place: &OutputPlace) -> io::Result<Self> {
         let (target, layout) = (place.target.as_path(), place.layout);
         sweep_folders(parent(target), &name(target), target, layout);
         sweep_folders(target, OsStr::new(""), target, layout);
@@ -102,18 +102,20 @@ impl UnfinishedFolder {
             let mut name = prefix.clone();
             name.push(format!("{WORK}{}{ending}", std::process::id()));
             let path = folder.join(name);
-            let made = Entry::make(|| fs::create_dir(&path).map(|()| (path.clone(), ())));
+            let made = Registration::make(|| fs::create_dir(&path).map(|()| (path.clone(), ())));
             match made {
                 Ok((entry, ())) => {
                     let lock = match locked(&path) {
-                        Locked::Yes(file) => Some(file),
-                        Locked::Impossible => None,
+                        OpenAndLock::Yes(file) => Some(file),
+                        OpenAndLock::Impossible => None,
                         // Another run mistook it for a leftover before it was locked.
-                        Locked::ByOther if more < MOST_TRIES => {
+                        OpenAndLock::ByOther if more < MOST_TRIES => {
                             more += 1;
                             continue;
                         }
-                        Locked::ByOther => return Err(io::Error::other("every name for a temporary folder is taken")),
+                        OpenAndLock::ByOther => {
+                            return Err(io::Error::other("every name for a temporary folder is taken"));
+                        }
                     };
                     return Ok(Self { path, layout, entry: Some(entry), lock });
                 }
@@ -132,7 +134,7 @@ impl UnfinishedFolder {
     ///
     /// # Errors
     /// When it cannot be moved, or something else has appeared there.
-    pub fn place(mut self, place: &Place) -> Result<(), FolderError> {
+    pub fn place(mut self, place: &OutputPlace) -> Result<(), FolderError> {
         let target = place.target.as_path();
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         let mut replaced = None;
@@ -189,7 +191,7 @@ impl Drop for UnfinishedFolder {
 
 pub struct UnfinishedFile {
     file: NamedTempFile,
-    _entry: Entry,
+    _entry: Registration,
 }
 
 impl UnfinishedFile {
@@ -223,9 +225,9 @@ impl UnfinishedFile {
         }
         for _ in 0..MOST_TRIES {
             let make = || builder.tempfile_in(folder).map(|file| (file.path().to_path_buf(), file));
-            let (entry, file) = Entry::make(make)?;
+            let (entry, file) = Registration::make(make)?;
             // Another run may have mistaken it for a leftover before it was locked.
-            let is_taken = matches!(lock(file.as_file()), Lock::ByOther) || !is_at(file.as_file(), file.path());
+            let is_taken = matches!(lock(file.as_file()), LockResult::ByOther) || !is_at(file.as_file(), file.path());
             if !is_taken {
                 return Ok(Self { file, _entry: entry });
             }
@@ -296,7 +298,7 @@ fn sweep_folders(folder: &Path, prefix: &OsStr, target: &Path, layout: &Layout) 
             continue;
         }
         // Hold the lock until the folder is removed.
-        let Locked::Yes(_lock) = locked(&path) else { continue };
+        let OpenAndLock::Yes(_lock) = locked(&path) else { continue };
         if is_old && !target.exists() {
             let _ = fs::rename(&path, target);
         } else if remove_ours(layout, &path).is_ok() {
@@ -311,7 +313,7 @@ fn sweep_files(folder: &Path, prefix: &str) {
         let is_file = fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
         if is_file
             && is_id(id)
-            && let Locked::Yes(_lock) = locked(&path)
+            && let OpenAndLock::Yes(_lock) = locked(&path)
         {
             let _ = fs::remove_file(&path);
         }
@@ -319,7 +321,7 @@ fn sweep_files(folder: &Path, prefix: &str) {
 }
 
 /// Result of taking the lock of a file or folder; it is held until the file is closed.
-enum Lock {
+enum LockResult {
     Taken,
     ByOther,
     /// The file system has no locks.
@@ -327,33 +329,35 @@ enum Lock {
 }
 
 #[cfg(unix)]
-fn lock(file: &File) -> Lock {
+fn lock(file: &File) -> LockResult {
     match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Lock::Taken,
-        Err(rustix::io::Errno::WOULDBLOCK) => Lock::ByOther,
-        Err(_) => Lock::Impossible,
+        Ok(()) => LockResult::Taken,
+        Err(rustix::io::Errno::WOULDBLOCK) => LockResult::ByOther,
+        Err(_) => LockResult::Impossible,
     }
 }
 
 #[cfg(not(unix))]
-fn lock(_: &File) -> Lock {
-    Lock::Impossible
+fn lock(_: &File) -> LockResult {
+    LockResult::Impossible
 }
 
 /// Result of opening and locking a path.
-enum Locked {
+enum OpenAndLock {
     Yes(File),
     /// Another process has the lock, or has removed the file.
     ByOther,
     Impossible,
 }
 
-fn locked(path: &Path) -> Locked {
-    let Ok(file) = File::open(path) else { return if path.exists() { Locked::Impossible } else { Locked::ByOther } };
+fn locked(path: &Path) -> OpenAndLock {
+    let Ok(file) = File::open(path) else {
+        return if path.exists() { OpenAndLock::Impossible } else { OpenAndLock::ByOther };
+    };
     match lock(&file) {
-        Lock::Taken if is_at(&file, path) => Locked::Yes(file),
-        Lock::Taken | Lock::ByOther => Locked::ByOther,
-        Lock::Impossible => Locked::Impossible,
+        LockResult::Taken if is_at(&file, path) => OpenAndLock::Yes(file),
+        LockResult::Taken | LockResult::ByOther => OpenAndLock::ByOther,
+        LockResult::Impossible => OpenAndLock::Impossible,
     }
 }
 
@@ -399,8 +403,8 @@ mod tests {
         names
     }
 
-    fn place(target: &Path) -> Place {
-        Place::find(&RESULTS, target, &Inputs::default(), false).unwrap()
+    fn place(target: &Path) -> OutputPlace {
+        OutputPlace::find(&RESULTS, target, &Inputs::default(), false).unwrap()
     }
 
     fn create(target: &Path) -> UnfinishedFolder {
@@ -440,7 +444,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(format!("out.tmp-{GONE}"));
         fs::create_dir(&path).unwrap();
-        let Locked::Yes(held) = locked(&path) else { panic!("nobody holds it") };
+        let OpenAndLock::Yes(held) = locked(&path) else { panic!("nobody holds it") };
         drop(create(&dir.path().join("out")));
         assert!(path.exists());
         drop(held);

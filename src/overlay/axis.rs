@@ -15,7 +15,7 @@ const LARGEST_DEFICIT: Ns = 3_600_000_000_000;
 const BASE_GRAIN: Ns = 1_000_000_000;
 
 /// Conversion of one rank's times to the axis.
-pub struct Placed {
+pub struct RankAxis {
     /// `baseTimeNanoseconds` of the rank's file, ns: absolute time minus time in the file.
     base: Ns,
     clock: Option<Clock>,
@@ -24,7 +24,7 @@ pub struct Placed {
     is_unpadded: bool,
 }
 
-impl Placed {
+impl RankAxis {
     /// Converts an absolute time of the rank's own clock, as analyses use it, to the axis of the overlay.
     pub fn at(&self, t: Ns) -> Ns {
         let aligned = self.clock.map_or(t, |c| c.aligned(t));
@@ -71,7 +71,7 @@ pub struct Axis {
     /// `baseTimeNanoseconds` of the overlay; `None` if the origin is unknown.
     pub base: Option<Ns>,
     /// One entry per source, in the order of the sources.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<RankAxis>,
     /// Ranks of unknown origin that are placed at the start of the first rank with a known origin.
     pub moved: Vec<u32>,
 }
@@ -83,16 +83,16 @@ impl Axis {
         let unknown = |s: &Source| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);
         let mut base = sources.iter().filter_map(|s| base_of(s)).min();
         let mixed = sources.iter().any(|s| unknown(s)) && !sources.iter().all(|s| unknown(s));
-        let mut placed: Vec<Placed> = sources
+        let mut placed: Vec<RankAxis> = sources
             .iter()
-            .map(|s| Placed {
+            .map(|s| RankAxis {
                 base: base_of(s).unwrap_or(0),
                 clock: clocks.iter().find(|(r, c)| *r == s.task.rank && c.is_applied).map(|(_, c)| *c),
                 shift: base_of(s).unwrap_or(0).saturating_sub(base.unwrap_or(0)),
                 is_unpadded: s.surveyed.is_unpadded,
             })
             .collect();
-        let first = |s: &Source, p: &Placed| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
+        let first = |s: &Source, p: &RankAxis| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
         let mut moved = Vec::new();
         if mixed {
             let start = sources.iter().zip(&placed).filter(|(s, _)| !unknown(s)).filter_map(|(s, p)| first(s, p)).min();

@@ -20,7 +20,7 @@ mod write;
 
 pub use output::{Output, Target};
 pub use plan::{Source, Sources};
-pub use tracks::{CounterTrack, End, Flow, RankTracks, Slice, Thread};
+pub use tracks::{ArrowEnd, CounterTrack, Flow, RankTracks, Slice, SliceTrack};
 
 use crate::analysis::api::{Analysis, Options};
 use crate::analysis::counters::series::Counter;
@@ -31,7 +31,7 @@ use crate::read::input::Input;
 use crate::read::options::LoadOptions;
 use crate::run::{Outcome, Progress, Refused, Request, RunError, run};
 use std::io;
-use write::Copy;
+use write::OverlayWriter;
 
 pub struct OverlayRequest<'a> {
     pub inputs: &'a [Input],
@@ -56,7 +56,7 @@ pub struct Passes<'a> {
 
 /// Statistics of one rank that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drawn {
+pub struct RankStats {
     pub rank: u32,
     pub file: String,
     /// Events copied from the source.
@@ -72,7 +72,7 @@ pub struct Drawn {
 }
 
 pub struct Summary {
-    pub drawn: Vec<Drawn>,
+    pub drawn: Vec<RankStats>,
     pub refused: Vec<Refused>,
     /// Result of the analyses, if any were run.
     pub outcome: Option<Outcome>,
@@ -95,7 +95,7 @@ pub enum OverlayError {
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
-    Copy(#[from] CopyError),
+    OverlayWriter(#[from] CopyError),
     #[error("cannot write {path}: {source}")]
     Write { path: String, source: io::Error },
     #[error("cannot write {path}: expected a new file, found one that is there")]
@@ -125,7 +125,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
     let Sources { all, refused } = Sources::find(request, passes.survey)?;
     let drawn: Vec<&Source> = plan::drawn(&all, request.draw)?;
     let several = all.len() > 1;
-    let mut tracks = tracks::Collector::new(request, &drawn);
+    let mut tracks = tracks::TrackCollector::new(request, &drawn);
     let analyses: &[&'static dyn Analysis] = if several && request.compares { &[&WhereLate] } else { &[] };
     filters_are_used(request, !analyses.is_empty())?;
     let outcome = if !analyses.is_empty() || tracks.wants_any() {
@@ -145,7 +145,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
         None
     };
     let clocks = outcome.as_ref().map_or(&[][..], |o| &o.clocks);
-    let mut copy = Copy::new(&drawn, clocks, tracks.finish());
+    let mut copy = OverlayWriter::new(&drawn, clocks, tracks.finish());
     let written = copy.write(out, passes.copy)?;
     let losses = drawn.iter().flat_map(|s| s.losses()).collect();
     Ok(Summary { drawn: written, refused, outcome, losses, notes: copy.notes() })

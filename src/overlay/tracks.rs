@@ -35,7 +35,7 @@ pub struct Slice {
 
 /// An added track; its slices do not overlap.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Thread {
+pub struct SliceTrack {
     pub name: &'static str,
     /// Category of its slices; begins with `hta_`.
     pub category: &'static str,
@@ -44,7 +44,7 @@ pub struct Thread {
 
 /// One end of an arrow: a moment inside an event of the source, which is identified by its `pid` and `tid` as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct ArrowEnd {
     pub pid: String,
     pub tid: String,
     pub ts: Ns,
@@ -52,8 +52,8 @@ pub struct End {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    pub from: End,
-    pub to: End,
+    pub from: ArrowEnd,
+    pub to: ArrowEnd,
     /// Kind of the edge of the critical path.
     pub name: &'static str,
 }
@@ -62,14 +62,14 @@ pub struct Flow {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankTracks {
     pub counters: Vec<CounterTrack>,
-    pub threads: Vec<Thread>,
+    pub threads: Vec<SliceTrack>,
     pub flows: Vec<Flow>,
     /// Notes for the user about what could not be drawn, with reasons.
     pub notes: Vec<String>,
 }
 
 /// Receives each rank's trace during the analysis, and keeps only what is drawn of it.
-pub struct Collector<'a> {
+pub struct TrackCollector<'a> {
     options: &'a Options,
     counters: &'a [Counter],
     critical_path: bool,
@@ -79,7 +79,7 @@ pub struct Collector<'a> {
     drawn: BTreeMap<String, u32>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> TrackCollector<'a> {
     pub fn new(request: &'a OverlayRequest, drawn: &[&Source]) -> Self {
         Self {
             options: request.options,
@@ -103,7 +103,7 @@ impl<'a> Collector<'a> {
             for (file, rank) in &self.drawn {
                 let slices = late_slices(table, *rank);
                 if !slices.is_empty() {
-                    let thread = Thread { name: "straggler", category: "hta_straggler", slices };
+                    let thread = SliceTrack { name: "straggler", category: "hta_straggler", slices };
                     tracks.entry(file.clone()).or_default().threads.push(thread);
                 }
             }
@@ -117,7 +117,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl RowSink for Collector<'_> {
+impl RowSink for TrackCollector<'_> {
     fn rows(&self, _: Batch) -> io::Result<()> {
         Ok(())
     }
@@ -205,7 +205,7 @@ fn critical_path(trace: &RankTrace, options: &Options, out: &mut RankTracks) {
         Slice { ts: s.span.start, dur: s.span.len(), name, args }
     };
     let slices = segments.iter().map(slice).collect();
-    out.threads.push(Thread { name: "critical path", category: "hta_critical_path", slices });
+    out.threads.push(SliceTrack { name: "critical path", category: "hta_critical_path", slices });
     out.flows = arrows(trace, &segments);
 }
 
@@ -223,7 +223,7 @@ fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
     let end = |row: u32, ts: Ns| {
         let lane = c.lanes.get(*c.lane.get(row as usize)? as usize)?;
         let text = |id| c.strings.get(id).to_string();
-        Some(End { pid: text(lane.pid), tid: text(lane.tid), ts })
+        Some(ArrowEnd { pid: text(lane.pid), tid: text(lane.tid), ts })
     };
     let works = segments.iter().filter_map(|s| Some((s, s.event.filter(|_| s.edge.is_work())?)));
     let mut out = Vec::new();

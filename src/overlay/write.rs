@@ -4,14 +4,14 @@
 //! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
 
 use crate::job::Clock;
-use crate::overlay::axis::{Axis, Placed};
-use crate::overlay::copy::copier::{Ids, Process, Processes, Rewrite};
+use crate::overlay::axis::{Axis, RankAxis};
+use crate::overlay::copy::copier::{FlowIds, Process, Processes, Rewrite};
 use crate::overlay::copy::retime::micros;
 use crate::overlay::copy::stream::{CopyError, copy};
 use crate::overlay::output::Output;
 use crate::overlay::plan::Source;
-use crate::overlay::tracks::{End, RankTracks};
-use crate::overlay::{Drawn, OverlayError};
+use crate::overlay::tracks::{ArrowEnd, RankTracks};
+use crate::overlay::{OverlayError, RankStats};
 use crate::read::source::ByteCount;
 use crate::run::Progress;
 use crate::units::Ns;
@@ -28,7 +28,7 @@ const LARGEST_RANK: u32 = 4_000_000;
 /// Process of the added tracks in a file of one rank, if no process of the file has this id.
 const OWN_PID_ALONE: u64 = 1_000_000_000;
 
-pub struct Copy<'a> {
+pub struct OverlayWriter<'a> {
     sources: &'a [&'a Source],
     axis: Axis,
     tracks: BTreeMap<u32, RankTracks>,
@@ -39,7 +39,7 @@ pub struct Copy<'a> {
     buffer: Vec<u8>,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> OverlayWriter<'a> {
     pub fn new(sources: &'a [&'a Source], clocks: &[(u32, Clock)], tracks: BTreeMap<u32, RankTracks>) -> Self {
         let (mut processes, mut own_pids) = (Vec::new(), Vec::new());
         let next_flow = match sources {
@@ -69,7 +69,7 @@ impl<'a> Copy<'a> {
                     processes.push(Some(renamed(s, position, id)));
                     own_pids.push(first + OWN_PID);
                 }
-                Ids::first(sources.len())
+                FlowIds::first(sources.len())
             }
         };
         let axis = Axis::new(sources, clocks);
@@ -90,7 +90,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Writes the whole file.
-    pub fn write(&mut self, out: &mut Output, progress: &dyn Progress) -> Result<Vec<Drawn>, OverlayError> {
+    pub fn write(&mut self, out: &mut Output, progress: &dyn Progress) -> Result<Vec<RankStats>, OverlayError> {
         let count = ByteCount::default();
         let size = |s: &&Source| std::fs::metadata(&s.input.path).map_or(0, |m| m.len());
         progress.start(self.sources.len(), self.sources.iter().map(size).sum(), &count);
@@ -104,7 +104,7 @@ impl<'a> Copy<'a> {
         out: &mut Output,
         count: &ByteCount,
         progress: &dyn Progress,
-    ) -> Result<Vec<Drawn>, OverlayError> {
+    ) -> Result<Vec<RankStats>, OverlayError> {
         if !self.is_alone() {
             let head = self.head();
             out.write(head.as_bytes()).map_err(|e| out.error(e))?;
@@ -116,7 +116,7 @@ impl<'a> Copy<'a> {
             let source = self.sources[i];
             let rewrite = Rewrite {
                 processes: self.processes[i].clone(),
-                ids: (!self.is_alone()).then(|| Ids::of_rank(i)),
+                ids: (!self.is_alone()).then(|| FlowIds::of_rank(i)),
                 time: self.axis.placed[i].retime(),
                 keeps_members: self.is_alone(),
             };
@@ -132,7 +132,7 @@ impl<'a> Copy<'a> {
             let of_threads = |category: &str| {
                 tracks.threads.iter().filter(|t| t.category == category).map(|t| t.slices.len() as u64).sum()
             };
-            drawn.push(Drawn {
+            drawn.push(RankStats {
                 rank: source.task.rank,
                 file: source.input.shown.clone(),
                 events: copied.survey.events,
@@ -181,7 +181,7 @@ impl<'a> Copy<'a> {
             if let Some(p) = &self.processes[i] {
                 let back: Map<String, Value> = p.ids.iter().map(|(old, new)| (new.to_string(), json!(old))).collect();
                 of.insert("pids".to_string(), Value::Object(back));
-                of.insert("first_flow_id".to_string(), json!(Ids::first(i)));
+                of.insert("first_flow_id".to_string(), json!(FlowIds::first(i)));
             }
             Value::Object(of)
         };
@@ -201,7 +201,7 @@ impl<'a> Copy<'a> {
         let own = self.own_pids[i];
         let rank = source.task.rank;
         let start = source.surveyed.survey.first.map_or(0, |t| placed.of_file(t));
-        let mut writer = Writer { buffer: &mut self.buffer, wrote_event, out };
+        let mut writer = EventWriter { buffer: &mut self.buffer, wrote_event, out };
         if let Some(p) = &self.processes[i] {
             for (old, process) in &source.surveyed.survey.processes {
                 let Some(new) = p.ids.get(old) else { continue };
@@ -294,7 +294,7 @@ fn sort_index(pid: &str, process: &Process) -> i64 {
     })
 }
 
-fn pid(end: &End, processes: Option<&Processes>) -> String {
+fn pid(end: &ArrowEnd, processes: Option<&Processes>) -> String {
     match processes {
         Some(p) => p.ids.get(&end.pid).copied().unwrap_or_default().to_string(),
         None => number_or_text(&end.pid),
@@ -318,7 +318,7 @@ impl std::fmt::Display for Micros {
     }
 }
 
-impl Placed {
+impl RankAxis {
     /// Converts a time of the file (relative to its base) to the axis of the overlay.
     fn of_file(&self, t: Ns) -> Ns {
         self.at(t.saturating_add(self.base()))
@@ -329,13 +329,13 @@ impl Placed {
 const GATHERED: usize = 1 << 16;
 
 /// Writes added events, one per line.
-struct Writer<'w> {
+struct EventWriter<'w> {
     buffer: &'w mut Vec<u8>,
     wrote_event: &'w mut bool,
     out: &'w mut dyn FnMut(&[u8]) -> io::Result<()>,
 }
 
-impl Writer<'_> {
+impl EventWriter<'_> {
     fn event(&mut self, text: std::fmt::Arguments) -> io::Result<()> {
         use io::Write;
         if std::mem::replace(self.wrote_event, true) {

@@ -1,6 +1,6 @@
 //! Why partials cannot be written, read or merged; each with the folder, the file and the place.
 
-use crate::table::checked::Flaw;
+use crate::table::checked::InvalidCell;
 use std::io;
 
 /// Something is wrong with a partial, or with several together.
@@ -15,7 +15,7 @@ pub enum PartialError {
     #[error("cannot merge {path}: {file} is damaged: expected {expected}, found {found}")]
     Damaged { path: String, file: String, expected: String, found: String },
     #[error("cannot merge {path}: {file} is damaged: {flaw}")]
-    Flawed { path: String, file: String, flaw: Box<Flaw> },
+    Flawed { path: String, file: String, flaw: Box<InvalidCell> },
     #[error("cannot merge {first} and {second}: made with different options: {option} is {} and {}", .values.0, .values.1)]
     Options { first: String, second: String, option: String, values: Box<(String, String)> },
     #[error("cannot merge {first} and {second}: both hold rank {rank} ({first_file} and {second_file})")]

@@ -9,7 +9,7 @@ use crate::partial::folder::Partial;
 use crate::partial::options::Recorded;
 use crate::partial::state::{Fate, Seen};
 use crate::read::discover::natural_key;
-use crate::run::{Claims, Done, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::run::{Claims, MappedRank, MappedSet, Refused, RunError, Task, again, duplicate};
 use crate::store::PartialStore;
 use crate::trace::meta::RankSource;
 use std::cmp::Reverse;
@@ -45,7 +45,7 @@ struct Given {
 pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
     each_rank_once(partials)?;
-    let mut ranks: Vec<Done> = Vec::new();
+    let mut ranks: Vec<MappedRank> = Vec::new();
     let mut given: Vec<Given> = Vec::new();
     for (of, p) in partials.iter_mut().enumerate() {
         let sources: BTreeMap<u32, RankSource> = p.state.ranks.iter().map(|d| (d.rank, d.source)).collect();
@@ -103,7 +103,7 @@ fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
 }
 
 fn each_rank_once(partials: &[Partial]) -> Result<(), PartialError> {
-    let mut seen: BTreeMap<u32, (&Partial, &Done)> = BTreeMap::new();
+    let mut seen: BTreeMap<u32, (&Partial, &MappedRank)> = BTreeMap::new();
     for p in partials {
         for d in &p.state.ranks {
             if let Some((other, done)) = seen.insert(d.rank, (p, d)) {

@@ -5,7 +5,7 @@ use super::input::Input;
 use super::kineto::Kineto;
 use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
-use super::room::{Alone, Room, Unbounded};
+use super::room::{FixedLimit, MemoryGate, Unbounded};
 use super::source::{ByteCount, SourceError, open, packing};
 use super::times::settle_times;
 use crate::error::ReadError;
@@ -35,7 +35,7 @@ pub fn load_within(
     options: LoadOptions,
     spread: Spread,
     count: &ByteCount,
-    room: &dyn Room,
+    room: &dyn MemoryGate,
 ) -> Result<Loaded, ReadError> {
     read(input, &Reading { options, spread, chunks: Chunks::default(), count, room })
 }
@@ -51,8 +51,8 @@ pub fn load_in_chunks(
     chunks: Chunks,
     count: &ByteCount,
 ) -> Result<Loaded, ReadError> {
-    let alone = options.memory.map(Alone);
-    let room: &dyn Room = match &alone {
+    let alone = options.memory.map(FixedLimit);
+    let room: &dyn MemoryGate = match &alone {
         Some(alone) => alone,
         None => &Unbounded,
     };

@@ -1,7 +1,7 @@
 //! How a file is read, and the result.
 
 use super::options::LoadOptions;
-use super::room::Room;
+use super::room::MemoryGate;
 use super::source::ByteCount;
 use crate::trace::events::{Columns, ColumnsBuilder};
 use crate::trace::meta::Meta;
@@ -53,5 +53,5 @@ pub struct Reading<'a> {
     /// Counts the bytes read from disk, for progress.
     pub count: &'a ByteCount,
     /// Grants memory, or stops the reading.
-    pub room: &'a dyn Room,
+    pub room: &'a dyn MemoryGate,
 }

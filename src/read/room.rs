@@ -2,10 +2,10 @@
 //! admits it. Sizes in bytes.
 //!
 //! The size of the decompressed text is known only at the end: gzip stores it modulo 4 GiB, and the value may be wrong.
-//! So a rank starts with an [`estimate`] and asks again while it grows. A [`Room`] may make the caller wait until other
+//! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
 //! ranks are done.
 
-use crate::read::source::{Packing, packing, zstd_head};
+use crate::read::source::{Compression, packing, zstd_head};
 pub use crate::units::MemoryLimit;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Memory that a file holds at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct MemoryUse {
     /// Columns without their texts.
     pub columns: u64,
     /// Texts of the columns.
@@ -28,34 +28,34 @@ pub struct Held {
 
 /// Memory was refused: reading must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom {
+pub struct OutOfMemory {
     pub limit: MemoryLimit,
 }
 
 /// Admits the memory of a rank.
-pub trait Room: Sync {
+pub trait MemoryGate: Sync {
     /// Reports that the rank holds this much memory.
     ///
     /// # Errors
     /// When that is too much and reading must stop.
-    fn hold(&self, held: Held) -> Result<(), NoRoom>;
+    fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory>;
 }
 
 /// Admits everything.
 pub struct Unbounded;
 
-impl Room for Unbounded {
-    fn hold(&self, _: Held) -> Result<(), NoRoom> {
+impl MemoryGate for Unbounded {
+    fn hold(&self, _: MemoryUse) -> Result<(), OutOfMemory> {
         Ok(())
     }
 }
 
 /// Admits one rank up to a limit.
-pub struct Alone(pub MemoryLimit);
+pub struct FixedLimit(pub MemoryLimit);
 
-impl Room for Alone {
-    fn hold(&self, held: Held) -> Result<(), NoRoom> {
-        if need(held) > self.0.bytes { Err(NoRoom { limit: self.0 }) } else { Ok(()) }
+impl MemoryGate for FixedLimit {
+    fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory> {
+        if need(held) > self.0.bytes { Err(OutOfMemory { limit: self.0 }) } else { Ok(()) }
     }
 }
 
@@ -73,7 +73,7 @@ const AT_LEAST: u64 = 8 << 20;
 const TEXT_PER_BYTE: u64 = 16;
 
 /// Total need of a rank that holds this much.
-pub fn need(held: Held) -> u64 {
+pub fn need(held: MemoryUse) -> u64 {
     let columns = held.columns.saturating_mul(TIMES_COLUMNS);
     let texts = held.texts.saturating_mul(TIMES_TEXTS);
     let all = AT_LEAST.saturating_add(columns).saturating_add(texts).saturating_add(held.buffers);
@@ -96,15 +96,15 @@ pub fn estimate(path: &Path) -> u64 {
 fn text_size(path: &Path) -> Option<u64> {
     let size = std::fs::metadata(path).ok()?.len();
     match packing(path).ok()? {
-        Packing::Plain => Some(size),
-        Packing::Gzip => {
+        Compression::Plain => Some(size),
+        Compression::Gzip => {
             let mut file = File::open(path).ok()?;
             file.seek(SeekFrom::End(-4)).ok()?;
             let mut tail = [0; 4];
             file.read_exact(&mut tail).ok()?;
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
-        Packing::Zstd => {
+        Compression::Zstd => {
             // A frame after one without data is usually one of many, so its size says little.
             let told = zstd_head(path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn need_grows_with_what_is_held_and_with_the_text() {
-        let held = |columns, unpacked| need(Held { columns, unpacked, ..Held::default() });
+        let held = |columns, unpacked| need(MemoryUse { columns, unpacked, ..MemoryUse::default() });
         assert!(held(1 << 20, 0) > AT_LEAST);
         assert!(held(1 << 30, 0) > held(1 << 29, 0) * 3 / 2);
         assert_eq!(held(0, 1 << 40), 1 << 36);
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn alone_a_rank_is_stopped_at_the_limit() {
-        let room = Alone(MemoryLimit { bytes: 100 << 20, given: true });
-        assert!(room.hold(Held { columns: 10 << 20, ..Held::default() }).is_ok());
-        assert!(room.hold(Held { columns: 100 << 20, ..Held::default() }).is_err());
+        let room = FixedLimit(MemoryLimit { bytes: 100 << 20, given: true });
+        assert!(room.hold(MemoryUse { columns: 10 << 20, ..MemoryUse::default() }).is_ok());
+        assert!(room.hold(MemoryUse { columns: 100 << 20, ..MemoryUse::default() }).is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
+pub enum Compression {
     Plain,
     Gzip,
     Zstd,
@@ -52,7 +52,7 @@ pub trait Source: Send {
 }
 
 /// How a file is compressed, from its first four bytes.
-pub fn packing(path: &Path) -> io::Result<Packing> {
+pub fn packing(path: &Path) -> io::Result<Compression> {
     // The file is opened several times, which would block on a pipe.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("expected a file, found a pipe, socket or device"));
@@ -67,33 +67,33 @@ pub fn packing(path: &Path) -> io::Result<Packing> {
         }
     }
     Ok(match &head[..n] {
-        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0x1f, 0x8b, ..] => Compression::Gzip,
         // A frame with data, or a skippable frame, which `pzstd` writes before each frame.
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
-        _ => Packing::Plain,
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Compression::Zstd,
+        _ => Compression::Plain,
     })
 }
 
 /// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
-pub fn open(path: &Path, packing: Packing, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
+pub fn open(path: &Path, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
     let source = open_once(path, packing, count)?;
-    if packing == Packing::Plain {
+    if packing == Compression::Plain {
         return Ok(source);
     }
     let source =
         Box::new(UpToDamage { source, path: path.to_path_buf(), packing, given: 0, rest: Vec::new(), damage: None });
-    Ok(if ahead { Box::new(Ahead::new(source)) } else { source })
+    Ok(if ahead { Box::new(ReadAhead::new(source)) } else { source })
 }
 
-fn open_once(path: &Path, packing: Packing, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+fn open_once(path: &Path, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
     let counted = Counted { inner: File::open(path)?, count: Arc::clone(count) };
     Ok(match packing {
-        Packing::Plain => Box::new(Plain(counted)),
-        Packing::Gzip => {
+        Compression::Plain => Box::new(Plain(counted)),
+        Compression::Gzip => {
             let packed = BufReader::with_capacity(PACKED_BUFFER, counted);
             Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
         }
-        Packing::Zstd => {
+        Compression::Zstd => {
             let window = zstd_head(path)?.map_or(0, |head| head.window);
             let mut decoder = zstd::stream::read::Decoder::new(counted)?;
             let log = window.checked_next_power_of_two().map_or(LARGEST_WINDOW_LOG, u64::ilog2);
@@ -317,7 +317,7 @@ fn cut(format: &str, e: &io::Error) -> SourceError {
 struct UpToDamage {
     source: Box<dyn Source>,
     path: PathBuf,
-    packing: Packing,
+    packing: Compression,
     /// Number of bytes returned so far.
     given: u64,
     /// Valid bytes that remain, last byte first.
@@ -397,7 +397,7 @@ struct Block {
 }
 
 /// Runs another source on its own thread, a few blocks ahead.
-struct Ahead {
+struct ReadAhead {
     blocks: mpsc::Receiver<Result<Block, SourceError>>,
     current: Block,
     used: usize,
@@ -407,7 +407,7 @@ struct Ahead {
     window: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn new(mut source: Box<dyn Source>) -> Self {
         let (send, blocks) = mpsc::sync_channel(BLOCKS_AHEAD);
         let (spent, free) = mpsc::channel();
@@ -431,7 +431,7 @@ impl Ahead {
     }
 }
 
-impl Source for Ahead {
+impl Source for ReadAhead {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
         let mut n = 0;
         while n < out.len() {

@@ -12,7 +12,7 @@
 //! its way, they are dropped and their ranks are mapped again. Whether a rank is refused depends on that rank alone, so
 //! neither the limit nor the number of threads changes a result.
 
-use crate::read::room::{Held, MemoryLimit, NoRoom, Room, need};
+use crate::read::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory, need};
 use crate::run::Progress;
 use crate::run::order::InOrder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The ranks of a run. If memory is limited, it must have its thread pool to itself.
-pub(super) struct Flight<'a, T> {
+pub(super) struct Admission<'a, T> {
     limit: Option<MemoryLimit>,
     order: &'a InOrder<'a>,
     state: Mutex<State<T>>,
@@ -46,7 +46,7 @@ struct State<T> {
 /// How long an idle thread sleeps before it checks whether it can help another one.
 const NAP: Duration = Duration::from_millis(2);
 
-impl<'a, T: Send> Flight<'a, T> {
+impl<'a, T: Send> Admission<'a, T> {
     /// `estimates`: what each rank is likely to need, bytes; `kept`: what all results take.
     pub(super) fn new(
         estimates: Vec<u64>,
@@ -68,11 +68,11 @@ impl<'a, T: Send> Flight<'a, T> {
     }
 
     /// Runs `fly` for every rank on all threads of the pool, and returns the results in order.
-    pub(super) fn run(self, progress: &dyn Progress, fly: impl Fn(usize, &dyn Room) -> T + Sync) -> Vec<T> {
+    pub(super) fn run(self, progress: &dyn Progress, fly: impl Fn(usize, &dyn MemoryGate) -> T + Sync) -> Vec<T> {
         // Not `par_iter`: a thread that waits for parallel work inside one rank would start another rank.
         rayon::broadcast(|thread| {
             while let Some(rank) = self.next(thread.index()) {
-                let seat = Seat { flight: &self, rank };
+                let seat = AdmittedRank { flight: &self, rank };
                 let result = fly(rank, &seat);
                 if self.land(rank, result) {
                     progress.rank_done();
@@ -151,11 +151,11 @@ impl<'a, T: Send> Flight<'a, T> {
         !again
     }
 
-    fn grow(&self, rank: usize, held: Held) -> Result<(), NoRoom> {
+    fn grow(&self, rank: usize, held: MemoryUse) -> Result<(), OutOfMemory> {
         let Some(limit) = self.limit else { return Ok(()) };
         let needs = need(held);
         if needs > limit.bytes {
-            return Err(NoRoom { limit });
+            return Err(OutOfMemory { limit });
         }
         let mut state = self.lock();
         loop {
@@ -173,7 +173,7 @@ impl<'a, T: Send> Flight<'a, T> {
                 if let Some(known) = state.needs.get_mut(rank) {
                     *known = mine;
                 }
-                return Err(NoRoom { limit });
+                return Err(OutOfMemory { limit });
             }
             if others == 0 && self.drop_rows(&mut state) {
                 continue;
@@ -184,18 +184,18 @@ impl<'a, T: Send> Flight<'a, T> {
 }
 
 /// The admission handle of one rank in flight.
-struct Seat<'a, 'b, T: Send> {
-    flight: &'a Flight<'b, T>,
+struct AdmittedRank<'a, 'b, T: Send> {
+    flight: &'a Admission<'b, T>,
     rank: usize,
 }
 
-impl<T: Send> Room for Seat<'_, '_, T> {
-    fn hold(&self, held: Held) -> Result<(), NoRoom> {
+impl<T: Send> MemoryGate for AdmittedRank<'_, '_, T> {
+    fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory> {
         self.flight.grow(self.rank, held)
     }
 }
 
-impl<T: Send> Drop for Seat<'_, '_, T> {
+impl<T: Send> Drop for AdmittedRank<'_, '_, T> {
     fn drop(&mut self) {
         // Release the share of a thread that panicked, so that others do not wait forever.
         if std::thread::panicking() {
@@ -252,13 +252,13 @@ mod tests {
             let order = InOrder::new(&Nowhere);
             let sizes = sizes(seed);
             let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
-            let fly = |rank: usize, room: &dyn Room| {
+            let fly = |rank: usize, room: &dyn MemoryGate| {
                 let (_, size) = sizes[rank];
                 let mut read = 0;
                 while read < size {
                     read = (read + 5 * MIB).min(size);
                     // `unpacked` counts a sixteenth in the estimate.
-                    room.hold(Held { unpacked: read * 16, ..Held::default() }).ok()?;
+                    room.hold(MemoryUse { unpacked: read * 16, ..MemoryUse::default() }).ok()?;
                 }
                 most.fetch_max(now.fetch_add(size, Ordering::SeqCst) + size, Ordering::SeqCst);
                 now.fetch_sub(size, Ordering::SeqCst);
@@ -266,7 +266,7 @@ mod tests {
             };
             let estimates = sizes.iter().map(|s| s.0).collect();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let done = pool.install(|| Flight::new(estimates, Some(limit), &order, &|| 0).run(&Nowhere, fly));
+            let done = pool.install(|| Admission::new(estimates, Some(limit), &order, &|| 0).run(&Nowhere, fly));
             let expected: Vec<_> = sizes.iter().map(|s| (s.1 <= limit.bytes).then_some(s.1)).collect();
             assert_eq!(done, expected, "seed {seed}, {threads} threads");
             assert!(most.into_inner() <= limit.bytes, "seed {seed}, {threads} threads");

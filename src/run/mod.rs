@@ -31,9 +31,9 @@ use crate::store::{PartialStore, Spool, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::meta::{RankSource, TimeEra};
 use crate::trace::rank_trace::RankTrace;
-use flight::Flight;
+use flight::Admission;
 use order::InOrder;
-use rank::{Failure, How, one};
+use rank::{Failure, RankContext, one};
 use std::io;
 
 /// Receives data that is too large to keep in memory.
@@ -171,7 +171,7 @@ pub enum RunError {
 }
 
 /// The results of mapping one rank.
-pub struct Done {
+pub struct MappedRank {
     pub rank: u32,
     pub source: RankSource,
     pub file: String,
@@ -198,7 +198,7 @@ pub struct MappedSet {
     /// Files that were read or tried, in order of rank.
     pub tasks: Vec<Task>,
     /// Ranks that were mapped, in order of rank.
-    pub ranks: Vec<Done>,
+    pub ranks: Vec<MappedRank>,
     /// Their partials.
     pub store: PartialStore,
     /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
@@ -265,7 +265,7 @@ pub fn map(
 }
 
 enum Attempt {
-    Finished(Vec<Done>, Vec<Refused>, PartialStore),
+    Finished(Vec<MappedRank>, Vec<Refused>, PartialStore),
     Claimed(usize, u32),
 }
 
@@ -304,13 +304,14 @@ fn attempt(
     let store = PartialStore::new(sink.spool());
     // as long as the run goes on, and once more when it is read back
     let kept = || 2 * store.held_bytes() as u64;
-    let results: Vec<Result<Done, Failure>> = Flight::new(needs, memory, &order, &kept).run(progress, |i, room| {
-        // of the last ranks, one may be at work when the others are done: their threads help
-        let is_last = threads > 1 && i + threads >= tasks.len();
-        let mapping = if is_last { Spread::AllCores } else { spread };
-        let how = How { extent, ranks: tasks.len(), spread, mapping, count: &count, room, store: &store };
-        one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
-    });
+    let results: Vec<Result<MappedRank, Failure>> =
+        Admission::new(needs, memory, &order, &kept).run(progress, |i, room| {
+            // of the last ranks, one may be at work when the others are done: their threads help
+            let is_last = threads > 1 && i + threads >= tasks.len();
+            let mapping = if is_last { Spread::AllCores } else { spread };
+            let how = RankContext { extent, ranks: tasks.len(), spread, mapping, count: &count, room, store: &store };
+            one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
+        });
     progress.finish();
     if let Some(source) = order.error() {
         return Err(RunError::Write { what: "the tables".to_string(), source });

@@ -4,12 +4,12 @@ use crate::analysis::api::Analysis;
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::error::ReadError;
-use crate::job::{JobOptions, Part};
+use crate::job::{JobOptions, RankSummary};
 use crate::read::load::load_within;
 use crate::read::reading::{Loaded, Spread};
-use crate::read::room::Room;
+use crate::read::room::MemoryGate;
 use crate::read::source::ByteCount;
-use crate::run::{Done, Extent, Request, RowSink, Task};
+use crate::run::{Extent, MappedRank, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::content::unknown_content;
@@ -30,7 +30,7 @@ pub(super) enum Failure {
 }
 
 /// How a rank is read and mapped.
-pub(super) struct How<'a> {
+pub(super) struct RankContext<'a> {
     pub extent: Extent,
     pub ranks: usize,
     /// Parallelism of reading.
@@ -38,7 +38,7 @@ pub(super) struct How<'a> {
     /// Parallelism of the analyses.
     pub mapping: Spread,
     pub count: &'a ByteCount,
-    pub room: &'a dyn Room,
+    pub room: &'a dyn MemoryGate,
     pub store: &'a PartialStore,
 }
 
@@ -46,10 +46,10 @@ pub(super) struct How<'a> {
 pub(super) fn one(
     request: &Request,
     task: &Task,
-    how: &How,
+    how: &RankContext,
     sink: &dyn RowSink,
     give: &(dyn Fn(Batch) + Sync),
-) -> Result<Done, Failure> {
+) -> Result<MappedRank, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
     let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
@@ -104,9 +104,9 @@ pub(super) fn one(
     let partials = made.into_iter().map(|(_, partial)| partial).collect();
     let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
     let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
-    let part = joins.then(|| how.store.put_part(Part::new(&trace, job)));
+    let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
     let part = part.transpose().map_err(unspooled)?;
-    Ok(Done {
+    Ok(MappedRank {
         rank: trace.rank,
         source,
         part,

@@ -4,7 +4,7 @@ use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::health::{Counter, Health};
-use crate::job::{Clock, Job, Part};
+use crate::job::{Clock, Job, RankSummary};
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
 use crate::store::StoredPartial;
 use crate::trace::meta::{RankSource, TimeEra};
@@ -64,15 +64,15 @@ pub fn reduce(
     }
     let has_peers = tasks.len() > 1;
     // a part of a job is mapped with peers in mind; a job of one rank has none
-    let peers = |part: Part| if has_peers { part } else { part.without_peers() };
+    let peers = |part: RankSummary| if has_peers { part } else { part.without_peers() };
     let join = || -> Result<Job, RunError> {
         let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
         let job = Job::join(parts.into_iter().map(peers), options.across.clock);
         filters::check_groups(&job, options)?;
         Ok(job)
     };
-    type Left = (&'static dyn Analysis, Vec<StoredPartial>);
-    let answer = |job: &Job, (analysis, kept): Left| -> Result<(&'static dyn Analysis, Output), RunError> {
+    type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
+    let answer = |job: &Job, (analysis, kept): AnalysisPartials| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
         let partials = store.take(kept).map_err(RunError::ReadBack)?;
         let mut output = analysis.reduce(&partials, job, options);
@@ -81,7 +81,7 @@ pub fn reduce(
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
         Ok((analysis, output))
     };
-    let left: Vec<Left> = analyses.iter().copied().zip(per_analysis).collect();
+    let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).collect();
     let (job, outputs) = if inventory.len() < FEW {
         let job = join()?;
         let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
@@ -89,7 +89,7 @@ pub fn reduce(
         (job, outputs)
     } else {
         // Analyses that do not use the job run first, so that their partials are freed before its parts are decoded.
-        let joins = |(_, (a, _)): &(usize, Left)| a.joins_ranks() || a.joins_peers();
+        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.joins_ranks() || a.joins_peers();
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = Job::join(std::iter::empty(), options.across.clock);
         let mut outputs = Vec::new();

@@ -81,7 +81,7 @@ impl Answer {
     /// # Errors
     /// Never for the values that an answer can hold.
     pub fn json(&self) -> serde_json::Result<String> {
-        let rows: Vec<Row> = (0..self.len()).map(|row| Row { rows: &self.rows, row }).collect();
+        let rows: Vec<AnswerRow> = (0..self.len()).map(|row| AnswerRow { rows: &self.rows, row }).collect();
         Ok(serde_json::to_string_pretty(&rows)? + "\n")
     }
 
@@ -138,12 +138,12 @@ impl Answer {
     }
 }
 
-struct Row<'a> {
+struct AnswerRow<'a> {
     rows: &'a RecordBatch,
     row: usize,
 }
 
-impl Serialize for Row<'_> {
+impl Serialize for AnswerRow<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut object = to.serialize_map(Some(self.rows.num_columns()))?;
         for (field, array) in self.rows.schema_ref().fields().iter().zip(self.rows.columns()) {

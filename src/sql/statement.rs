@@ -92,7 +92,7 @@ const JOINS: [&str; 4] = ["union", "intersect", "except", "join"];
 
 /// The state of one open parenthesis.
 #[derive(Default)]
-struct Level {
+struct ParenthesisDepth {
     /// Whether it is a part after WITH, which the next part may read.
     is_part: bool,
     /// Number of joins and parts after WITH, plus one for the parenthesis itself.
@@ -108,7 +108,7 @@ struct Level {
     before: usize,
 }
 
-impl Level {
+impl ParenthesisDepth {
     fn next_condition(&mut self) {
         self.most_operators = self.most_operators.max(self.operators);
         self.operators = 0;
@@ -126,7 +126,7 @@ impl Level {
     }
 
     /// Accounts for a parenthesis that is closed.
-    fn close(&mut self, inner: Level) {
+    fn close(&mut self, inner: ParenthesisDepth) {
         if inner.is_part {
             self.joins += inner.depth();
         } else {
@@ -139,14 +139,17 @@ impl Level {
 /// level, as are parentheses, joined tables, and parts after WITH, each of which can read the previous one.
 fn depth(tokens: &[Token]) -> usize {
     let mut outer = Vec::new();
-    let mut level = Level::default();
+    let mut level = ParenthesisDepth::default();
     for (i, token) in tokens.iter().enumerate() {
         let is = |words: &[&str]| matches!(token, Token::Word(w) if words.contains(&w.as_str()));
         match token {
             Token::Mark('(') => {
                 let before = i.checked_sub(1).and_then(|b| tokens.get(b));
                 let is_part = before.is_some_and(|t| t.is("as"));
-                outer.push(std::mem::replace(&mut level, Level { is_part, joins: 1, ..Level::default() }));
+                outer.push(std::mem::replace(
+                    &mut level,
+                    ParenthesisDepth { is_part, joins: 1, ..ParenthesisDepth::default() },
+                ));
             }
             Token::Mark(')') => {
                 if let Some(around) = outer.pop() {

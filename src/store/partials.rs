@@ -10,7 +10,7 @@
 //! run leaves nothing behind.
 
 use crate::analysis::api::Partial;
-use crate::job::Part;
+use crate::job::RankSummary;
 use crate::store::state_table::{RankRows, StateTable, bytes, read};
 use crate::table::schema::{Batch, TableSpec};
 use arrow::array::{Array, RecordBatch};
@@ -159,7 +159,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When rows cannot be spooled.
-    pub fn put_part(&self, part: Part) -> io::Result<StoredPartial> {
+    pub fn put_part(&self, part: RankSummary) -> io::Result<StoredPartial> {
         let partial = Partial { rank: part.rank, tables: part.tables(), reason: None };
         drop(part);
         self.put(PART, partial)
@@ -217,7 +217,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
-    pub fn take_parts(&self, parts: Vec<StoredPartial>) -> io::Result<Vec<Part>> {
+    pub fn take_parts(&self, parts: Vec<StoredPartial>) -> io::Result<Vec<RankSummary>> {
         let mut opened = Vec::with_capacity(parts.len());
         let in_piece = |(i, partial): (usize, StoredPartial)| (i, self.piece_of(&partial), partial);
         let mut stored: Vec<_> = parts.into_iter().enumerate().map(in_piece).collect();
@@ -226,7 +226,7 @@ impl PartialStore {
         for same in stored.chunk_by(|a, b| a.1 == b.1) {
             let partials: Vec<&StoredPartial> = same.iter().map(|(_, _, partial)| partial).collect();
             for ((i, ..), partial) in same.iter().zip(self.open(&partials)?) {
-                opened.push((*i, Part::from_tables(&partial.tables).map_err(io::Error::other)?));
+                opened.push((*i, RankSummary::from_tables(&partial.tables).map_err(io::Error::other)?));
             }
         }
         self.forget(&stored.iter().map(|(_, _, partial)| partial).collect::<Vec<_>>());
@@ -375,7 +375,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::every::{Every, Row, batch};
+    use crate::table::every::{AllColumnTypes, Row, batch};
     use proptest::prelude::*;
 
     fn partial(rank: u32, rows: &[Row]) -> Partial {
@@ -426,6 +426,6 @@ mod tests {
         }
         let values = 4096 * (4 + 4 + 8 + 8 + 8 + 4);
         assert!(store.held_bytes() < 2 * values, "{}", store.held_bytes());
-        assert_eq!(store.lock().tables.get(&("every", Every::SPEC.name)).map(|t| t.row_count), Some(4096));
+        assert_eq!(store.lock().tables.get(&("every", AllColumnTypes::SPEC.name)).map(|t| t.row_count), Some(4096));
     }
 }

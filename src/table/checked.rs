@@ -7,7 +7,7 @@ use std::fmt::Display;
 /// An invalid cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("table `{table}`, row {row}, column `{column}`: expected {expected}, found {found}")]
-pub struct Flaw {
+pub struct InvalidCell {
     pub table: &'static str,
     pub row: usize,
     pub column: &'static str,
@@ -15,7 +15,7 @@ pub struct Flaw {
     pub found: String,
 }
 
-impl Flaw {
+impl InvalidCell {
     pub fn new<T: Table>(row: usize, column: &'static str, expected: impl Display, found: impl Display) -> Self {
         let (expected, found) = (expected.to_string(), found.to_string());
         Self { table: T::SPEC.name, row, column, expected, found }
@@ -31,7 +31,7 @@ impl Flaw {
 ///
 /// # Errors
 /// When it is not below `len`.
-pub fn below<T: Table>(row: usize, column: &'static str, index: u32, len: usize) -> Result<u32, Flaw> {
-    let too_large = || Flaw::new::<T>(row, column, format!("a position below {len}"), index);
+pub fn below<T: Table>(row: usize, column: &'static str, index: u32, len: usize) -> Result<u32, InvalidCell> {
+    let too_large = || InvalidCell::new::<T>(row, column, format!("a position below {len}"), index);
     ((index as usize) < len).then_some(index).ok_or_else(too_large)
 }

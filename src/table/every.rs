@@ -5,7 +5,7 @@ use crate::table::schema::{Batch, Text};
 
 table! {
     /// One row of every kind of column.
-    pub struct Every, EveryRow = "every" by "rank" {
+    pub struct AllColumnTypes, EveryRow = "every" by "rank" {
         rank: u32, "", "A cell.";
         at_ns: Option<i64>, "ns", "A cell.";
         size: Option<u64>, "bytes", "A cell.";
@@ -19,7 +19,7 @@ table! {
 pub type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
 
 pub fn batch(rows: &[Row]) -> Batch {
-    let mut table = Every::default();
+    let mut table = AllColumnTypes::default();
     for (rank, at_ns, size, share, was_it, host) in rows {
         let host = host.as_deref();
         let (rank, at_ns, size, share, was_it) = (*rank, *at_ns, *size, *share, *was_it);

@@ -97,7 +97,7 @@ impl<'a, V: Values<'a>> Values<'a> for Maybe<'a, V> {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::every::{Every, Row, batch};
+    use crate::table::every::{AllColumnTypes, Row, batch};
     use crate::table::schema::{Batch, Table};
     use proptest::prelude::*;
 
@@ -108,7 +108,7 @@ mod tests {
         ) {
             let (whole, from) = (batch(&rows), from % rows.len());
             let part = Batch { spec: whole.spec, rows: whole.rows.slice(from, rows.len() - from) };
-            let read: Vec<Row> = Every::rows(&part)
+            let read: Vec<Row> = AllColumnTypes::rows(&part)
                 .map(|r| (r.rank, r.at_ns, r.size, r.share, r.was_it, r.host.map(str::to_string)))
                 .collect();
             prop_assert_eq!(read.len(), rows.len() - from);

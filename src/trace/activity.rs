@@ -10,7 +10,7 @@ use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::rules::Rules;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,7 +22,7 @@ pub struct Activity {
     pub span: Span,
     pub name: StrId,
     pub class: Class,
-    pub work: Work,
+    pub work: WorkClass,
     /// Index of the kernel rule that gave the class.
     pub rule: u16,
     // a rank holds all its activities as long as it is analysed: what may be missing takes no more room than what is there
@@ -47,7 +47,7 @@ impl Activity {
             span,
             name,
             class,
-            work: Work::Compute,
+            work: WorkClass::Compute,
             rule: 0,
             device: NO_PLACE,
             stream: NO_PLACE,
@@ -278,7 +278,8 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     for a in all {
         unlinked += u64::from(a.launch().is_none());
         early += u64::from(a.launch().is_some_and(|l| a.span.start < c.ts[l as usize]));
-        no_args += u64::from(a.work == Work::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
+        no_args +=
+            u64::from(a.work == WorkClass::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);
             external.1 += u64::from(id != 0 && Some(id) == c.args.uint(Arg::Correlation, a.row));

@@ -3,7 +3,7 @@
 use crate::trace::activity::Activity;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Call {
+struct LaunchCallSlot {
     /// Row of the call.
     row: u32,
     /// End of its activities in `Launches::activities`; they begin where those of the previous call end.
@@ -12,7 +12,7 @@ struct Call {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launches {
-    calls: Vec<Call>,
+    calls: Vec<LaunchCallSlot>,
     /// Indices of activities by call; those of one call are in order of (start, row).
     activities: Vec<u32>,
     /// Indices of activities without a launch record, in order of (start, row).
@@ -25,12 +25,12 @@ impl Launches {
         let mut linked: Vec<(u32, u32)> =
             all.iter().enumerate().filter_map(|(i, a)| Some((a.launch()?, i as u32))).collect();
         linked.sort();
-        let mut calls: Vec<Call> = Vec::new();
+        let mut calls: Vec<LaunchCallSlot> = Vec::new();
         for (i, (row, _)) in linked.iter().enumerate() {
             let until = i as u32 + 1;
             match calls.last_mut() {
                 Some(last) if last.row == *row => last.until = until,
-                _ => calls.push(Call { row: *row, until }),
+                _ => calls.push(LaunchCallSlot { row: *row, until }),
             }
         }
         Self {

@@ -15,8 +15,8 @@ use crate::trace::rules::Rules;
 use crate::trace::stack::Stacks;
 use crate::trace::step::{StepWindow, Steps, find, finish};
 use crate::trace::strings::StrId;
-use crate::trace::thread::{Pieces, host_rows};
-use crate::trace::timeline::{Timeline, Work};
+use crate::trace::thread::{InnermostTimeline, host_rows};
+use crate::trace::timeline::{Timeline, WorkClass};
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::{Ns, Span, fmt_ns};
 use regex::Regex;
@@ -102,7 +102,7 @@ pub struct RankTrace {
     pub stacks: Stacks,
     hosts: Vec<(u32, Vec<u32>)>,
     shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
-    threads: OnceLock<BTreeMap<u32, Pieces>>,
+    threads: OnceLock<BTreeMap<u32, InnermostTimeline>>,
     launches: OnceLock<Launches>,
 }
 
@@ -214,12 +214,12 @@ impl RankTrace {
     }
 
     /// Each host thread's time, divided by its innermost open event. Calls of a data loader's `__next__` are marked.
-    pub fn threads(&self) -> &BTreeMap<u32, Pieces> {
+    pub fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
             let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
             let marked = |r: u32| loader.get(c.name(r as usize).0 as usize) == Some(&true);
-            self.hosts.iter().map(|(lane, rows)| (*lane, Pieces::new(rows, c, marked))).collect()
+            self.hosts.iter().map(|(lane, rows)| (*lane, InnermostTimeline::new(rows, c, marked))).collect()
         })
     }
 
@@ -244,7 +244,7 @@ impl RankTrace {
     }
 
     /// The pieces of one thread; `None` for a thread without host events.
-    pub fn thread(&self, lane: u32) -> Option<&Pieces> {
+    pub fn thread(&self, lane: u32) -> Option<&InnermostTimeline> {
         self.threads().get(&lane)
     }
 
@@ -359,10 +359,10 @@ fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWor
         let (as_op, as_other) = communicates.get(c.name(row).0 as usize).copied().unwrap_or_default();
         let span = c.span(row);
         match classes[row] {
-            Class::HostOp if as_op => Some((span, Work::Communication)),
-            Class::HostOp | Class::Runtime => Some((span, Work::Compute)),
-            Class::Annotation if as_other => Some((span, Work::Communication)),
-            Class::Collective => Some((span, Work::Communication)),
+            Class::HostOp if as_op => Some((span, WorkClass::Communication)),
+            Class::HostOp | Class::Runtime => Some((span, WorkClass::Compute)),
+            Class::Annotation if as_other => Some((span, WorkClass::Communication)),
+            Class::Collective => Some((span, WorkClass::Communication)),
             _ => None,
         }
     });
@@ -440,7 +440,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
     health.add(Counter::FlowUnpaired, unpaired, None, "");
     let nameless = meta.devices.iter().filter(|d| d.name.is_empty()).count();
     health.add(Counter::DeviceNameEmpty, nameless as u64, None, "");
-    let communicates = all.iter().any(|a| a.work == Work::Communication);
+    let communicates = all.iter().any(|a| a.work == WorkClass::Communication);
     if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
         health.note(Counter::NoCommunicationFound, "");
     }

@@ -43,7 +43,7 @@ pub type StreamId = (Option<i64>, Option<i64>);
 
 /// Why the first launched activity of a stream does not measure its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Start {
+pub enum StartReason {
     /// Activities without a launch record precede it.
     RecordedHead,
     /// Nothing is recorded before it, and it waited for unrecorded work.
@@ -54,7 +54,7 @@ pub enum Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamStart {
     pub stream: StreamId,
-    pub case: Start,
+    pub case: StartReason,
     /// The first activity that has a launch record.
     pub first: Span,
     /// Its launch call.
@@ -99,7 +99,7 @@ pub struct RecordEdges {
 
 /// What is known of a stream while its activities are read in order of start.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct StreamSoFar {
     head_count: u64,
     head_start: Ns,
     /// Index of the first launched activity.
@@ -124,7 +124,7 @@ impl RecordEdges {
         let (streams, processes) = survey(c, all);
         edges.starts = starts(c, classes, all, devices, &streams, recorded, hidden_min);
         let mut leads: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
-        for s in edges.starts.iter().filter(|s| s.case == Start::HiddenWork) {
+        for s in edges.starts.iter().filter(|s| s.case == StartReason::HiddenWork) {
             let lead = leads.entry(s.stream.0).or_insert(s.first.start);
             *lead = s.first.start.max(*lead);
         }
@@ -233,8 +233,8 @@ struct Process {
 type Processes = BTreeMap<StrId, Process>;
 
 /// Reads the activities once, to find each stream's beginning and each process's last launch.
-fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, Seen)>, Processes) {
-    let mut streams: Vec<(StreamId, Seen)> = Vec::new();
+fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, StreamSoFar)>, Processes) {
+    let mut streams: Vec<(StreamId, StreamSoFar)> = Vec::new();
     let mut places: HashMap<StreamId, usize> = HashMap::new();
     let mut at = 0;
     let mut lasts: HashMap<(u32, Option<i64>), Ns> = HashMap::new();
@@ -244,7 +244,7 @@ fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, Seen)>, Processes) {
         // Consecutive activities mostly belong to one stream.
         if streams.get(at).is_none_or(|s| s.0 != id) {
             at = *places.entry(id).or_insert_with(|| {
-                streams.push((id, Seen::default()));
+                streams.push((id, StreamSoFar::default()));
                 streams.len() - 1
             });
         }
@@ -296,7 +296,7 @@ fn starts(
     classes: &[Class],
     all: &[Activity],
     devices: &[DeviceWork],
-    streams: &[(StreamId, Seen)],
+    streams: &[(StreamId, StreamSoFar)],
     recorded: Span,
     hidden_min: Ns,
 ) -> Vec<StreamStart> {
@@ -315,9 +315,9 @@ fn starts(
                 && busy.saturating_mul(100) <= delay.saturating_mul(BUSY_MAX_PCT)
         };
         let case = match seen.head_count {
-            0 if is_hidden() => Start::HiddenWork,
+            0 if is_hidden() => StartReason::HiddenWork,
             0 => continue,
-            _ => Start::RecordedHead,
+            _ => StartReason::RecordedHead,
         };
         found.push(StreamStart {
             stream: *id,
@@ -332,10 +332,12 @@ fn starts(
         });
     }
     count_waiting(c, all, &mut found);
-    if found.iter().any(|s| s.case == Start::HiddenWork && s.launches < WAITING_LAUNCHES) {
+    if found.iter().any(|s| s.case == StartReason::HiddenWork && s.launches < WAITING_LAUNCHES) {
         let waits = LongCalls::new(c, classes, hidden_min / 2);
         found.retain(|s| {
-            s.case == Start::RecordedHead || s.launches >= WAITING_LAUNCHES || waits.any_over(s.first.start, s.call.end)
+            s.case == StartReason::RecordedHead
+                || s.launches >= WAITING_LAUNCHES
+                || waits.any_over(s.first.start, s.call.end)
         });
     }
     found

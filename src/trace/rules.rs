@@ -2,7 +2,7 @@
 
 use crate::trace::category::Class;
 use crate::trace::strings::{StrId, Texts};
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -37,7 +37,7 @@ struct RawRule {
 /// A regular expression that is compiled when first needed, because compiling takes longer than matching all names of a
 /// trace.
 #[derive(Debug)]
-struct Pattern {
+struct LazyRegex {
     text: String,
     /// In lower case; every text that the pattern matches contains one of them. If empty, the pattern is always
     /// evaluated.
@@ -45,7 +45,7 @@ struct Pattern {
     regex: OnceLock<Regex>,
 }
 
-impl Pattern {
+impl LazyRegex {
     fn new(text: String, any: Vec<String>) -> Self {
         Self { text, any, regex: OnceLock::new() }
     }
@@ -69,12 +69,12 @@ impl Pattern {
 #[derive(Debug)]
 struct Rule {
     reason: String,
-    work: Work,
+    work: WorkClass,
     category: Option<Vec<Class>>,
-    name: Option<Pattern>,
-    not_name: Option<Pattern>,
+    name: Option<LazyRegex>,
+    not_name: Option<LazyRegex>,
     needs_collective_arg: bool,
-    op: Option<Pattern>,
+    op: Option<LazyRegex>,
 }
 
 #[derive(Debug)]
@@ -122,8 +122,8 @@ impl Rules {
     }
 
     /// Class of rule `index`; compute for the default.
-    pub fn work(&self, index: u16) -> Work {
-        self.rules.get(usize::from(index)).map_or(Work::Compute, |r| r.work)
+    pub fn work(&self, index: u16) -> WorkClass {
+        self.rules.get(usize::from(index)).map_or(WorkClass::Compute, |r| r.work)
     }
 
     /// A matcher for one trace, which remembers what it has found for a name.
@@ -135,8 +135,8 @@ impl Rules {
 fn rule(raw: RawRule) -> Result<Rule, String> {
     let RawRule { reason, class, category, name, any, not_name, arg, op } = raw;
     let any: Vec<String> = any.unwrap_or_default().iter().map(|w| w.to_ascii_lowercase()).collect();
-    let pattern = |text: Option<String>| text.map(|t| Pattern::new(t, Vec::new()));
-    let work = Work::ALL.into_iter().find(|w| w.name() == class);
+    let pattern = |text: Option<String>| text.map(|t| LazyRegex::new(t, Vec::new()));
+    let work = WorkClass::ALL.into_iter().find(|w| w.name() == class);
     let categories = category.map(|list| {
         list.iter()
             .map(|c| match c.as_str() {
@@ -154,7 +154,7 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
         work: work
             .ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
         category: categories.transpose()?,
-        name: name.map(|t| Pattern::new(t, any)),
+        name: name.map(|t| LazyRegex::new(t, any)),
         not_name: pattern(not_name),
         needs_collective_arg: arg.is_some(),
         op: pattern(op),
@@ -238,7 +238,7 @@ mod tests {
     use proptest::string::string_regex;
     use proptest::test_runner::TestRunner;
 
-    fn class(name: &str, cat: Class, arg: bool, op: Option<&str>) -> (Work, String) {
+    fn class(name: &str, cat: Class, arg: bool, op: Option<&str>) -> (WorkClass, String) {
         let rules = Rules::parse(BUILTIN).unwrap();
         let mut strings = Interner::default();
         let (name, op) = (strings.intern(name), op.map(|o| strings.intern(o)));
@@ -249,20 +249,26 @@ mod tests {
     #[test]
     fn the_first_rule_that_matches_decides() {
         let k = Class::Kernel;
-        let is = |w: Work, r: &str| (w, r.to_string());
+        let is = |w: WorkClass, r: &str| (w, r.to_string());
         assert_eq!(
             class("Memcpy HtoD (Pinned -> Device)", Class::Memcpy, false, None),
-            is(Work::Memory, "copy_or_set")
+            is(WorkClass::Memory, "copy_or_set")
         );
-        assert_eq!(class("ncclDevKernel_AllReduce_Sum_f32_RING_LL", k, false, None), is(Work::Communication, "nccl"));
-        assert_eq!(class("anything", k, true, None), is(Work::Communication, "collective_args"));
-        assert_eq!(class("multimem_one_shot_all_reduce_kernel", k, false, None).0, Work::Communication);
+        assert_eq!(
+            class("ncclDevKernel_AllReduce_Sum_f32_RING_LL", k, false, None),
+            is(WorkClass::Communication, "nccl")
+        );
+        assert_eq!(class("anything", k, true, None), is(WorkClass::Communication, "collective_args"));
+        assert_eq!(class("multimem_one_shot_all_reduce_kernel", k, false, None).0, WorkClass::Communication);
         assert_eq!(
             class("mine", k, false, Some("record_param_comms")),
-            is(Work::Communication, "communication_operator")
+            is(WorkClass::Communication, "communication_operator")
         );
-        assert_eq!(class("void at::native::copy", k, false, Some("record_param_comms")), is(Work::Compute, "default"));
-        assert_eq!(class("sgemm", k, false, Some("aten::mm")), is(Work::Compute, "default"));
+        assert_eq!(
+            class("void at::native::copy", k, false, Some("record_param_comms")),
+            is(WorkClass::Compute, "default")
+        );
+        assert_eq!(class("sgemm", k, false, Some("aten::mm")), is(WorkClass::Compute, "default"));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found:
 
 /// A stretch of a thread's time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct InnermostSpan {
     pub span: Span,
     /// The innermost event.
     pub row: u32,
@@ -84,7 +84,7 @@ pub struct Piece {
 /// A thread's time as pieces in order, with nothing open between them. Stored compactly as change points, because every
 /// host event makes one or two pieces and they are kept as long as the trace.
 #[derive(Debug, Clone, Default)]
-pub struct Pieces {
+pub struct InnermostTimeline {
     /// Times at which the innermost event changes.
     starts: Vec<Ns>,
     /// The innermost event from each of these times on; `NOTHING` if none is open, as after the last.
@@ -95,7 +95,7 @@ pub struct Pieces {
 
 const NOTHING: u32 = u32::MAX;
 
-impl Pieces {
+impl InnermostTimeline {
     /// A thread's pieces. `is_marked` selects events that are reported for everything inside them. `rows` must be
     /// sorted outer first.
     pub fn new(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Self {
@@ -127,19 +127,19 @@ impl Pieces {
     }
 
     /// The piece that begins at a change point, unless nothing is open there.
-    fn at(&self, i: usize) -> Option<Piece> {
+    fn at(&self, i: usize) -> Option<InnermostSpan> {
         let (start, end) = (*self.starts.get(i)?, *self.starts.get(i + 1)?);
         let row = Some(self.rows[i]).filter(|row| *row != NOTHING)?;
-        Some(Piece { span: Span::new(start, end), row, marked: self.mark(i) })
+        Some(InnermostSpan { span: Span::new(start, end), row, marked: self.mark(i) })
     }
 
-    pub fn from(&self, t: Ns) -> impl Iterator<Item = Piece> {
+    pub fn from(&self, t: Ns) -> impl Iterator<Item = InnermostSpan> {
         let first = self.starts.partition_point(|start| *start <= t).saturating_sub(1);
         (first..self.starts.len()).filter_map(|i| self.at(i))
     }
 
     /// The pieces that start before `t`, last first.
-    pub fn before(&self, t: Ns) -> impl Iterator<Item = Piece> {
+    pub fn before(&self, t: Ns) -> impl Iterator<Item = InnermostSpan> {
         let end = self.starts.partition_point(|start| *start < t);
         (0..end).rev().filter_map(|i| self.at(i))
     }
@@ -151,7 +151,7 @@ struct Open {
 }
 
 struct Walk {
-    out: Pieces,
+    out: InnermostTimeline,
     /// Open events in order of start; ended ones may remain below those that are still open.
     open: Vec<Open>,
     /// The marked events among them.
@@ -197,7 +197,7 @@ impl Walk {
         self.out.cut(self.at, row, marked);
     }
 
-    fn finish(mut self) -> Pieces {
+    fn finish(mut self) -> InnermostTimeline {
         if !self.out.starts.is_empty() {
             self.out.cut(self.until, NOTHING, None);
         }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn the_innermost_event_is_the_one_that_started_last() {
         let (c, rows) = columns(&[(0, 16), (4, 8), (23, 8)]);
-        let pieces = Pieces::new(&rows, &c, |r| r == 0);
+        let pieces = InnermostTimeline::new(&rows, &c, |r| r == 0);
         let got: Vec<_> = pieces.from(Ns::MIN).map(|p| (p.span.start, p.span.end, p.row, p.marked)).collect();
         assert_eq!(got, [(0, 4, 0, Some(0)), (4, 12, 1, Some(0)), (12, 16, 0, Some(0)), (23, 31, 2, None)]);
         let mut at = Vec::new();
@@ -254,8 +254,8 @@ mod tests {
         #[test]
         fn pieces_match_a_look_at_every_instant(events in prop::collection::vec((0i64..40, 0i64..15), 0..10), mark in 0u32..10) {
             let (c, rows) = columns(&events);
-            let pieces = Pieces::new(&rows, &c, |r| r == mark);
-            let got: Vec<Piece> = pieces.from(Ns::MIN).collect();
+            let pieces = InnermostTimeline::new(&rows, &c, |r| r == mark);
+            let got: Vec<InnermostSpan> = pieces.from(Ns::MIN).collect();
             prop_assert!(got.is_sorted_by(|a, b| a.span.end <= b.span.start && (a.span.end, a.row, a.marked) != (b.span.start, b.row, b.marked)));
             for t in 0..60 {
                 prop_assert!(pieces.from(t).eq(got.iter().filter(|p| p.span.end > t).copied()), "from {}", t);

@@ -15,20 +15,20 @@ use crate::units::{Ns, Span};
 
 /// Class of an activity; each has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
+pub enum WorkClass {
     Compute,
     Communication,
     Memory,
 }
 
-impl Work {
-    pub const ALL: [Work; 3] = [Work::Compute, Work::Communication, Work::Memory];
+impl WorkClass {
+    pub const ALL: [WorkClass; 3] = [WorkClass::Compute, WorkClass::Communication, WorkClass::Memory];
 
     pub fn name(self) -> &'static str {
         match self {
-            Work::Compute => "compute",
-            Work::Communication => "communication",
-            Work::Memory => "memory",
+            WorkClass::Compute => "compute",
+            WorkClass::Communication => "communication",
+            WorkClass::Memory => "memory",
         }
     }
 
@@ -39,65 +39,73 @@ impl Work {
 
 /// A set of classes that run concurrently: bit 0 compute, 1 communication, 2 memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkSet(pub u8);
+pub struct WorkClassSet(pub u8);
 
-impl WorkSet {
+impl WorkClassSet {
     /// The seven non-empty sets, in the order of output.
-    pub const SETS: [WorkSet; 7] = [WorkSet(1), WorkSet(2), WorkSet(4), WorkSet(3), WorkSet(5), WorkSet(6), WorkSet(7)];
+    pub const SETS: [WorkClassSet; 7] = [
+        WorkClassSet(1),
+        WorkClassSet(2),
+        WorkClassSet(4),
+        WorkClassSet(3),
+        WorkClassSet(5),
+        WorkClassSet(6),
+        WorkClassSet(7),
+    ];
 
-    pub fn has(self, work: Work) -> bool {
+    pub fn has(self, work: WorkClass) -> bool {
         usize::from(self.0) & work.bit() != 0
     }
 
     /// For example `compute+communication`.
     pub fn name(self) -> String {
-        let names: Vec<_> = Work::ALL.iter().filter(|w| self.has(**w)).map(|w| w.name()).collect();
+        let names: Vec<_> = WorkClass::ALL.iter().filter(|w| self.has(**w)).map(|w| w.name()).collect();
         names.join("+")
     }
 }
 
 /// Time per set of classes, ns; index 0 ("nothing runs") is always 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shares(pub [Ns; 8]);
+pub struct TimePerSet(pub [Ns; 8]);
 
-impl Shares {
-    fn sum(&self, keep: impl Fn(WorkSet) -> bool) -> Ns {
-        (1..8u8).filter(|s| keep(WorkSet(*s))).map(|s| self.0[usize::from(s)]).sum()
+impl TimePerSet {
+    fn sum(&self, keep: impl Fn(WorkClassSet) -> bool) -> Ns {
+        (1..8u8).filter(|s| keep(WorkClassSet(*s))).map(|s| self.0[usize::from(s)]).sum()
     }
 
     /// Time with exactly this set running, ns.
-    pub fn exactly(&self, set: WorkSet) -> Ns {
+    pub fn exactly(&self, set: WorkClassSet) -> Ns {
         self.0[usize::from(set.0)]
     }
 
     /// |C|.
     pub fn compute(&self) -> Ns {
-        self.sum(|s| s.has(Work::Compute))
+        self.sum(|s| s.has(WorkClass::Compute))
     }
 
     /// |K|.
     pub fn communication(&self) -> Ns {
-        self.sum(|s| s.has(Work::Communication))
+        self.sum(|s| s.has(WorkClass::Communication))
     }
 
     /// |M|.
     pub fn memory(&self) -> Ns {
-        self.sum(|s| s.has(Work::Memory))
+        self.sum(|s| s.has(WorkClass::Memory))
     }
 
     /// |K \ C|.
     pub fn exposed_communication(&self) -> Ns {
-        self.sum(|s| s.has(Work::Communication) && !s.has(Work::Compute))
+        self.sum(|s| s.has(WorkClass::Communication) && !s.has(WorkClass::Compute))
     }
 
     /// |M \ (C u K)|.
     pub fn exposed_memory(&self) -> Ns {
-        self.exactly(WorkSet(Work::Memory.bit() as u8))
+        self.exactly(WorkClassSet(WorkClass::Memory.bit() as u8))
     }
 
     /// |K n C|.
     pub fn overlap(&self) -> Ns {
-        self.sum(|s| s.has(Work::Communication) && s.has(Work::Compute))
+        self.sum(|s| s.has(WorkClass::Communication) && s.has(WorkClass::Compute))
     }
 
     /// |C u K u M|.
@@ -105,7 +113,7 @@ impl Shares {
         self.sum(|_| true)
     }
 
-    fn add(&mut self, set: WorkSet, ns: Ns) {
+    fn add(&mut self, set: WorkClassSet, ns: Ns) {
         self.0[usize::from(set.0)] += ns;
     }
 }
@@ -114,14 +122,14 @@ impl Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub span: Span,
-    pub set: WorkSet,
+    pub set: WorkClassSet,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
     segments: Vec<Segment>,
     /// Shares of all segments before every `STRIDE`-th segment.
-    checkpoints: Vec<Shares>,
+    checkpoints: Vec<TimePerSet>,
 }
 
 /// Number of segments between two checkpoints: a window query walks over at most this many at each end.
@@ -148,24 +156,24 @@ pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterat
 
 impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans add no busy time.
-    pub fn new(activities: impl IntoIterator<Item = (Span, Work)>) -> Self {
+    pub fn new(activities: impl IntoIterator<Item = (Span, WorkClass)>) -> Self {
         let mut running = [0i32; 3];
         let mut segments: Vec<Segment> = Vec::new();
         let mut at = 0;
         for (t, work, step) in edges(activities) {
-            let set = Work::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
+            let set = WorkClass::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
             if t > at && set != 0 {
                 let span = Span::new(at, t);
                 match segments.last_mut() {
-                    Some(last) if last.span.end == at && last.set == WorkSet(set) => last.span.end = t,
-                    _ => segments.push(Segment { span, set: WorkSet(set) }),
+                    Some(last) if last.span.end == at && last.set == WorkClassSet(set) => last.span.end = t,
+                    _ => segments.push(Segment { span, set: WorkClassSet(set) }),
                 }
             }
             running[work as usize] += step;
             at = t;
         }
         let mut checkpoints = Vec::with_capacity(segments.len() / STRIDE + 1);
-        let mut sum = Shares::default();
+        let mut sum = TimePerSet::default();
         for (i, s) in segments.iter().enumerate() {
             if i % STRIDE == 0 {
                 checkpoints.push(sum);
@@ -183,15 +191,15 @@ impl Timeline {
         Union::new(self.segments.iter().map(|s| s.span))
     }
 
-    pub fn when(&self, work: Work) -> Union {
+    pub fn when(&self, work: WorkClass) -> Union {
         Union::new(self.segments.iter().filter(|s| s.set.has(work)).map(|s| s.span))
     }
 
-    fn before(&self, t: Ns) -> Shares {
+    fn before(&self, t: Ns) -> TimePerSet {
         let i = self.segments.partition_point(|s| s.span.start < t);
         let block = i / STRIDE;
         let Some(mut sum) = self.checkpoints.get(block).or(self.checkpoints.last()).copied() else {
-            return Shares::default();
+            return TimePerSet::default();
         };
         let from = block.min(self.checkpoints.len() - 1) * STRIDE;
         for s in &self.segments[from..i] {
@@ -201,8 +209,8 @@ impl Timeline {
     }
 
     /// Time per set of classes inside `window`, ns.
-    pub fn shares_in(&self, window: Span) -> Shares {
-        let mut shares = Shares::default();
+    pub fn shares_in(&self, window: Span) -> TimePerSet {
+        let mut shares = TimePerSet::default();
         if !window.is_empty() {
             let (a, b) = (self.before(window.start), self.before(window.end));
             for i in 0..8 {
@@ -213,8 +221,8 @@ impl Timeline {
     }
 
     /// Time per set of classes inside several disjoint windows together, ns.
-    pub fn shares_in_all(&self, windows: &[Span]) -> Shares {
-        let mut sum = Shares::default();
+    pub fn shares_in_all(&self, windows: &[Span]) -> TimePerSet {
+        let mut sum = TimePerSet::default();
         for w in windows {
             let part = self.shares_in(*w);
             for i in 0..8 {
@@ -230,16 +238,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn activities() -> impl Strategy<Value = Vec<(Span, Work)>> {
-        let one = (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), Work::ALL[w]));
+    fn activities() -> impl Strategy<Value = Vec<(Span, WorkClass)>> {
+        let one = (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), WorkClass::ALL[w]));
         prop::collection::vec(one, 0..14)
     }
 
     #[test]
     fn the_picture_above_adds_up() {
-        let c = [(0, 8), (14, 18)].map(|(s, e)| (Span::new(s, e), Work::Compute));
-        let k = [(4, 12), (24, 27)].map(|(s, e)| (Span::new(s, e), Work::Communication));
-        let m = [(10, 14), (18, 20)].map(|(s, e)| (Span::new(s, e), Work::Memory));
+        let c = [(0, 8), (14, 18)].map(|(s, e)| (Span::new(s, e), WorkClass::Compute));
+        let k = [(4, 12), (24, 27)].map(|(s, e)| (Span::new(s, e), WorkClass::Communication));
+        let m = [(10, 14), (18, 20)].map(|(s, e)| (Span::new(s, e), WorkClass::Memory));
         let t = Timeline::new(c.into_iter().chain(k).chain(m));
         let s = t.shares_in(Span::new(0, 27));
         assert_eq!((s.compute(), s.exposed_communication(), s.exposed_memory()), (12, 7, 4));
@@ -251,9 +259,9 @@ mod tests {
         #[test]
         fn shares_match_a_count_of_cells(acts in activities(), w in (0i64..70, 0i64..20)) {
             let w = Span::new(w.0, w.0 + w.1);
-            let mut want = Shares::default();
+            let mut want = TimePerSet::default();
             for t in w.start..w.end {
-                let set: u8 = Work::ALL.iter()
+                let set: u8 = WorkClass::ALL.iter()
                     .filter(|k| acts.iter().any(|(s, a)| a == *k && s.holds(t)))
                     .map(|k| k.bit() as u8).sum();
                 want.0[usize::from(set)] += 1;

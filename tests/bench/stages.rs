@@ -17,7 +17,7 @@ use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
-use hta::output::place::{Place, RESULTS};
+use hta::output::place::{OutputPlace, RESULTS};
 use hta::read::discover::discover;
 use hta::read::input::Input;
 use hta::read::kineto::document::Document;
@@ -148,7 +148,7 @@ fn stages(c: &mut Criterion) {
     let place = tempfile::tempdir().expect("there is a place for temporary files");
     let out = place.path().join("out");
     let folder = || {
-        let place = Place::find(&RESULTS, &out, &Inputs::default(), true).expect("the place is free");
+        let place = OutputPlace::find(&RESULTS, &out, &Inputs::default(), true).expect("the place is free");
         Folder::create(place, Some(false)).expect("the place can be written")
     };
     group.bench_function("parquet_tables", |b| {

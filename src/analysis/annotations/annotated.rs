@@ -25,25 +25,25 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Where a range was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
+pub enum AnnotationSide {
     /// On a thread.
     Host,
     /// In a row of the device, drawn by the profiler.
     Gpu,
 }
 
-impl Side {
+impl AnnotationSide {
     pub fn name(self) -> &'static str {
         match self {
-            Side::Host => "host",
-            Side::Gpu => "gpu",
+            AnnotationSide::Host => "host",
+            AnnotationSide::Gpu => "gpu",
         }
     }
 }
 
 /// All ranges of one name on one side, with their activities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedRanges {
     /// Rows of the ranges, in the order of the file.
     pub ranges: Vec<u32>,
     /// Indices of the activities inside any of the ranges, without duplicates.
@@ -52,9 +52,9 @@ pub struct Named {
 
 #[derive(Debug, Clone, Default)]
 pub struct Annotated {
-    pub names: BTreeMap<(Side, StrId), Named>,
+    pub names: BTreeMap<(AnnotationSide, StrId), NamedRanges>,
     /// Per activity: side and name of the innermost annotation.
-    pub own: Vec<Option<(Side, StrId)>>,
+    pub own: Vec<Option<(AnnotationSide, StrId)>>,
 }
 
 impl Annotated {
@@ -63,11 +63,11 @@ impl Annotated {
         let c = &trace.columns;
         let kept: Vec<bool> = c.strings.iter().map(|(_, t)| wanted.is_none_or(|w| w.is_match(t))).collect();
         let mut me = Self { names: BTreeMap::new(), own: vec![None; trace.activities.len()] };
-        let mut rows: BTreeMap<(Side, u32), Vec<u32>> = BTreeMap::new();
+        let mut rows: BTreeMap<(AnnotationSide, u32), Vec<u32>> = BTreeMap::new();
         for (row, class) in trace.classes.iter().enumerate() {
             let side = match class {
-                Class::Annotation => Side::Host,
-                Class::GpuAnnotation => Side::Gpu,
+                Class::Annotation => AnnotationSide::Host,
+                Class::GpuAnnotation => AnnotationSide::Gpu,
                 _ => continue,
             };
             if kept.get(c.name(row).0 as usize) == Some(&true) {
@@ -78,13 +78,13 @@ impl Annotated {
         let (launched, unlinked) = queries(trace);
         for ((side, lane), mut rows) in rows {
             match side {
-                Side::Host => {
+                AnnotationSide::Host => {
                     if let Some(queries) = launched.get(&lane) {
                         sort_outer_first(&mut rows, c);
                         me.launched_inside(trace, &rows, queries);
                     }
                 }
-                Side::Gpu => {
+                AnnotationSide::Gpu => {
                     if let Some(queries) = unlinked.get(&lane) {
                         me.drawn_around(trace, &rows, queries);
                     }
@@ -99,7 +99,7 @@ impl Annotated {
     fn launched_inside(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
         let c = &trace.columns;
         innermost_at(rows, c, queries, |i, row| {
-            self.own[i as usize] = row.map(|r| (Side::Host, c.name(r as usize)));
+            self.own[i as usize] = row.map(|r| (AnnotationSide::Host, c.name(r as usize)));
         });
         // Launches inside a range are consecutive: merge the ranges of one name before counting.
         let mut inside: BTreeMap<StrId, Vec<Span>> = BTreeMap::new();
@@ -110,7 +110,7 @@ impl Annotated {
             inside.entry(c.name(row as usize)).or_default().push(Span::new(from as i64, until as i64));
         }
         for (name, places) in inside {
-            let own = &mut self.names.entry((Side::Host, name)).or_default().activities;
+            let own = &mut self.names.entry((AnnotationSide::Host, name)).or_default().activities;
             for part in Union::new(places).spans() {
                 own.extend(queries[part.start as usize..part.end as usize].iter().map(|q| q.1));
             }
@@ -135,7 +135,7 @@ impl Annotated {
                 open.pop();
             }
             if let Some(Reverse((_, _, _, row))) = open.peek() {
-                let key = (Side::Gpu, c.name(*row as usize));
+                let key = (AnnotationSide::Gpu, c.name(*row as usize));
                 self.own[activity as usize] = Some(key);
                 self.names.entry(key).or_default().activities.push(activity);
             }

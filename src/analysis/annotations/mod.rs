@@ -7,9 +7,9 @@
 mod annotated;
 mod report;
 
-use crate::analysis::annotations::annotated::{Annotated, Named, Side};
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
@@ -20,7 +20,7 @@ use crate::trace::interval::Union;
 use crate::trace::rank_trace::{RankTrace, is_host_communication};
 use crate::trace::step::StepRule;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::{Shares, Timeline};
+use crate::trace::timeline::{TimePerSet, Timeline};
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -57,7 +57,7 @@ pub const MATCH: Setting = Setting {
     flag: "--match",
     value: "REGEX",
     help: "Only annotations whose name matches this regular expression; activities of the others count as `(none)`",
-    kind: Kind::Regex,
+    kind: ValueType::Regex,
 };
 
 /// Name of the row of activities without an annotation.
@@ -86,7 +86,7 @@ impl Analysis for Annotations {
         &[MATCH]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let wanted = options.settings.regex(&MATCH);
         let annotated = Annotated::new(trace, wanted);
         let reason = match (annotated.names.is_empty(), wanted) {
@@ -109,7 +109,7 @@ impl Analysis for Annotations {
 }
 
 /// Identifies a row: side and name; `None` for `(none)`.
-type Key = Option<(Side, StrId)>;
+type AnnotationKey = Option<(AnnotationSide, StrId)>;
 
 /// The ranges and activities of a row.
 #[derive(Default)]
@@ -120,19 +120,19 @@ struct Members {
 }
 
 /// A row before it is written.
-struct Row<'a> {
-    key: Key,
+struct AnnotationRow<'a> {
+    key: AnnotationKey,
     name: &'a str,
     ranges: Summary,
     working: Option<Ns>,
     activities: u64,
     gpu: Ns,
     own: Ns,
-    shares: Shares,
+    shares: TimePerSet,
 }
 
 /// By index of the device, index of the window, and key.
-type Places = BTreeMap<(usize, usize), BTreeMap<Key, Members>>;
+type MembersByWindow = BTreeMap<(usize, usize), BTreeMap<AnnotationKey, Members>>;
 
 fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
     let scopes = StepScopes::new(trace, &options.model);
@@ -146,7 +146,8 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
     for (d, device) in order {
         for (i, w) in scopes.windows().iter().enumerate() {
             let Some(members) = places.remove(&(d, i)) else { continue };
-            let mut rows: Vec<Row> = members.into_iter().map(|(key, m)| row(trace, key, &m, &working)).collect();
+            let mut rows: Vec<AnnotationRow> =
+                members.into_iter().map(|(key, m)| row(trace, key, &m, &working)).collect();
             rows.sort_by_key(|r| (Reverse(r.gpu), Reverse(r.ranges.sum), r.name, r.key.map(|k| k.0)));
             for r in rows {
                 let some = |ns: Ns| (r.ranges.count > 0).then_some(ns);
@@ -204,7 +205,7 @@ impl Devices {
         let working = all.len();
         let of_lane = lane_devices(trace);
         let mut drawn: BTreeSet<Option<i64>> = BTreeSet::new();
-        for (_, named) in annotated.names.iter().filter(|((side, _), _)| *side == Side::Gpu) {
+        for (_, named) in annotated.names.iter().filter(|((side, _), _)| *side == AnnotationSide::Gpu) {
             drawn.extend(named.ranges.iter().map(|&r| device_of(trace, &of_lane, r)));
         }
         let mut places: HashMap<Option<i64>, usize> = all.iter().copied().zip(0..).collect();
@@ -239,21 +240,21 @@ fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32
 }
 
 /// Ranges and activities by device, window and name.
-fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> Places {
+fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> MembersByWindow {
     let of_lane = lane_devices(trace);
-    let mut places = Places::new();
-    let mut add = |device: usize, step: Option<u32>, key: Key, change: &dyn Fn(&mut Members)| {
+    let mut places = MembersByWindow::new();
+    let mut add = |device: usize, step: Option<u32>, key: AnnotationKey, change: &dyn Fn(&mut Members)| {
         for window in scopes.of(step) {
             change(places.entry((device, window)).or_default().entry(key).or_default());
         }
     };
-    for (&(side, name), Named { ranges, activities }) in &annotated.names {
+    for (&(side, name), NamedRanges { ranges, activities }) in &annotated.names {
         let key = Some((side, name));
         for &range in ranges {
             let step = scopes.step_at(trace.columns.ts[range as usize]);
             let on: Vec<usize> = match side {
-                Side::Host => (0..devices.working).collect(),
-                Side::Gpu => devices.place(device_of(trace, &of_lane, range)).into_iter().collect(),
+                AnnotationSide::Host => (0..devices.working).collect(),
+                AnnotationSide::Gpu => devices.place(device_of(trace, &of_lane, range)).into_iter().collect(),
             };
             on.into_iter().for_each(|d| add(d, step, key, &|m| m.ranges.push(range)));
         }
@@ -288,15 +289,15 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
     places
 }
 
-fn row<'a>(trace: &'a RankTrace, key: Key, m: &Members, working: &BTreeMap<u32, Union>) -> Row<'a> {
+fn row<'a>(trace: &'a RankTrace, key: AnnotationKey, m: &Members, working: &BTreeMap<u32, Union>) -> AnnotationRow<'a> {
     let of = || m.activities.iter().map(|&i| &trace.activities[i as usize]);
     let timeline = Timeline::new(of().map(|a| (a.span, a.work)));
     let whole = Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));
-    Row {
+    AnnotationRow {
         key,
         name: key.map_or(NONE, |k| trace.text(k.1)),
         ranges: Summary::new(m.ranges.iter().map(|&r| trace.span(r).len()).collect()),
-        working: (key.map(|k| k.0) == Some(Side::Host)).then(|| worked(trace, &m.ranges, working)),
+        working: (key.map(|k| k.0) == Some(AnnotationSide::Host)).then(|| worked(trace, &m.ranges, working)),
         activities: m.activities.len() as u64,
         gpu: of().map(|a| a.span.len()).sum(),
         own: m.own_ns,
@@ -307,7 +308,7 @@ fn row<'a>(trace: &'a RankTrace, key: Key, m: &Members, working: &BTreeMap<u32, 
 /// When each thread with annotations works: an operator, a call or communication is open on it.
 fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let c = &trace.columns;
-    let host = annotated.names.iter().filter(|((side, _), _)| *side == Side::Host);
+    let host = annotated.names.iter().filter(|((side, _), _)| *side == AnnotationSide::Host);
     let lanes: BTreeSet<u32> = host.flat_map(|(_, n)| &n.ranges).map(|&r| c.lane[r as usize]).collect();
     let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
     let works = |row: &&u32| match trace.classes[**row as usize] {

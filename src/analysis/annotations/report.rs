@@ -20,7 +20,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
 
 /// One annotation, summed over all ranks and devices.
 #[derive(Default)]
-struct Total {
+struct AnnotationTotal {
     ranges: u64,
     sum: Ns,
     working: Option<Ns>,
@@ -30,7 +30,7 @@ struct Total {
 }
 
 fn view(partials: &[Partial], options: &Options) -> View {
-    let mut totals: BTreeMap<(&str, &str), Total> = BTreeMap::new();
+    let mut totals: BTreeMap<(&str, &str), AnnotationTotal> = BTreeMap::new();
     let mut marks = 0;
     let scope = options.printed_scope("capture");
     for p in partials {
@@ -54,9 +54,9 @@ fn view(partials: &[Partial], options: &Options) -> View {
             t.busy += row.busy_ns;
         }
     }
-    let mut order: Vec<((&str, &str), Total)> = totals.into_iter().collect();
+    let mut order: Vec<((&str, &str), AnnotationTotal)> = totals.into_iter().collect();
     // Ranges drawn on the device repeat those of the host, except where they own activities.
-    let repeats = |side: &str, t: &Total| side == "gpu" && t.gpu == 0;
+    let repeats = |side: &str, t: &AnnotationTotal| side == "gpu" && t.gpu == 0;
     let drawn = order.iter().filter(|((_, side), t)| repeats(side, t)).count();
     order.retain(|((_, side), t)| !repeats(side, t) && (t.ranges > 0 || t.gpu > 0));
     order.sort_by_key(|(key, t)| (Reverse(t.gpu), Reverse(t.sum), *key));
@@ -71,7 +71,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
         (false, false) => "",
     };
     notes.extend((!elsewhere.is_empty()).then(|| elsewhere.to_string()));
-    let line = |((name, side), t): &((&str, &str), Total)| {
+    let line = |((name, side), t): &((&str, &str), AnnotationTotal)| {
         let range = |ns: Ns| if t.ranges > 0 { fmt_ns(ns) } else { "-".to_string() };
         vec![
             if *side == "gpu" { format!("{name} (drawn)") } else { (*name).to_string() },

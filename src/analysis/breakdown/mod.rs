@@ -1,8 +1,8 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
-use crate::analysis::population::{Group, groups, reasons, several_devices};
-use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
+use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{TableSpec, Text};
@@ -55,7 +55,7 @@ impl Analysis for Breakdown {
         &[Breakdowns::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let mut table = Breakdowns::default();
         for work in &trace.devices {
             for w in trace.windows(work, &options.model) {
@@ -112,7 +112,7 @@ impl Analysis for Breakdown {
             notes: reasons(partials),
         };
         let shown = WorstFirst::new(&groups, options.top, lost);
-        let cells = |name: String, g: Together<Breakdowns>| {
+        let cells = |name: String, g: MergedGroups<Breakdowns>| {
             let parts = [
                 g.percent(|t| t.compute_ns),
                 g.percent(|t| t.exposed_communication_ns),
@@ -124,7 +124,7 @@ impl Analysis for Breakdown {
             row.push(bar(&std::array::from_fn::<_, 4, _>(|i| (parts[i], ['#', '=', '-', '.'][i]))));
             row
         };
-        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
         view.notes.extend(shown.others_note("rank", "means", "which lose no more"));
         if let Some(g) = groups.first() {
             view.notes.push(if g.is_steps {
@@ -148,7 +148,7 @@ impl Analysis for Breakdown {
 }
 
 /// The finding for the rank with most exposed communication.
-fn exposed_communication(g: &Group<Breakdowns>, of: usize, several: bool) -> Option<Finding> {
+fn exposed_communication(g: &DeviceRows<Breakdowns>, of: usize, several: bool) -> Option<Finding> {
     let cost = g.mean(|t| t.exposed_communication_ns);
     let share = g.percent(|t| t.exposed_communication_ns);
     if cost == 0 || share.is_none_or(|s| s < 1.0) {
@@ -186,6 +186,6 @@ fn exposed_communication(g: &Group<Breakdowns>, of: usize, several: bool) -> Opt
     })
 }
 
-fn lost(g: &Group<Breakdowns>) -> i64 {
+fn lost(g: &DeviceRows<Breakdowns>) -> i64 {
     g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.exposed_memory_ns)
 }

@@ -1,7 +1,7 @@
 //! Process groups: how much of each was matched, and problems with its calls.
 
 use crate::analysis::api::{Align, View};
-use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::GroupSelection;
 use crate::analysis::collectives::tables::{ProcessGroupRow, ProcessGroups};
 use crate::job::{Instance, Job, Method};
 use crate::table::schema::Batch;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Statistics of matching for one group.
 #[derive(Default)]
-pub struct Share {
+pub struct MatchedShare {
     calls: u64,
     matched: u64,
     instances: u64,
@@ -22,9 +22,9 @@ pub struct Share {
     methods: BTreeMap<Method, u64>,
 }
 
-pub fn shares(job: &Job) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
-    shares.resize_with(job.matched.groups.len(), Share::default);
+pub fn shares(job: &Job) -> Vec<MatchedShare> {
+    let mut shares: Vec<MatchedShare> = Vec::new();
+    shares.resize_with(job.matched.groups.len(), MatchedShare::default);
     for (id, i) in job.instances().iter().enumerate() {
         let Some(s) = shares.get_mut(i.group as usize) else { continue };
         s.calls += i.len() as u64;
@@ -45,11 +45,11 @@ pub fn shares(job: &Job) -> Vec<Share> {
     shares
 }
 
-fn methods(s: &Share) -> String {
+fn methods(s: &MatchedShare) -> String {
     s.methods.keys().map(|m| m.name()).collect::<Vec<_>>().join(", ")
 }
 
-pub fn group_table(job: &Job, shares: &[Share], shown: &Shown) -> Batch {
+pub fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> Batch {
     let mut table = ProcessGroups::default();
     for (g, (group, s)) in job.matched.groups.iter().zip(shares).enumerate() {
         if !shown.has(g as u32) {
@@ -77,7 +77,7 @@ pub fn group_table(job: &Job, shares: &[Share], shown: &Shown) -> Batch {
     table.finish()
 }
 
-pub fn group_view(job: &Job, shares: &[Share], shown: &Shown) -> View {
+pub fn group_view(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> View {
     let mut view = View {
         title: "How calls were matched across ranks".to_string(),
         columns: vec![

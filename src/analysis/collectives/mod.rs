@@ -1,9 +1,9 @@
 //! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of matching.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::table::schema::{Batch, TableSpec};
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
 use groups::{group_table, group_view, shares};
@@ -17,7 +17,7 @@ mod summary;
 pub(crate) mod tables;
 
 pub use groups::warnings;
-pub use shown::Shown;
+pub use shown::GroupSelection;
 
 pub struct CollectivesOf;
 
@@ -50,12 +50,12 @@ impl Analysis for CollectivesOf {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        let shown = Shown::new(job, options);
+        let shown = GroupSelection::new(job, options);
         let sums = summaries(job, &shown);
         let mut tables = vec![summary_table(&sums, &shown), rank_table(job, &shown)];
         tables.extend((0..job.parts.len()).map(|p| calls(job, &shown, p as u32)));
@@ -68,7 +68,7 @@ impl Analysis for CollectivesOf {
 }
 
 /// One row per call of a part, in order of start.
-fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
+fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
     let p = &job.parts[part as usize];
     let mut order: Vec<usize> = (0..p.calls.calls.len()).collect();
     order.sort_by_key(|&i| (p.calls.calls[i].span.start, p.calls.calls[i].event));
@@ -116,7 +116,7 @@ fn calls(job: &Job, shown: &Shown, part: u32) -> Batch {
     table.finish()
 }
 
-fn rank_table(job: &Job, shown: &Shown) -> Batch {
+fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
     #[derive(Default)]
     struct Row {
         calls: u64,
@@ -131,7 +131,7 @@ fn rank_table(job: &Job, shown: &Shown) -> Batch {
     let mut table = CollectiveRanks::default();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
-        let mut rows: BTreeMap<(Option<u32>, Kind), Row> = BTreeMap::new();
+        let mut rows: BTreeMap<(Option<u32>, CollectiveKind), Row> = BTreeMap::new();
         for (i, c) in p.calls.calls.iter().enumerate() {
             let member = crate::job::Member { part, call: i as u32 };
             let outcome = job.outcome(member);

@@ -3,14 +3,14 @@
 use crate::analysis::api::Options;
 use crate::job::{Group, Job};
 
-pub struct Shown {
+pub struct GroupSelection {
     names: Vec<String>,
     sizes: Vec<u32>,
     asked: Vec<bool>,
     is_narrowed: bool,
 }
 
-impl Shown {
+impl GroupSelection {
     pub fn new(job: &Job, options: &Options) -> Self {
         let wanted = &options.across.groups;
         let fits = |g: &Group, shown: &str| wanted.is_empty() || wanted.iter().any(|w| is_called(g, shown, w));

@@ -1,19 +1,19 @@
 //! Statistics of the instances of one kind, size, type and group: bandwidth and skew.
 
 use crate::analysis::api::{Align, Options, Partial, View};
-use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::GroupSelection;
 use crate::analysis::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
 use crate::analysis::population::reasons;
 use crate::analysis::summary::Summary;
 use crate::job::{Job, Method};
 use crate::table::schema::Batch;
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Sum {
+pub struct InstanceStats {
     count: u64,
     complete: u64,
     /// Transfer times of the rank that arrived last, for complete instances, ns.
@@ -29,15 +29,15 @@ pub struct Sum {
 }
 
 /// Kind, size, type, group.
-pub type SumKey<'a> = (Kind, Option<i64>, Option<&'a str>, u32);
+pub type SumKey<'a> = (CollectiveKind, Option<i64>, Option<&'a str>, u32);
 
-pub fn summaries<'a>(job: &'a Job, shown: &Shown) -> BTreeMap<SumKey<'a>, Sum> {
-    let mut sums: BTreeMap<SumKey, Sum> = BTreeMap::new();
+pub fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<SumKey<'a>, InstanceStats> {
+    let mut sums: BTreeMap<SumKey, InstanceStats> = BTreeMap::new();
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| shown.has(i.group)) {
         let members = job.members(i);
         let Some(head) = members.first() else { continue };
         let dtype = job.parts[head.part as usize].calls.dtype(job.call(*head));
-        let kind = if i.method == Method::Peers { Kind::SendRecv } else { i.kind };
+        let kind = if i.method == Method::Peers { CollectiveKind::SendRecv } else { i.kind };
         let sum = sums.entry((kind, i.bytes, dtype, i.group)).or_default();
         sum.count += 1;
         for m in members {
@@ -71,7 +71,7 @@ fn alg_bandwidth(bytes: Option<i64>, transfers: &Summary) -> Option<f64> {
     (transfers.sum > 0).then(|| bytes / transfers.sum as f64)
 }
 
-pub fn summary_table(sums: &BTreeMap<SumKey, Sum>, shown: &Shown) -> Batch {
+pub fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &GroupSelection) -> Batch {
     let mut table = CollectiveSummaries::default();
     for ((kind, bytes, dtype, group), s) in sums {
         let t = Summary::new(s.transfers.clone());
@@ -107,8 +107,13 @@ pub fn summary_table(sums: &BTreeMap<SumKey, Sum>, shown: &Shown) -> Batch {
     table.finish()
 }
 
-pub fn summary_view(sums: &BTreeMap<SumKey, Sum>, shown: &Shown, partials: &[Partial], options: &Options) -> View {
-    let mut order: Vec<(&SumKey, &Sum)> = sums.iter().collect();
+pub fn summary_view(
+    sums: &BTreeMap<SumKey, InstanceStats>,
+    shown: &GroupSelection,
+    partials: &[Partial],
+    options: &Options,
+) -> View {
+    let mut order: Vec<(&SumKey, &InstanceStats)> = sums.iter().collect();
     order.sort_by_key(|(key, s)| (std::cmp::Reverse(s.dur), **key));
     let mut view = View {
         title: "Collectives: time, waiting and bandwidth".to_string(),

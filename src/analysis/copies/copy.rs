@@ -9,7 +9,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::copy_kind;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::Span;
 use hashbrown::HashMap;
 
@@ -45,14 +45,15 @@ pub enum Api {
 /// The copies and sets of a device, in order of start.
 pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     let mut rows: Vec<u32> =
-        work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == Work::Memory).collect();
+        work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == WorkClass::Memory).collect();
     rows.sort_unstable_by_key(|&i| (trace.activities[i as usize].span.start, trace.activities[i as usize].row));
     // Names are parsed once, because there are many copies but few names.
-    let mut known: HashMap<(Class, StrId, Option<StrId>), Named> = HashMap::new();
+    let mut known: HashMap<(Class, StrId, Option<StrId>), CopyNameInfo> = HashMap::new();
     let copy = |activity: u32| {
         let a = &trace.activities[activity as usize];
         let call = a.launch().map(|l| trace.columns.name(l as usize));
-        let named = known.entry((a.class, a.name, call)).or_insert_with(|| Named::new(trace, a.class, a.name, call));
+        let named =
+            known.entry((a.class, a.name, call)).or_insert_with(|| CopyNameInfo::new(trace, a.class, a.name, call));
         copy(trace, activity, *named)
     };
     rows.into_iter().map(copy).collect()
@@ -60,14 +61,14 @@ pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
 
 /// Properties that follow from the names of a copy and its call.
 #[derive(Debug, Clone, Copy)]
-struct Named {
+struct CopyNameInfo {
     direction: &'static str,
     source: Option<&'static str>,
     target: Option<&'static str>,
     api: Api,
 }
 
-impl Named {
+impl CopyNameInfo {
     fn new(trace: &RankTrace, class: Class, name: StrId, call: Option<StrId>) -> Self {
         let (name, call) = (trace.text(name), call.map_or("", |c| trace.text(c)));
         let (source, target) = memories(name);
@@ -79,9 +80,9 @@ impl Named {
     }
 }
 
-fn copy(trace: &RankTrace, activity: u32, named: Named) -> Copy {
+fn copy(trace: &RankTrace, activity: u32, named: CopyNameInfo) -> Copy {
     let a = &trace.activities[activity as usize];
-    let Named { direction, source, target, api } = named;
+    let CopyNameInfo { direction, source, target, api } = named;
     Copy {
         activity,
         span: a.span,

@@ -5,7 +5,7 @@ pub(crate) mod copy;
 mod report;
 mod rules;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
@@ -13,7 +13,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::Step;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use crate::windowed;
@@ -94,7 +94,7 @@ impl Analysis for MemoryCopiesOf {
         &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let (mut table, mut series, mut found) =
             (MemoryCopies::default(), MemoryBandwidth::default(), CopyRules::default());
         let mut any = false;
@@ -126,12 +126,13 @@ impl Analysis for MemoryCopiesOf {
 
 /// When a kernel (compute or communication) runs.
 fn kernels_run(work: &DeviceWork) -> Union {
-    let runs = |s: &&crate::trace::timeline::Segment| s.set.has(Work::Compute) || s.set.has(Work::Communication);
+    let runs =
+        |s: &&crate::trace::timeline::Segment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 
 /// Identifies a row of `memory_copies`: direction, source, target.
-type Key = (&'static str, Option<&'static str>, Option<&'static str>);
+type CopyKindKey = (&'static str, Option<&'static str>, Option<&'static str>);
 
 fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, options: &Options, all: &[Copy]) {
     let kernels = kernels_run(work);
@@ -144,13 +145,13 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
                 Scope::Span | Scope::Capture => true,
             }
         };
-        let mut groups: BTreeMap<Key, Vec<&Copy>> = BTreeMap::new();
+        let mut groups: BTreeMap<CopyKindKey, Vec<&Copy>> = BTreeMap::new();
         for c in all.iter().filter(of_window) {
             groups.entry((c.direction, c.source, c.target)).or_default().push(c);
         }
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         let (device, capture) = (work.device, work.capture);
-        let place = Place { rank: trace.rank, device, capture, scope: w.scope, step, ts: w.start(), dur: w.len() };
+        let place = RowWindow { rank: trace.rank, device, capture, scope: w.scope, step, ts: w.start(), dur: w.len() };
         for (key, members) in groups {
             push_group(table, trace, &place, key, &members, &kernels);
         }
@@ -158,7 +159,7 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
 }
 
 /// The device and window of a row.
-struct Place<'a> {
+struct RowWindow<'a> {
     rank: u32,
     device: Option<i64>,
     capture: Span,
@@ -168,7 +169,14 @@ struct Place<'a> {
     dur: Ns,
 }
 
-fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: Key, of: &[&Copy], kernels: &Union) {
+fn push_group(
+    table: &mut MemoryCopies,
+    trace: &RankTrace,
+    place: &RowWindow,
+    key: CopyKindKey,
+    of: &[&Copy],
+    kernels: &Union,
+) {
     let busy = Union::new(of.iter().map(|c| c.span));
     let count = |keep: &dyn Fn(&Copy) -> bool| of.iter().filter(|c| keep(c)).count() as u64;
     let sized: Vec<(u64, Ns)> = of.iter().filter_map(|c| Some((c.bytes?, c.span.len()))).collect();
@@ -205,7 +213,13 @@ fn push_group(table: &mut MemoryCopies, trace: &RankTrace, place: &Place, key: K
     });
 }
 
-fn push_bandwidth(table: &mut MemoryBandwidth, trace: &RankTrace, work: &DeviceWork, all: &[Copy], give: &mut Give) {
+fn push_bandwidth(
+    table: &mut MemoryBandwidth,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    all: &[Copy],
+    give: &mut RowEmitter,
+) {
     let directions: BTreeSet<&'static str> = all.iter().map(|c| c.direction).collect();
     for direction in directions {
         for b in bandwidth(all.iter().filter(|c| c.direction == direction)) {

@@ -1,9 +1,9 @@
 //! Reduces the copies of all ranks to the printed tables and the findings.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
-use crate::analysis::copies::rules::{Rule, SMALL_BYTES};
+use crate::analysis::copies::rules::{CopyRule, SMALL_BYTES};
 use crate::analysis::copies::{CopyRules, MemoryCopies};
-use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::table::typed::Values;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use crate::wording::counts::capital;
@@ -23,7 +23,7 @@ const MANY: i64 = 100;
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let devices = groups::<CopyRules>(partials);
     let several = several_devices(&devices);
-    let findings = Rule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
+    let findings = CopyRule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
     let tables = [MemoryCopies::SPEC, CopyRules::SPEC]
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
@@ -112,14 +112,15 @@ fn view(partials: &[Partial], options: &Options) -> View {
 }
 
 /// The finding for the rank to which a rule costs most.
-fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Finding> {
-    let all: Vec<Group<CopyRules>> = devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
+fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Option<Finding> {
+    let all: Vec<DeviceRows<CopyRules>> =
+        devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
     let g = all.iter().max_by_key(|g| (g.mean(|t| t.no_kernel_ns), Reverse(g.rank)))?;
-    let least = if rule == Rule::Synchronize { SYNC_FROM_PCT } else { TOLD_FROM_PCT };
+    let least = if rule == CopyRule::Synchronize { SYNC_FROM_PCT } else { TOLD_FROM_PCT };
     let share = g.percent(|t| t.no_kernel_ns).filter(|s| *s >= least)?;
     let windows = g.rows.len() as i64;
     let count = g.sum(|t| t.count);
-    if count == 0 || (rule == Rule::Small && count < MANY * windows) {
+    if count == 0 || (rule == CopyRule::Small && count < MANY * windows) {
         return None;
     }
     let per = if g.is_steps { "per step" } else { "in the recorded span" };
@@ -143,24 +144,24 @@ fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Find
         fmt_pct(Some(share))
     );
     let sentence = match rule {
-        Rule::Pageable => format!(
+        CopyRule::Pageable => format!(
             "{who} makes {number} asynchronous {copies} {per} from or to pageable memory ({size}); {staged} \
              the host ({call} in {their}), and {cost}. Pin the memory (DataLoader(pin_memory=True), \
              tensor.pin_memory()) and pass non_blocking=True"
         ),
-        Rule::SyncCopy => format!(
+        CopyRule::SyncCopy => format!(
             "{who} makes {number} synchronous {copies} {per} ({size}); the host spends {call} in {their}, and {cost}. \
              Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and prints copy)"
         ),
-        Rule::SyncSet => format!(
+        CopyRule::SyncSet => format!(
             "{who} makes {number} synchronous memory {sets} {per}; the host spends {call} in {their}, and {cost}. \
              Use the asynchronous call"
         ),
-        Rule::Synchronize => format!(
+        CopyRule::Synchronize => format!(
             "{who} synchronizes {times} {per}: the host spends {call} in {their}, and {cost}. Remove \
              torch.cuda.synchronize(), `.item()` and `.cpu()` from the step, or order streams by events instead"
         ),
-        Rule::Small => format!(
+        CopyRule::Small => format!(
             "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, not their \
              bytes, and {cost}. Combine them into a few large ones, or leave the data where it is",
             fmt_bytes(SMALL_BYTES)
@@ -172,14 +173,14 @@ fn worst(rule: Rule, devices: &[Group<CopyRules>], several: bool) -> Option<Find
         steps: Vec::new(),
         cost_ns_per_step: g.mean(|t| t.no_kernel_ns),
         share_of_step: Some(share / 100.0),
-        certainty: if rule == Rule::Small { Certainty::Inferred } else { Certainty::Measured },
+        certainty: if rule == CopyRule::Small { Certainty::Inferred } else { Certainty::Measured },
         sentence,
         table: CopyRules::SPEC.name,
     })
 }
 
 /// The windows of a device in which a rule has a row.
-fn of_rule<'a>(g: &Group<'a, CopyRules>, rule: Rule) -> Group<'a, CopyRules> {
+fn of_rule<'a>(g: &DeviceRows<'a, CopyRules>, rule: CopyRule) -> DeviceRows<'a, CopyRules> {
     let is_of_rule = |r: &usize| g.columns.rule.at(*r) == rule.name();
-    Group { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
+    DeviceRows { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
 }

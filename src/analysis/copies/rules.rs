@@ -22,7 +22,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum CopyRule {
     /// Copies from or to pageable memory that are not requested by a synchronous call: they are staged, and block the
     /// calling thread although the call is named asynchronous.
     Pageable,
@@ -39,27 +39,28 @@ pub enum Rule {
 /// Below this size a copy takes about as long as starting it, bytes.
 pub const SMALL_BYTES: u64 = 65_536;
 
-impl Rule {
-    pub const ALL: [Rule; 5] = [Rule::Pageable, Rule::SyncCopy, Rule::SyncSet, Rule::Synchronize, Rule::Small];
+impl CopyRule {
+    pub const ALL: [CopyRule; 5] =
+        [CopyRule::Pageable, CopyRule::SyncCopy, CopyRule::SyncSet, CopyRule::Synchronize, CopyRule::Small];
 
     pub fn name(self) -> &'static str {
         match self {
-            Rule::Pageable => "pageable_copy",
-            Rule::SyncCopy => "synchronous_copy",
-            Rule::SyncSet => "synchronous_set",
-            Rule::Synchronize => "synchronize_call",
-            Rule::Small => "small_copy",
+            CopyRule::Pageable => "pageable_copy",
+            CopyRule::SyncCopy => "synchronous_copy",
+            CopyRule::SyncSet => "synchronous_set",
+            CopyRule::Synchronize => "synchronize_call",
+            CopyRule::Small => "small_copy",
         }
     }
 
     fn holds(self, c: &Copy) -> bool {
         let pageable = c.source == Some("pageable") || c.target == Some("pageable");
         match self {
-            Rule::Pageable => pageable && c.direction != "set" && c.api != Api::SyncCopy,
-            Rule::SyncCopy => c.api == Api::SyncCopy && c.direction != "set",
-            Rule::SyncSet => c.api == Api::SyncSet || (c.api == Api::SyncCopy && c.direction == "set"),
-            Rule::Synchronize => false,
-            Rule::Small => c.direction != "set" && c.bytes.is_some_and(|b| b < SMALL_BYTES),
+            CopyRule::Pageable => pageable && c.direction != "set" && c.api != Api::SyncCopy,
+            CopyRule::SyncCopy => c.api == Api::SyncCopy && c.direction != "set",
+            CopyRule::SyncSet => c.api == Api::SyncSet || (c.api == Api::SyncCopy && c.direction == "set"),
+            CopyRule::Synchronize => false,
+            CopyRule::Small => c.direction != "set" && c.bytes.is_some_and(|b| b < SMALL_BYTES),
         }
     }
 }
@@ -94,12 +95,12 @@ pub fn push(
         None => syncs.to_vec(),
     };
     let is_measured = |c: &&Copy| trace.edges.lead_end(work.device).is_none() || c.call.is_none_or(is_own);
-    let mut found: Vec<(Rule, Found)> = Vec::new();
-    for rule in Rule::ALL {
+    let mut found: Vec<(CopyRule, RuleMatches)> = Vec::new();
+    for rule in CopyRule::ALL {
         let own: Vec<&Copy> = all.iter().filter(|c| rule.holds(c)).filter(is_measured).collect();
-        let syncs = if rule == Rule::Synchronize { syncs.as_slice() } else { &[] };
+        let syncs = if rule == CopyRule::Synchronize { syncs.as_slice() } else { &[] };
         if !(own.is_empty() && syncs.is_empty()) {
-            found.push((rule, Found::new(trace, &own, syncs, &kernels)));
+            found.push((rule, RuleMatches::new(trace, &own, syncs, &kernels)));
         }
     }
     for w in &windows {
@@ -128,7 +129,7 @@ pub fn push(
 }
 
 /// What matches one rule.
-struct Found {
+struct RuleMatches {
     /// Start and size of each copy, in order of start.
     starts: Vec<(Ns, u64)>,
     busy: Union,
@@ -136,7 +137,7 @@ struct Found {
     no_kernel: Union,
 }
 
-impl Found {
+impl RuleMatches {
     fn new(trace: &RankTrace, copies: &[&Copy], syncs: &[u32], kernels: &Union) -> Self {
         let of_copies = copies.iter().map(|c| (c.span.start, c.bytes.unwrap_or(0)));
         let mut starts: Vec<(Ns, u64)> = of_copies.chain(syncs.iter().map(|&r| (trace.span(r).start, 0))).collect();

@@ -14,7 +14,7 @@
 use crate::trace::args::Arg;
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::{Work, edges};
+use crate::trace::timeline::{WorkClass, edges};
 use crate::units::{Ns, Span};
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const ONE: i128 = 1 << 48;
 
 /// Sums over a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct KernelLoad {
     /// Time in which any kernel runs, ns.
     pub kernel: Ns,
     /// Summed duration of the kernels, ns; concurrent kernels count each.
@@ -37,9 +37,9 @@ pub struct Load {
     occupancy: i128,
 }
 
-impl Load {
-    pub fn plus(self, o: Load) -> Load {
-        Load {
+impl KernelLoad {
+    pub fn plus(self, o: KernelLoad) -> KernelLoad {
+        KernelLoad {
             kernel: self.kernel + o.kernel,
             kernel_sum: self.kernel_sum + o.kernel_sum,
             blocks_known: self.blocks_known + o.blocks_known,
@@ -49,8 +49,8 @@ impl Load {
         }
     }
 
-    fn minus(self, o: Load) -> Load {
-        Load {
+    fn minus(self, o: KernelLoad) -> KernelLoad {
+        KernelLoad {
             kernel: self.kernel - o.kernel,
             kernel_sum: self.kernel_sum - o.kernel_sum,
             blocks_known: self.blocks_known - o.blocks_known,
@@ -124,7 +124,7 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         Some(sides.product::<Option<f64>>()? / f64::from(sms))
     };
     let own = work.activities.iter().map(|&i| &trace.activities[i as usize]);
-    own.filter(|a| a.work != Work::Memory)
+    own.filter(|a| a.work != WorkClass::Memory)
         .map(|a| Kernel {
             span: a.span,
             blocks: float(Arg::BlocksPerSm, a.row).or_else(|| of_grid(a.row)),
@@ -151,7 +151,7 @@ fn fixed(value: f64) -> i128 {
 
 /// The load in each of several lists of disjoint parts of time. One sweep over the kernels, which keeps only what is
 /// asked for.
-pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
+pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<KernelLoad> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
     let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
     instants.sort_unstable();
@@ -159,11 +159,11 @@ pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<Load> {
     let until = loads_until(kernels, &instants);
     let at = |t: Ns| instants.binary_search(&t).ok().and_then(|i| until.get(i)).copied().unwrap_or_default();
     let inside = |p: &Span| at(p.end.max(p.start)).minus(at(p.start));
-    asked.iter().map(|parts| parts.iter().map(inside).fold(Load::default(), Load::plus)).collect()
+    asked.iter().map(|parts| parts.iter().map(inside).fold(KernelLoad::default(), KernelLoad::plus)).collect()
 }
 
 /// The accumulated load before each of the given instants, which must be in order.
-fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<Load> {
+fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<KernelLoad> {
     let adds = |i: u32| {
         let k = &kernels[i as usize];
         let flag = |x: Option<f64>| i128::from(x.is_some());
@@ -173,7 +173,7 @@ fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<Load> {
     let spans = kernels.iter().enumerate().map(|(i, k)| (k.span, i as u32));
     let mut running = [0i128; 5];
     let mut out = Vec::with_capacity(instants.len());
-    let mut sum = Load::default();
+    let mut sum = KernelLoad::default();
     let mut at = Ns::MIN;
     for (t, i, step) in edges(spans) {
         while let Some(instant) = instants.get(out.len()).filter(|instant| **instant < t) {
@@ -192,9 +192,9 @@ fn loads_until(kernels: &[Kernel], instants: &[Ns]) -> Vec<Load> {
     out
 }
 
-fn load_of(ns: Ns, [count, blocks, blocks_known, occupancy, occupancy_known]: [i128; 5]) -> Load {
+fn load_of(ns: Ns, [count, blocks, blocks_known, occupancy, occupancy_known]: [i128; 5]) -> KernelLoad {
     let long = i128::from(ns);
-    Load {
+    KernelLoad {
         kernel: ns,
         kernel_sum: count * long,
         blocks_known: blocks_known * long,
@@ -223,7 +223,7 @@ mod tests {
             let parts: Vec<Span> = asked.iter().map(|(s, d)| Span::new(*s, s + d)).collect();
             let lists: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
             for (part, load) in parts.iter().zip(loads(&kernels, &lists)) {
-                let mut want = Load::default();
+                let mut want = KernelLoad::default();
                 for t in part.start..part.end {
                     let now: Vec<&Kernel> = kernels.iter().filter(|k| k.span.holds(t)).collect();
                     let values = |of: fn(&Kernel) -> Option<f64>| now.iter().filter_map(|k| of(k)).map(fixed).collect::<Vec<_>>();

@@ -4,8 +4,8 @@ pub mod load;
 mod report;
 pub mod series;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
@@ -13,7 +13,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 use crate::windowed;
-use load::{Load, kernels, loads, multiprocessors};
+use load::{KernelLoad, kernels, loads, multiprocessors};
 use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
 
 table! {
@@ -51,7 +51,7 @@ const BUCKET: Setting = Setting {
     flag: "--bucket-us",
     value: "US",
     help: "Width of a bucket; 0: a hundredth of the capture, rounded up to 1, 2 or 5 times a power of ten",
-    kind: Kind::Micros { default: 0 },
+    kind: ValueType::Micros { default: 0 },
 };
 
 windowed!(CounterMeans);
@@ -79,7 +79,7 @@ impl Analysis for CountersOf {
         &[BUCKET]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let bucket = Some(options.settings.ns(&BUCKET)).filter(|b| *b > 0);
         let mut means = CounterMeans::default();
         let width = bucket_width(trace.capture, bucket);
@@ -122,20 +122,24 @@ impl Analysis for CountersOf {
 const STEPS: &str = "steps";
 
 /// A window of the means.
-struct Scope {
+struct MeanWindow {
     name: &'static str,
     step: Option<u32>,
     label: Option<i64>,
     parts: Vec<Span>,
 }
 
-fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<Scope> {
+fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<MeanWindow> {
     let windows = trace.windows(work, &options.model);
     let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
     let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);
-    let whole = all.into_iter().map(|parts| Scope { name: STEPS, step: None, label: None, parts });
-    let each =
-        windows.iter().map(|w| Scope { name: w.scope.name(), step: w.step, label: w.label, parts: w.parts.clone() });
+    let whole = all.into_iter().map(|parts| MeanWindow { name: STEPS, step: None, label: None, parts });
+    let each = windows.iter().map(|w| MeanWindow {
+        name: w.scope.name(),
+        step: w.step,
+        label: w.label,
+        parts: w.parts.clone(),
+    });
     whole.chain(each).collect()
 }
 
@@ -143,9 +147,9 @@ fn push_means<'a>(
     table: &mut CounterMeans,
     trace: &RankTrace,
     work: &DeviceWork,
-    of_scopes: impl Iterator<Item = (&'a Scope, Load)>,
+    of_scopes: impl Iterator<Item = (&'a MeanWindow, KernelLoad)>,
 ) {
-    for (&Scope { name: scope, step, label: step_label, ref parts }, l) in of_scopes {
+    for (&MeanWindow { name: scope, step, label: step_label, ref parts }, l) in of_scopes {
         let dur_ns = parts.iter().map(|p| p.len()).sum();
         let is_partial = step.and_then(|i: u32| trace.steps.steps.get(i as usize)).map(|s| s.is_partial);
         table.push(CounterMeanRow {
@@ -167,7 +171,7 @@ fn push_means<'a>(
     }
 }
 
-fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, give: &mut Give) {
+fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, give: &mut RowEmitter) {
     for s in &counters.series {
         for i in 0..s.points.len() {
             let (ts_ns, value) = s.points[i];

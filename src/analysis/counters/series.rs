@@ -10,7 +10,7 @@
 
 use crate::analysis::copies::bandwidth::bandwidth;
 use crate::analysis::copies::copy::copies;
-use crate::analysis::counters::load::{Load, kernels, loads, multiprocessors};
+use crate::analysis::counters::load::{KernelLoad, kernels, loads, multiprocessors};
 use crate::facts::queue_lengths::queues;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, Span};
@@ -86,7 +86,7 @@ pub struct Counters {
 pub struct DeviceLoad {
     pub device: Option<i64>,
     /// One entry per bucket of the capture.
-    pub buckets: Vec<Load>,
+    pub buckets: Vec<KernelLoad>,
 }
 
 /// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the capture, rounded
@@ -126,7 +126,8 @@ pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[
             }
             _ => {
                 bucketed(counter, trace.capture, width, of_kernels, &mut out.series);
-                let any = |known: fn(&Load) -> i128| of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0);
+                let any =
+                    |known: fn(&KernelLoad) -> i128| of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0);
                 match counter {
                     Counter::SmEfficiency if any(|l| l.blocks_known) => {
                         "less than half of the kernels' time has known blocks per SM"
@@ -200,7 +201,7 @@ fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, 
 fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
     for of in of_kernels {
         // The buckets cover all kernels.
-        let all = of.buckets.iter().copied().fold(Load::default(), Load::plus);
+        let all = of.buckets.iter().copied().fold(KernelLoad::default(), KernelLoad::plus);
         let is_there = match counter {
             Counter::SmEfficiency => all.blocks_known > 0 && all.has_blocks(),
             Counter::EstOccupancy => all.occupancy_known > 0 && all.has_occupancy(),
@@ -209,7 +210,7 @@ fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad
         if !is_there {
             continue;
         }
-        let value = |b: Span, load: &Load| match counter {
+        let value = |b: Span, load: &KernelLoad| match counter {
             Counter::SmEfficiency => load.sm_efficiency(b.len()),
             Counter::EstOccupancy => load.occupancy_pct(),
             _ => load.utilization(b.len()),

@@ -10,17 +10,17 @@ pub(crate) mod tables;
 mod walk;
 mod window;
 
-pub use segment::{Edge, PathClass, Place, Segment};
+pub use segment::{Edge, PathClass, Segment, SegmentPlace};
 pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
-use tables::{ClassRow, CriticalPathTable, CriticalSummary, Head};
+use tables::{ClassRow, CriticalPathTable, CriticalSummary, PathWindowColumns};
 
 const STEM: &str = "critical-path";
 
@@ -30,7 +30,7 @@ pub const ANNOTATION: Setting = Setting {
     flag: "--annotation",
     value: "NAME[:k]",
     help: "Find the path of the k-th occurrence of an annotation, from 0, instead of a step",
-    kind: Kind::Text,
+    kind: ValueType::Text,
 };
 
 /// Option for the path of the whole capture.
@@ -39,7 +39,7 @@ pub const CAPTURE: Setting = Setting {
     flag: "--capture",
     value: "",
     help: "Find the path of the whole recording instead of a step",
-    kind: Kind::Flag,
+    kind: ValueType::Flag,
 };
 
 /// The segment from the first recorded event to the end of the lead, for the path of the whole capture. What the device
@@ -53,7 +53,7 @@ fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
         edge: Edge::Anchor,
         event: None,
         source: None,
-        place: Place::Nowhere,
+        place: SegmentPlace::Nowhere,
     })
 }
 
@@ -88,7 +88,7 @@ impl Analysis for CriticalPath {
         true
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         let mut summary = CriticalSummary::default();
         let window = match choose(trace, options) {
@@ -105,7 +105,7 @@ impl Analysis for CriticalPath {
         let mut classes: Vec<ClassRow> =
             sums.iter().map(|(class, sum)| ClassRow::new(class.name().to_string(), sum)).collect();
         tables::sort(&mut classes);
-        tables::push(&mut summary, &Head::new(trace.rank, &window), &classes);
+        tables::push(&mut summary, &PathWindowColumns::new(trace.rank, &window), &classes);
         partial.tables.extend([summary.finish(), tables::communication(trace, &path)]);
         if options.wants(CriticalPathTable::SPEC) {
             tables::rows(trace, &window, &path, give);

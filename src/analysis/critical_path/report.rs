@@ -4,10 +4,12 @@
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
 use crate::analysis::critical_path::tables;
-use crate::analysis::critical_path::tables::{ClassRow, CriticalSummary, Head, PathCallRow, PathCalls, Sum};
+use crate::analysis::critical_path::tables::{
+    ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns,
+};
 use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
-use crate::job::{Job, Member, Part};
+use crate::job::{Job, Member, RankSummary};
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::bar;
 use crate::wording::counts::plural;
@@ -24,7 +26,7 @@ const NAMED: usize = 60;
 
 /// One rank's path by class.
 struct RankPath {
-    head: Head,
+    head: PathWindowColumns,
     rows: Vec<ClassRow>,
 }
 
@@ -45,13 +47,13 @@ pub fn reduce(partials: &[Partial], job: &Job, options: &Options) -> Output {
 }
 
 fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
-    let head = Head::read(partial.rows::<CriticalSummary>().next()?);
+    let head = PathWindowColumns::read(partial.rows::<CriticalSummary>().next()?);
     let mut rows: Vec<ClassRow> = partial.rows::<CriticalSummary>().map(ClassRow::read).collect();
     let part = job.parts.iter().position(|p| p.rank == head.rank);
     if let Some(part) = part {
         let divided = divide(partial.rows::<PathCalls>(), job, part as u32, &job.parts[part]);
         // Without any match the recorded rows stay.
-        if divided.keys().any(|(_, what)| *what != What::Whole) {
+        if divided.keys().any(|(_, what)| *what != CallPart::Whole) {
             rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
             rows.extend(
                 divided.iter().map(|((class, what), sum)| ClassRow::new(format!("{class}{}", what.suffix()), sum)),
@@ -64,19 +66,19 @@ fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
 
 /// Part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum CallPart {
     /// The whole call, if it is not matched.
     Whole,
     Wait,
     Transfer,
 }
 
-impl What {
+impl CallPart {
     fn suffix(self) -> &'static str {
         match self {
-            What::Whole => "",
-            What::Wait => "_wait",
-            What::Transfer => "_transfer",
+            CallPart::Whole => "",
+            CallPart::Wait => "_wait",
+            CallPart::Transfer => "_transfer",
         }
     }
 }
@@ -86,19 +88,19 @@ fn divide<'a>(
     calls: impl Iterator<Item = PathCallRow<'a>>,
     job: &Job,
     part: u32,
-    of: &Part,
-) -> BTreeMap<(&'a str, What), Sum<'a>> {
-    let mut out: BTreeMap<(&str, What), Sum> = BTreeMap::new();
+    of: &RankSummary,
+) -> BTreeMap<(&'a str, CallPart), ClassTime<'a>> {
+    let mut out: BTreeMap<(&str, CallPart), ClassTime> = BTreeMap::new();
     for row in calls {
         let span = Span::new(row.ts_ns, row.ts_ns + row.dur_ns);
         let call = row.event_id.and_then(|e| of.calls.index_of(e));
         let outcome =
             call.and_then(|call| Some((job.outcome(Member { part, call })?, of.calls.calls.get(call as usize)?)));
         let pieces = match outcome {
-            None => [(What::Whole, span), (What::Whole, Span::new(0, 0))],
+            None => [(CallPart::Whole, span), (CallPart::Whole, Span::new(0, 0))],
             Some((outcome, call)) => {
                 let until = (call.span.start + outcome.wait).clamp(span.start, span.end);
-                [(What::Wait, Span::new(span.start, until)), (What::Transfer, Span::new(until, span.end))]
+                [(CallPart::Wait, Span::new(span.start, until)), (CallPart::Transfer, Span::new(until, span.end))]
             }
         };
         for (what, piece) in pieces.into_iter().filter(|p| !p.1.is_empty()) {
@@ -113,7 +115,7 @@ fn divide<'a>(
 
 /// Time of a class over several ranks, ns.
 #[derive(Default)]
-struct Total {
+struct ClassTotal {
     work: Ns,
     overhead: Ns,
     count: u64,
@@ -121,8 +123,8 @@ struct Total {
     top: Option<(String, Ns)>,
 }
 
-fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Total)> {
-    let mut by_class: BTreeMap<&str, Total> = BTreeMap::new();
+fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, ClassTotal)> {
+    let mut by_class: BTreeMap<&str, ClassTotal> = BTreeMap::new();
     for r in paths.into_iter().flat_map(|p| &p.rows) {
         let t = by_class.entry(&r.class).or_default();
         t.work += r.work;
@@ -132,7 +134,7 @@ fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Tot
             t.top.clone_from(&r.top_name);
         }
     }
-    let mut out: Vec<(String, Total)> = by_class.into_iter().map(|(c, t)| (c.to_string(), t)).collect();
+    let mut out: Vec<(String, ClassTotal)> = by_class.into_iter().map(|(c, t)| (c.to_string(), t)).collect();
     // The class before the window comes last.
     out.sort_by_key(|(class, t)| (class == BEFORE_CAPTURE, Reverse(t.work + t.overhead)));
     out

@@ -111,7 +111,7 @@ impl Edge {
 
 /// Where a segment lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SegmentPlace {
     /// On an activity's stream, by the activity's index.
     Stream(u32),
     /// On a host thread, by its lane.
@@ -130,7 +130,7 @@ pub struct Segment {
     pub event: Option<u32>,
     /// Row of the event at whose end (of a launch: start) a waiting edge begins.
     pub source: Option<u32>,
-    pub place: Place,
+    pub place: SegmentPlace,
 }
 
 impl Segment {

@@ -1,7 +1,7 @@
 //! The tables of the path, and one rank's contribution to them.
 
-use crate::analysis::api::Give;
-use crate::analysis::critical_path::segment::{BEFORE_CAPTURE, PathClass, Place, Segment};
+use crate::analysis::api::RowEmitter;
+use crate::analysis::critical_path::segment::{BEFORE_CAPTURE, PathClass, Segment, SegmentPlace};
 use crate::analysis::critical_path::window::PathWindow;
 use crate::table;
 use crate::table::schema::{Batch, Table, Text};
@@ -72,15 +72,15 @@ table! {
 }
 
 /// The rows of the path.
-pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut Give) {
+pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut RowEmitter) {
     let mut table = CriticalPathTable::default();
     for (seq, s) in (0..).zip(path) {
         let activity = match s.place {
-            Place::Stream(i) => trace.activities.get(i as usize),
+            SegmentPlace::Stream(i) => trace.activities.get(i as usize),
             _ => None,
         };
         let thread = match s.place {
-            Place::Thread(lane) => trace.columns.lanes.get(lane as usize).map(|l| trace.text(l.tid)),
+            SegmentPlace::Thread(lane) => trace.columns.lanes.get(lane as usize).map(|l| trace.text(l.tid)),
             _ => None,
         };
         table.push(CriticalPathRow {
@@ -108,7 +108,7 @@ pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut
 
 /// The time of one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sum<'a> {
+pub struct ClassTime<'a> {
     pub work: Ns,
     pub overhead: Ns,
     pub count: u64,
@@ -117,8 +117,8 @@ pub struct Sum<'a> {
 }
 
 /// Sums the path by class.
-pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, Sum<'a>> {
-    let mut by_class: BTreeMap<PathClass, Sum> = BTreeMap::new();
+pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, ClassTime<'a>> {
+    let mut by_class: BTreeMap<PathClass, ClassTime> = BTreeMap::new();
     let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
     for s in path {
         let sum = by_class.entry(s.class).or_default();
@@ -147,7 +147,7 @@ pub struct ClassRow {
 }
 
 impl ClassRow {
-    pub fn new(class: String, sum: &Sum) -> Self {
+    pub fn new(class: String, sum: &ClassTime) -> Self {
         let mut top: Vec<(&str, Ns)> = sum.names.iter().filter(|n| !n.0.is_empty()).map(|(n, ns)| (*n, *ns)).collect();
         top.sort_by_key(|t| Reverse(t.1));
         let listed: Vec<String> =
@@ -187,7 +187,7 @@ impl ClassRow {
 
 /// The window of a rank, which all of its rows repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct PathWindowColumns {
     pub rank: u32,
     pub scope: String,
     pub window: String,
@@ -198,7 +198,7 @@ pub struct Head {
     pub dur: Ns,
 }
 
-impl Head {
+impl PathWindowColumns {
     pub fn new(rank: u32, w: &PathWindow) -> Self {
         Self {
             rank,
@@ -234,7 +234,7 @@ pub fn sort(rows: &mut [ClassRow]) {
 }
 
 /// Adds a rank's sorted rows.
-pub fn push(table: &mut CriticalSummary, head: &Head, rows: &[ClassRow]) {
+pub fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: &[ClassRow]) {
     for r in rows {
         table.push(CriticalSummaryRow {
             rank: head.rank,

@@ -9,10 +9,10 @@
 //! The walk terminates: time never increases, and at one instant activities come in descending order, work edges go
 //! back in time, a polled activity has started before, and each blocking call is entered once.
 
-use crate::analysis::critical_path::nodes::{From, Gpu, Host, Moment, Syncs};
-use crate::analysis::critical_path::segment::{Edge, PathClass, Place, Segment};
+use crate::analysis::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, Moment, Syncs};
+use crate::analysis::critical_path::segment::{Edge, PathClass, Segment, SegmentPlace};
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 
 /// The critical path of a window: segments in order of time that tile it. Empty for an empty window.
@@ -23,14 +23,14 @@ pub fn path(trace: &RankTrace, window: Span) -> Vec<Segment> {
 /// Finds the critical paths of any windows of a rank.
 pub struct Paths<'a> {
     trace: &'a RankTrace,
-    gpu: Gpu<'a>,
-    host: Host<'a>,
+    gpu: GpuNodes<'a>,
+    host: HostNodes<'a>,
     syncs: Syncs,
 }
 
 /// Position of the walk.
 #[derive(Debug, Clone, Copy)]
-enum At {
+enum WalkPosition {
     /// End of an activity.
     End(u32),
     /// Start of an activity.
@@ -42,11 +42,11 @@ enum At {
 impl<'a> Paths<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
         let syncs = Syncs::new(trace);
-        Self { trace, gpu: Gpu::new(trace, &syncs), host: Host::new(trace), syncs }
+        Self { trace, gpu: GpuNodes::new(trace, &syncs), host: HostNodes::new(trace), syncs }
     }
 
     pub fn of(&self, window: Span) -> Vec<Segment> {
-        let mut out = Out { window, at: window.end, segments: Vec::new() };
+        let mut out = PathBuilder { window, at: window.end, segments: Vec::new() };
         if window.is_empty() {
             return out.segments;
         }
@@ -55,16 +55,16 @@ impl<'a> Paths<'a> {
         let mut at = match (gpu, host) {
             (Some((end, i)), host) if host.is_none_or(|h| h.at <= end) => {
                 let row = self.trace.activities[i as usize].row;
-                out.push(end, PathClass::Tail, Edge::Anchor, None, Some(row), Place::Nowhere);
-                At::End(i)
+                out.push(end, PathClass::Tail, Edge::Anchor, None, Some(row), SegmentPlace::Nowhere);
+                WalkPosition::End(i)
             }
             (_, Some(h)) => {
-                out.push(h.at, PathClass::Tail, Edge::Anchor, None, Some(h.row), Place::Nowhere);
-                At::Moment(h.lane)
+                out.push(h.at, PathClass::Tail, Edge::Anchor, None, Some(h.row), SegmentPlace::Nowhere);
+                WalkPosition::Moment(h.lane)
             }
             _ => {
                 let class = if self.is_recorded(window) { PathClass::Tail } else { PathClass::Unexplained };
-                out.push(window.start, class, Edge::Anchor, None, None, Place::Nowhere);
+                out.push(window.start, class, Edge::Anchor, None, None, SegmentPlace::Nowhere);
                 return out.segments;
             }
         };
@@ -75,9 +75,9 @@ impl<'a> Paths<'a> {
                 entered = (out.at, Vec::new());
             }
             at = match at {
-                At::End(i) => self.through(i, &mut out),
-                At::Start(i) => self.before_start(i, &mut out),
-                At::Moment(lane) => self.before_moment(lane, &mut entered.1, &mut out),
+                WalkPosition::End(i) => self.through(i, &mut out),
+                WalkPosition::Start(i) => self.before_start(i, &mut out),
+                WalkPosition::Moment(lane) => self.before_moment(lane, &mut entered.1, &mut out),
             };
         }
         out.segments.reverse();
@@ -90,23 +90,23 @@ impl<'a> Paths<'a> {
         all.get(starts).is_some_and(|a| a.span.start < window.end) || self.host.is_recorded(window)
     }
 
-    fn through(&self, i: u32, out: &mut Out) -> At {
+    fn through(&self, i: u32, out: &mut PathBuilder) -> WalkPosition {
         let a = &self.trace.activities[i as usize];
         let class = match a.work {
-            Work::Compute => PathClass::GpuCompute,
-            Work::Communication => PathClass::GpuCommunication,
-            Work::Memory => PathClass::GpuMemory,
+            WorkClass::Compute => PathClass::GpuCompute,
+            WorkClass::Communication => PathClass::GpuCommunication,
+            WorkClass::Memory => PathClass::GpuMemory,
         };
-        out.push(a.span.start, class, Edge::Gpu, Some(a.row), None, Place::Stream(i));
-        At::Start(i)
+        out.push(a.span.start, class, Edge::Gpu, Some(a.row), None, SegmentPlace::Stream(i));
+        WalkPosition::Start(i)
     }
 
-    fn before_start(&self, i: u32, out: &mut Out) -> At {
+    fn before_start(&self, i: u32, out: &mut PathBuilder) -> WalkPosition {
         let row = Some(self.trace.activities[i as usize].row);
-        let place = Place::Stream(i);
+        let place = SegmentPlace::Stream(i);
         let Some(before) = self.gpu.before_start(i) else {
             out.push(out.window.start, PathClass::Unexplained, Edge::Anchor, row, None, place);
-            return At::Start(i);
+            return WalkPosition::Start(i);
         };
         let class = match before.edge {
             Edge::Stream => PathClass::KernelGap,
@@ -114,32 +114,36 @@ impl<'a> Paths<'a> {
             _ => PathClass::CrossStreamDelay,
         };
         let (source, next) = match before.from {
-            From::End(j) => (self.trace.activities[j as usize].row, At::End(j)),
-            From::Call(call) => (call, At::Moment(self.trace.columns.lane[call as usize])),
+            EdgeOrigin::End(j) => (self.trace.activities[j as usize].row, WalkPosition::End(j)),
+            EdgeOrigin::Call(call) => (call, WalkPosition::Moment(self.trace.columns.lane[call as usize])),
         };
         out.push(before.at, class, before.edge, row, Some(source), place);
         next
     }
 
-    fn before_moment(&self, lane: u32, entered: &mut Vec<u32>, out: &mut Out) -> At {
-        let (t, place) = (out.at, Place::Thread(lane));
+    fn before_moment(&self, lane: u32, entered: &mut Vec<u32>, out: &mut PathBuilder) -> WalkPosition {
+        let (t, place) = (out.at, SegmentPlace::Thread(lane));
         let moment = Moment { lane, t, until: out.window.end };
         if let Some((call, j)) = self.syncs.awaited(self.trace, &self.gpu, moment, entered) {
             entered.push(call);
             let source = self.trace.activities[j as usize].row;
             out.push(self.gpu.end(j), PathClass::SyncReturn, Edge::Sync, Some(call), Some(source), place);
-            return At::End(j);
+            return WalkPosition::End(j);
         }
         if let Some(work) = self.host.work_before(lane, t) {
             out.push(work.span.start, work.class, Edge::Host, work.row, None, place);
-            return At::Moment(lane);
+            return WalkPosition::Moment(lane);
         }
         let silent_since = self.host.last_end(lane, t).map_or(Ns::MIN, |own| own.at);
         if let Some(j) = self.gpu.polled(lane, Span::new(silent_since, t)) {
             let a = &self.trace.activities[j as usize];
             // An activity that ended before is entered at its end; one that is still running is left at its start.
-            let (from, next) = if a.span.end <= t { (a.span.end, At::End(j)) } else { (a.span.start, At::Start(j)) };
-            out.push(from, PathClass::GpuCommunication, Edge::Poll, Some(a.row), Some(a.row), Place::Stream(j));
+            let (from, next) = if a.span.end <= t {
+                (a.span.end, WalkPosition::End(j))
+            } else {
+                (a.span.start, WalkPosition::Start(j))
+            };
+            out.push(from, PathClass::GpuCommunication, Edge::Poll, Some(a.row), Some(a.row), SegmentPlace::Stream(j));
             return next;
         }
         let before = self.host.before_silence(lane, t);
@@ -151,20 +155,28 @@ impl<'a> Paths<'a> {
         for s in self.host.silence(lane, Span::new(from.max(out.window.start), t)) {
             out.push(s.span.start, s.class, edge, s.row, source, place);
         }
-        At::Moment(before.map_or(lane, |b| b.lane))
+        WalkPosition::Moment(before.map_or(lane, |b| b.lane))
     }
 }
 
 /// The path so far, latest first, cut to the window.
-struct Out {
+struct PathBuilder {
     window: Span,
     at: Ns,
     segments: Vec<Segment>,
 }
 
-impl Out {
+impl PathBuilder {
     /// Adds a segment back to `from`.
-    fn push(&mut self, from: Ns, class: PathClass, edge: Edge, event: Option<u32>, source: Option<u32>, place: Place) {
+    fn push(
+        &mut self,
+        from: Ns,
+        class: PathClass,
+        edge: Edge,
+        event: Option<u32>,
+        source: Option<u32>,
+        place: SegmentPlace,
+    ) {
         let span = Span::new(from.max(self.window.start), self.at);
         self.at = span.start.min(span.end);
         if span.is_empty() {

@@ -4,7 +4,7 @@
 //! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
 //! are as many of both. The times of ranges are artificial and not used.
 
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View, rows};
+use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
 use crate::analysis::population::reasons;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
@@ -95,7 +95,7 @@ impl Analysis for Cupti {
         &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let rank = trace.rank;
         let ranges = in_order_of_time(trace, |row| is_range(trace, row));
         if ranges.is_empty() {
@@ -146,7 +146,7 @@ fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32>
 }
 
 /// Writes the ranges with their launches.
-fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut Give) -> Partial {
+fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut RowEmitter) -> Partial {
     let scopes = StepScopes::new(trace, &options.model);
     let (mut counters, mut table) = (Counters::default(), Ranges::default());
     let mut by_op: BTreeMap<Option<&str>, (u64, Option<u64>)> = BTreeMap::new();

@@ -4,8 +4,8 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::facts::gaps::{Classifier, Gap, Rest, Sums};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
 use crate::job::Job;
@@ -90,7 +90,7 @@ impl Analysis for Idle {
         &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let mut tables = Tables::default();
         let names = HostNames::of(trace);
         for work in &trace.devices {
@@ -115,12 +115,12 @@ impl Analysis for Idle {
 struct Tables {
     idle: Idles,
     host: IdleHost,
-    gaps: Gaps,
+    gaps: GapRows,
 }
 
 /// Gaps of devices and of their streams, by device, stream and start.
 #[derive(Default)]
-struct Gaps {
+struct GapRows {
     /// Index of the first gap in `all`, device, and stream (`None` for the device's own gaps).
     of: Vec<(usize, Option<i64>, Option<i64>)>,
     all: Vec<GapRow>,
@@ -134,10 +134,10 @@ struct GapRow {
     busy: Ns,
     /// Index of the activity that ends it; the number of activities if there is none.
     next: u32,
-    rest: Rest,
+    rest: GapCause,
 }
 
-impl Gaps {
+impl GapRows {
     /// Starts the gaps of a device or stream.
     fn next_of(&mut self, device: Option<i64>, stream: Option<i64>) {
         self.of.push((self.all.len(), device, stream));
@@ -149,7 +149,7 @@ impl Gaps {
     }
 
     /// Emits the rows, longest first.
-    fn give(&self, trace: &RankTrace, give: &mut Give) {
+    fn give(&self, trace: &RankTrace, give: &mut RowEmitter) {
         let mut table = IdleGaps::default();
         for i in self.longest_first() {
             self.row(&mut table, trace, i as usize);
@@ -168,7 +168,7 @@ impl Gaps {
     fn row(&self, table: &mut IdleGaps, trace: &RankTrace, at: usize) {
         let (_, device, stream) = self.of[self.of.partition_point(|of| of.0 <= at) - 1];
         let &GapRow { span, host_until, busy, next, rest } = &self.all[at];
-        let mut s = Sums::default();
+        let mut s = IdleSums::default();
         s.add(span, host_until, rest, span);
         let next = trace.activities.get(next as usize);
         table.push(IdleGapRow {
@@ -231,7 +231,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
 
 type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
 
-fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: Row, s: Sums) {
+fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: Row, s: IdleSums) {
     let (scope, step, step_label, is_partial, ts_ns, dur_ns) = row;
     table.push(IdleRow {
         rank,
@@ -277,14 +277,14 @@ fn streams(
         let busy = Union::new(spans());
         let classifier =
             Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };
-        let mut sums = Sums::default();
+        let mut sums = IdleSums::default();
         out.gaps.next_of(work.device, Some(stream));
         for span in busy.gaps_in(window) {
             let gap = classifier.classify(span);
             gap.add_to(&mut sums, window);
             let held = match gap.rest {
-                Rest::KernelWait => Span::new(0, 0),
-                Rest::Other | Rest::Unlinked => Span::new(gap.host_until, span.end),
+                GapCause::KernelWait => Span::new(0, 0),
+                GapCause::Other | GapCause::Unlinked => Span::new(gap.host_until, span.end),
             };
             // The stream itself is idle in its gap, so what is busy belongs to others.
             let others = device_busy.len_in(held);

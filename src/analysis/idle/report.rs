@@ -2,8 +2,8 @@
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
 use crate::analysis::idle::{IdleHost, Idles};
-use crate::analysis::population::{Group, groups, reasons, several_devices};
-use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
+use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::table::schema::Columns;
 use crate::table::typed::Values;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -31,7 +31,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     };
     let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.idle_ns));
     view.notes.extend(shown.others_note("rank", "means", "which idle no longer"));
-    let cells = |name: String, g: Together<Idles>| {
+    let cells = |name: String, g: MergedGroups<Idles>| {
         vec![
             name,
             fmt_ns(g.mean(|t| t.idle_ns)),
@@ -42,7 +42,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             g.mean(|t| t.gap_count).to_string(),
         ]
     };
-    view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+    view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
     let causes = causes(partials, &groups);
     let waited: Ns = causes.iter().map(|c| c.time).sum();
     let cause_view = View {
@@ -82,7 +82,7 @@ struct Cause<'a> {
 }
 
 /// Host activities during host wait, over the windows on which averages are based.
-fn causes<'a>(partials: &'a [Partial], groups: &[Group<Idles>]) -> Vec<Cause<'a>> {
+fn causes<'a>(partials: &'a [Partial], groups: &[DeviceRows<Idles>]) -> Vec<Cause<'a>> {
     let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
     let mut left = groups;
     for p in partials {
@@ -99,7 +99,7 @@ fn causes<'a>(partials: &'a [Partial], groups: &[Group<Idles>]) -> Vec<Cause<'a>
 }
 
 /// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
-fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[Group<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
+fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[DeviceRows<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
     let keys = groups.iter().flat_map(|g| g.windows());
     let windows: HashSet<(Option<i64>, &str, Option<u32>)> = keys.map(|w| (w.device, w.scope, w.step)).collect();
     let mut sums: HashMap<(usize, usize), Ns> = HashMap::new();
@@ -119,14 +119,14 @@ fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[Group<Idles>]) -> Vec<
     sums.into_iter().map(|(keys, ns)| (text(keys), ns)).collect()
 }
 
-fn finding(g: &Group<Idles>, partials: &[Partial], several: bool) -> Option<Finding> {
+fn finding(g: &DeviceRows<Idles>, partials: &[Partial], several: bool) -> Option<Finding> {
     let idle = g.mean(|t| t.idle_ns);
     let share = g.percent(|t| t.idle_ns);
     if idle == 0 || share.is_none_or(|s| s < 2.0) {
         return None;
     }
     let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
-    let one = [Group { rows: g.rows.clone(), ..*g }];
+    let one = [DeviceRows { rows: g.rows.clone(), ..*g }];
     let causes = causes(&own, &one);
     let host = g.mean(|t| t.host_wait_ns);
     let mut sentence = format!(

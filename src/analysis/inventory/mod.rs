@@ -3,7 +3,7 @@
 
 pub(crate) mod record_edges;
 
-use crate::analysis::api::{Give, Partial};
+use crate::analysis::api::{Partial, RowEmitter};
 use crate::analysis::inventory::record_edges::RecordEdgeTable;
 use crate::facts::collectives::collectives;
 use crate::health::Counter;
@@ -14,7 +14,7 @@ use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::rules::copy_kind;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 
 table! {
     /// One row per rank.
@@ -106,7 +106,7 @@ table! {
 pub const TABLES: &[&TableSpec] =
     &[Ranks::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
-pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut Give) -> Partial {
+pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut RowEmitter) -> Partial {
     kernels(trace, options, give);
     let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
     tables.extend(record_edges::map(trace, options.hidden_min));
@@ -237,15 +237,15 @@ fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
     table.finish()
 }
 
-fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut Give) {
+fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut RowEmitter) {
     let mut table = KernelsTable::default();
     let args = &trace.columns.args;
     for a in &trace.activities {
         let launch = a.launch().map(|l| trace.span(l));
         let sub_kind = match a.work {
-            Work::Communication => Some(collectives(trace).kind_of(a.row).name()),
-            Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
-            Work::Compute => None,
+            WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
+            WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+            WorkClass::Compute => None,
         };
         let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
         table.push(KernelRow {

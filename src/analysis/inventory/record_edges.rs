@@ -14,7 +14,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::record_edges::Start;
+use crate::trace::record_edges::StartReason;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
@@ -49,7 +49,7 @@ const WAIT_SHARE: Ns = 2;
 const BEFORE_END: Ns = 1_000_000;
 
 /// A row before it is written.
-struct Edge {
+struct CaptureEdge {
     device: Option<i64>,
     stream: Option<i64>,
     case: &'static str,
@@ -91,13 +91,13 @@ pub fn map(trace: &RankTrace, hidden_min: Ns) -> Option<Batch> {
     Some(table.finish())
 }
 
-fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
+fn leads(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     let from = trace.recorded.start;
     for s in &trace.edges.starts {
         let (device, stream) = s.stream;
         let delay = fmt_ns(s.first.start - s.call.end);
         out.push(match s.case {
-            Start::HiddenWork => Edge {
+            StartReason::HiddenWork => CaptureEdge {
                 device,
                 stream,
                 case: "hidden_work",
@@ -112,7 +112,7 @@ fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
                     fmt_ns(s.busy),
                 ),
             },
-            Start::RecordedHead => Edge {
+            StartReason::RecordedHead => CaptureEdge {
                 device,
                 stream,
                 case: "recorded_head",
@@ -129,8 +129,9 @@ fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
         });
     }
     for (device, end) in trace.edges.leads() {
-        let hidden = || trace.edges.starts.iter().filter(|s| s.case == Start::HiddenWork && s.stream.0 == *device);
-        out.push(Edge {
+        let hidden =
+            || trace.edges.starts.iter().filter(|s| s.case == StartReason::HiddenWork && s.stream.0 == *device);
+        out.push(CaptureEdge {
             device: *device,
             stream: None,
             case: "hidden_work",
@@ -144,7 +145,7 @@ fn leads(trace: &RankTrace, out: &mut Vec<Edge>) {
 }
 
 /// Calls that were open when a lead ended, and had waited for at least `least`.
-fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
+fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<CaptureEdge>) {
     if trace.edges.leads().is_empty() {
         return;
     }
@@ -157,7 +158,7 @@ fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
         let before = ends.partition_point(|l| l.0 < span.end);
         let lead = before.checked_sub(1).and_then(|i| ends.get(i));
         if let Some((_, Reverse(device))) = lead.filter(|l| l.0 - span.start >= least.max(1)) {
-            out.push(Edge {
+            out.push(CaptureEdge {
                 device: *device,
                 stream: None,
                 case: "host_wait",
@@ -171,7 +172,7 @@ fn host_waits(trace: &RankTrace, least: Ns, out: &mut Vec<Edge>) {
     }
 }
 
-fn tails(trace: &RankTrace, out: &mut Vec<Edge>) {
+fn tails(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
     for &row in &trace.edges.lost_calls {
         *names.entry(trace.name(row)).or_default() += 1;
@@ -180,7 +181,7 @@ fn tails(trace: &RankTrace, out: &mut Vec<Edge>) {
     names.sort_by_key(|(name, n)| (Reverse(*n), *name));
     let listed: Vec<String> = names.iter().take(3).map(|(name, n)| format!("{n} x `{name}`")).collect();
     for t in &trace.edges.tails {
-        out.push(Edge {
+        out.push(CaptureEdge {
             device: t.device,
             stream: None,
             case: "lost_tail",
@@ -197,7 +198,7 @@ fn tails(trace: &RankTrace, out: &mut Vec<Edge>) {
 }
 
 /// One row for each device on which graph launches have fewer activities than others of the same graph.
-fn partial_graphs(trace: &RankTrace, out: &mut Vec<Edge>) {
+fn partial_graphs(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     let mut is_graph = NameTest::new(trace, |t| t.contains("GraphLaunch"));
     let graphs: Vec<(u32, &[u32])> = trace.launches().iter().filter(|(row, _)| is_graph.holds(*row)).collect();
     let mut by_device: BTreeMap<Option<i64>, Vec<(u32, u64, u64)>> = BTreeMap::new();
@@ -209,7 +210,7 @@ fn partial_graphs(trace: &RankTrace, out: &mut Vec<Edge>) {
         let Some(&(_, have, of)) = found.iter().max_by_key(|(row, have, of)| (of - have, Reverse(*row))) else {
             continue;
         };
-        out.push(Edge {
+        out.push(CaptureEdge {
             device,
             stream: None,
             case: "partial_graph",
@@ -235,7 +236,7 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
     // For launches without ids: length and hash of their names, with the length of a longer launch that begins with
     // them.
     let mut wholes: HashMap<(u64, u64), u64> = HashMap::new();
-    let mut read: Vec<(u32, Option<i64>, u64, Key)> = Vec::new();
+    let mut read: Vec<(u32, Option<i64>, u64, GraphKey)> = Vec::new();
     for (row, of) in graphs {
         let Some(first) = of.first().and_then(|&i| activity(i)) else { continue };
         let count = of.len() as u64;
@@ -243,12 +244,12 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
             Some(id) => {
                 let most = by_id.entry((first.device(), id)).or_default();
                 *most = count.max(*most);
-                Key::Id(id)
+                GraphKey::Id(id)
             }
             None => {
                 let hash = prefixes(trace, of).last().map_or(0, |p| p.1);
                 wholes.insert((count, hash), count);
-                Key::Names(hash)
+                GraphKey::Names(hash)
             }
         };
         read.push((*row, first.device(), count, key));
@@ -268,18 +269,18 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
             }
         }
     }
-    let most = |device, count, key: &Key| match key {
-        Key::Id(id) => by_id.get(&(device, *id)).copied(),
-        Key::Names(hash) => wholes.get(&(count, *hash)).copied(),
+    let most = |device, count, key: &GraphKey| match key {
+        GraphKey::Id(id) => by_id.get(&(device, *id)).copied(),
+        GraphKey::Names(hash) => wholes.get(&(count, *hash)).copied(),
     };
-    let short = |(row, device, count, key): (u32, Option<i64>, u64, Key)| {
+    let short = |(row, device, count, key): (u32, Option<i64>, u64, GraphKey)| {
         most(device, count, &key).filter(|most| *most > count).map(|most| (row, count, most, device))
     };
     read.into_iter().filter_map(short).collect()
 }
 
 /// Identifies the graph of a launch.
-enum Key {
+enum GraphKey {
     Id(u64),
     /// Hash of the names of its activities in the order of the file.
     Names(u64),
@@ -298,10 +299,10 @@ fn prefixes(trace: &RankTrace, of: &[u32]) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn profiler(trace: &RankTrace, out: &mut Vec<Edge>) {
+fn profiler(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     for &(row, frame) in &ProfilerCalls::of(trace).calls {
         let name = trace.name(row);
-        out.push(Edge {
+        out.push(CaptureEdge {
             device: None,
             stream: None,
             case: "profiler",

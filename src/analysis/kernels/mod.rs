@@ -2,9 +2,9 @@
 
 pub mod totals;
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::reasons;
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::collectives::collectives;
 use crate::job::Job;
@@ -15,7 +15,7 @@ use crate::trace::args::Arg;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::copy_kind;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::{Work, WorkSet};
+use crate::trace::timeline::{WorkClass, WorkClassSet};
 use crate::trace::window::Scope;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
@@ -70,7 +70,7 @@ const BY: Setting = Setting {
     flag: "--by",
     value: "KEYS",
     help: "Additional keys of kernels_by_name: op, shape, stream, joined by commas",
-    kind: Kind::Choices(&["op", "shape", "stream"]),
+    kind: ValueType::Choices(&["op", "shape", "stream"]),
 };
 
 /// A column that a key of `--by` adds to the printed table: key, head, side and cell of a row.
@@ -106,7 +106,7 @@ impl Analysis for Kernels {
         &[BY]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let reason = trace.is_cpu_only().then_some("no GPU activity");
         Partial { rank: trace.rank, tables: vec![classes(trace, options), by_name(trace, options)], reason }
     }
@@ -147,7 +147,7 @@ impl Analysis for Kernels {
                 .collect(),
         };
         let mut findings = Vec::new();
-        if let Some(n) = names.iter().find(|n| n.class == Work::Compute.name()) {
+        if let Some(n) = names.iter().find(|n| n.class == WorkClass::Compute.name()) {
             let share = percent(n.sum_ns, all);
             if share.is_some_and(|s| s >= 10.0) {
                 let ranks = partials.len() as i64;
@@ -183,7 +183,7 @@ fn classes(trace: &RankTrace, options: &Options) -> Batch {
     for work in &trace.devices {
         for w in trace.windows(work, &options.model) {
             let s = work.timeline.shares_in_all(&w.parts);
-            for set in WorkSet::SETS {
+            for set in WorkClassSet::SETS {
                 table.push(KernelClassRow {
                     rank: trace.rank,
                     device: work.device,
@@ -204,7 +204,7 @@ fn classes(trace: &RankTrace, options: &Options) -> Batch {
 
 /// Selected keys of `kernels_by_name`.
 #[derive(Debug, Clone, Copy)]
-struct Keys {
+struct SelectedKeys {
     op: bool,
     shape: bool,
     stream: bool,
@@ -223,8 +223,8 @@ fn dimensions(text: &str) -> String {
 
 /// Identifies a row of `kernels_by_name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    work: Work,
+struct KernelKey {
+    work: WorkClass,
     name: StrId,
     rule: u16,
     kind: Option<&'static str>,
@@ -245,14 +245,14 @@ enum Owner {
 /// Display name for activities without a launch record.
 const UNLINKED: &str = "[unlinked]";
 
-fn key(trace: &RankTrace, a: &Activity, keys: Keys) -> Key {
+fn key(trace: &RankTrace, a: &Activity, keys: SelectedKeys) -> KernelKey {
     let args = &trace.columns.args;
     let kind = match a.work {
-        Work::Communication => Some(collectives(trace).kind_of(a.row).name()),
-        Work::Memory => Some(copy_kind(a.class, trace.text(a.name))),
-        Work::Compute => None,
+        WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
+        WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        WorkClass::Compute => None,
     };
-    Key {
+    KernelKey {
         work: a.work,
         name: a.name,
         rule: a.rule,
@@ -304,13 +304,13 @@ fn push_names(
     short: &mut HashMap<StrId, String>,
 ) {
     let asked = |key| options.settings.has(&BY, key);
-    let keys = Keys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
-    let mut groups: HashMap<Key, Vec<u32>> = HashMap::new();
+    let keys = SelectedKeys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
+    let mut groups: HashMap<KernelKey, Vec<u32>> = HashMap::new();
     for &i in activities {
         groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
     }
     let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
-    let mut rows: Vec<(Key, Summary, Vec<u32>)> = groups
+    let mut rows: Vec<(KernelKey, Summary, Vec<u32>)> = groups
         .into_iter()
         .map(|(k, rows)| {
             (k, Summary::new(rows.iter().map(|&i| trace.activities[i as usize].span.len()).collect()), rows)

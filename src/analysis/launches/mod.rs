@@ -6,9 +6,9 @@
 mod calls;
 mod report;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::launches::calls::{LaunchCall, launch_calls};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
@@ -16,7 +16,7 @@ use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::trace::window::Window;
 use crate::units::{Ns, percent};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ pub(crate) const RUNTIME_OUTLIER: Setting = Setting {
     flag: "--runtime-outlier-us",
     value: "US",
     help: "A launch call longer than this is an outlier",
-    kind: Kind::Micros { default: 50 },
+    kind: ValueType::Micros { default: 50 },
 };
 
 pub(crate) const DELAY_OUTLIER: Setting = Setting {
@@ -116,7 +116,7 @@ pub(crate) const DELAY_OUTLIER: Setting = Setting {
     flag: "--delay-outlier-us",
     value: "US",
     help: "A start later than this after its launch call is an outlier",
-    kind: Kind::Micros { default: 100 },
+    kind: ValueType::Micros { default: 100 },
 };
 
 pub struct LaunchCalls;
@@ -142,9 +142,11 @@ impl Analysis for LaunchCalls {
         &[RUNTIME_OUTLIER, DELAY_OUTLIER]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
-        let limits =
-            Limits { runtime: options.settings.ns(&RUNTIME_OUTLIER), delay: options.settings.ns(&DELAY_OUTLIER) };
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
+        let limits = OutlierLimits {
+            runtime: options.settings.ns(&RUNTIME_OUTLIER),
+            delay: options.settings.ns(&DELAY_OUTLIER),
+        };
         let scopes = StepScopes::new(trace, &options.model);
         let calls = launch_calls(trace);
         let reason = calls.is_empty().then_some("no launches recorded");
@@ -166,12 +168,12 @@ impl Analysis for LaunchCalls {
 
 /// Limits above which calls and starts are outliers, ns.
 #[derive(Clone, Copy)]
-struct Limits {
+struct OutlierLimits {
     runtime: Ns,
     delay: Ns,
 }
 
-fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut Give) {
+fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut RowEmitter) {
     let c = &trace.columns;
     let mut table = Launches::default();
     for call in calls {
@@ -205,7 +207,7 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut
     give(table.finish());
 }
 
-fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: Limits) -> Batch {
+fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: OutlierLimits) -> Batch {
     let mut groups: BTreeMap<(usize, StrId), Vec<&LaunchCall>> = BTreeMap::new();
     for call in calls {
         for window in scopes.of(scopes.step_at(call.span.start)) {
@@ -215,9 +217,9 @@ fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'
     let group = |((window, api), calls): ((usize, StrId), Vec<&'a LaunchCall<'a>>)| {
         let api = trace.text(api);
         let cpu = Summary::new(calls.iter().map(|c| c.cpu_ns()).collect());
-        (window, Group { api, calls, cpu, limits })
+        (window, ApiCalls { api, calls, cpu, limits })
     };
-    let mut rows: Vec<(usize, Group)> = groups.into_iter().map(group).collect();
+    let mut rows: Vec<(usize, ApiCalls)> = groups.into_iter().map(group).collect();
     rows.sort_by_key(|(window, g)| (*window, std::cmp::Reverse(g.cpu.sum), g.api));
     let mut table = LaunchStats::default();
     for (window, group) in rows {
@@ -228,15 +230,15 @@ fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'
 }
 
 /// The calls of one API that belong to a window.
-struct Group<'a> {
+struct ApiCalls<'a> {
     api: &'a str,
     calls: Vec<&'a LaunchCall<'a>>,
     cpu: Summary,
-    limits: Limits,
+    limits: OutlierLimits,
 }
 
-fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option<bool>, group: &Group) {
-    let Group { api, calls, cpu, limits } = group;
+fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option<bool>, group: &ApiCalls) {
+    let ApiCalls { api, calls, cpu, limits } = group;
     // Calls queued behind unrecorded work do not measure launching.
     let clean = || calls.iter().filter(|c| !c.behind_unrecorded);
     // Work cannot start before its call: earlier starts are clock noise.
@@ -290,7 +292,7 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option
 
 /// Count and summed durations of one class, all and unlinked.
 #[derive(Clone, Copy, Default)]
-struct Share {
+struct ClassSums {
     unlinked_count: u64,
     unlinked_ns: Ns,
     ns: Ns,
@@ -299,7 +301,7 @@ struct Share {
 fn unlinked(trace: &RankTrace, scopes: &StepScopes) -> Batch {
     let mut table = Unlinked::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
-        let mut shares = vec![[Share::default(); 3]; scopes.windows().len()];
+        let mut shares = vec![[ClassSums::default(); 3]; scopes.windows().len()];
         for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
             for window in scopes.of(a.step()) {
                 let share = &mut shares[window][a.work as usize];
@@ -312,7 +314,7 @@ fn unlinked(trace: &RankTrace, scopes: &StepScopes) -> Batch {
         }
         for (w, shares) in scopes.windows().iter().zip(&shares) {
             let all = shares.iter().map(|s| s.ns).sum();
-            for class in Work::ALL {
+            for class in WorkClass::ALL {
                 let share = shares[class as usize];
                 if share.unlinked_count == 0 {
                     continue;

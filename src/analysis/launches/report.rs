@@ -16,9 +16,10 @@ const WORTH_PCT: f64 = 1.0;
 /// Tables, view and findings of all ranks. Calls longer than `runtime_outlier` ns are outliers.
 pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
     let with_table = partials.iter().filter(|p| p.table(LaunchStats::SPEC).is_some());
-    let losses: Vec<Loss> = with_table.map(|p| Loss::new(p.rank, p.rows::<LaunchStats>().collect())).collect();
+    let losses: Vec<LaunchLoss> =
+        with_table.map(|p| LaunchLoss::new(p.rank, p.rows::<LaunchStats>().collect())).collect();
     let mut findings = Vec::new();
-    let most = |of: fn(&Loss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
+    let most = |of: fn(&LaunchLoss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
     findings.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
     findings.extend(most(|l| l.outlier_idle).and_then(|l| outliers(l, losses.len(), runtime_outlier)));
     let tables = [LaunchStats::SPEC, Unlinked::SPEC]
@@ -107,7 +108,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
 }
 
 /// The loss of one rank inside launch calls, over its full steps (all steps if none is full), or else the capture.
-struct Loss {
+struct LaunchLoss {
     rank: u32,
     /// Number of windows in the sums, and (next field) their length, ns.
     windows: i64,
@@ -124,7 +125,7 @@ struct Loss {
     longest: (Ns, String),
 }
 
-impl Loss {
+impl LaunchLoss {
     fn new(rank: u32, rows: Vec<LaunchStatsRow>) -> Self {
         let of = |scope: &str| -> Vec<&LaunchStatsRow> { rows.iter().filter(|r| r.scope == scope).collect() };
         let (steps, capture) = (of("step"), of("capture"));
@@ -190,7 +191,7 @@ impl Loss {
     }
 }
 
-fn launch_bound(l: &Loss, of: usize) -> Option<Finding> {
+fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Finding> {
     let share = l.share(l.short_idle)?;
     let mean = |sum: Ns| fmt_ns(sum / l.short.max(1));
     let sentence = format!(
@@ -207,7 +208,7 @@ fn launch_bound(l: &Loss, of: usize) -> Option<Finding> {
     Some(l.finding(l.short_idle, share, sentence))
 }
 
-fn outliers(l: &Loss, of: usize, above: Ns) -> Option<Finding> {
+fn outliers(l: &LaunchLoss, of: usize, above: Ns) -> Option<Finding> {
     let share = l.share(l.outlier_idle)?;
     let sentence = format!(
         "{} while its device idles inside launch calls of more than {}: {}, the longest {} in `{}`; such a \

@@ -1,14 +1,14 @@
 //! Overlap: how much communication is hidden under compute.
 
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::{groups, reasons, several_devices};
-use crate::analysis::worst_first::{Together, WorstFirst};
+use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::{fmt_ns, fmt_pct, ratio};
 use crate::windowed;
 use crate::wording::counts::bar;
@@ -63,11 +63,11 @@ impl Analysis for Overlap {
         &[Overlaps::SPEC, OverlapKernels::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let mut table = Overlaps::default();
         let mut found = false;
         for work in &trace.devices {
-            if work.timeline.when(Work::Communication).is_empty() {
+            if work.timeline.when(WorkClass::Communication).is_empty() {
                 continue;
             }
             found = true;
@@ -114,7 +114,7 @@ impl Analysis for Overlap {
         };
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
-        let cells = |name: String, g: Together<Overlaps>| {
+        let cells = |name: String, g: MergedGroups<Overlaps>| {
             let share = crate::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
             vec![
                 name,
@@ -125,7 +125,7 @@ impl Analysis for Overlap {
                 bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
             ]
         };
-        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, Together(g))));
+        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
             // No finding here: the breakdown reports exposed communication, with its share of the step.
@@ -136,13 +136,13 @@ impl Analysis for Overlap {
     }
 }
 
-fn kernels(trace: &RankTrace, give: &mut Give) {
+fn kernels(trace: &RankTrace, give: &mut RowEmitter) {
     let mut rows = Vec::new();
     for work in &trace.devices {
-        let compute = work.timeline.when(Work::Compute);
+        let compute = work.timeline.when(WorkClass::Compute);
         for &i in &work.activities {
             let a = &trace.activities[i as usize];
-            if a.work == Work::Communication {
+            if a.work == WorkClass::Communication {
                 let covered = compute.len_in(a.span);
                 rows.push((a, covered, a.span.len() - covered));
             }

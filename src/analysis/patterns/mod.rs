@@ -10,8 +10,8 @@ pub(crate) mod tables;
 
 pub(in crate::analysis) use names::glob;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
@@ -22,7 +22,7 @@ pub(crate) const OP: Setting = Setting {
     flag: "--op",
     value: "NAME",
     help: "Operator of operator_sequences, by its exact name; default: the outermost operators",
-    kind: Kind::Text,
+    kind: ValueType::Text,
 };
 
 pub(in crate::analysis) const OP_GLOB: Setting = Setting {
@@ -30,7 +30,7 @@ pub(in crate::analysis) const OP_GLOB: Setting = Setting {
     flag: "--op-glob",
     value: "GLOB",
     help: "Operators of operator_sequences; * stands for any text, ? for any character",
-    kind: Kind::Text,
+    kind: ValueType::Text,
 };
 
 pub(crate) const MIN_LENGTH: Setting = Setting {
@@ -38,7 +38,7 @@ pub(crate) const MIN_LENGTH: Setting = Setting {
     flag: "--min-length",
     value: "N",
     help: "Least kernels in a pattern; does not limit operator_sequences unless given",
-    kind: Kind::Count { default: 3, min: 1 },
+    kind: ValueType::Count { default: 3, min: 1 },
 };
 
 const MIN_COUNT: Setting = Setting {
@@ -46,7 +46,7 @@ const MIN_COUNT: Setting = Setting {
     flag: "--min-count",
     value: "N",
     help: "Least occurrences of a repeat",
-    kind: Kind::Count { default: 3, min: 2 },
+    kind: ValueType::Count { default: 3, min: 2 },
 };
 
 const RANK_BY: Setting = Setting {
@@ -54,7 +54,7 @@ const RANK_BY: Setting = Setting {
     flag: "--rank-by",
     value: "KEY",
     help: "Order of repeats: by GPU time, or by the gaps inside (which fusing or a graph can save)",
-    kind: Kind::Choice(&["gpu", "gaps"]),
+    kind: ValueType::Choice(&["gpu", "gaps"]),
 };
 
 const BY: Setting = Setting {
@@ -62,7 +62,7 @@ const BY: Setting = Setting {
     flag: "--by",
     value: "KEYS",
     help: "What distinguishes kernels in addition to their names: shape (grid and block)",
-    kind: Kind::Choices(&["shape"]),
+    kind: ValueType::Choices(&["shape"]),
 };
 
 pub struct Patterns;
@@ -96,7 +96,7 @@ impl Analysis for Patterns {
         false
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let repeats = tables::repeats(trace, options, give);
         let sequences = operators::sequences(trace, options, give);
         let reason = if trace.is_cpu_only() {

@@ -35,20 +35,20 @@ pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The selection of operators.
-pub enum Asked<'a> {
+pub enum OperatorSelection<'a> {
     /// Operators that no other operator contains.
     Outermost,
     Exact(&'a str),
     Glob(&'a str),
 }
 
-impl Asked<'_> {
+impl OperatorSelection<'_> {
     /// Whether an operator is selected by its name.
     pub fn matches(&self, name: &str) -> bool {
         match self {
-            Asked::Outermost => true,
-            Asked::Exact(text) => *text == name,
-            Asked::Glob(pattern) => glob(pattern, name),
+            OperatorSelection::Outermost => true,
+            OperatorSelection::Exact(text) => *text == name,
+            OperatorSelection::Glob(pattern) => glob(pattern, name),
         }
     }
 }

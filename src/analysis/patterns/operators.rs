@@ -7,9 +7,9 @@
 //!   sequence             gemm, bias                   by start, on any stream
 //! ```
 
-use crate::analysis::api::{Give, Options};
-use crate::analysis::patterns::names::{Asked, brief, joined};
-use crate::analysis::patterns::tables::{Made, OperatorSequenceRow, OperatorSequences};
+use crate::analysis::api::{Options, RowEmitter};
+use crate::analysis::patterns::names::{OperatorSelection, brief, joined};
+use crate::analysis::patterns::tables::{EmittedTable, OperatorSequenceRow, OperatorSequences};
 use crate::analysis::patterns::{MIN_LENGTH, OP, OP_GLOB};
 use crate::table;
 use crate::table::schema::{Table, Text};
@@ -36,7 +36,7 @@ table! {
 
 /// Instances of one operator with the same sequence.
 #[derive(Default)]
-struct Group {
+struct SequenceGroup {
     count: u64,
     op_ns: Ns,
     gpu_ns: Ns,
@@ -46,15 +46,15 @@ struct Group {
     first: Option<(Ns, u32)>,
 }
 
-pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
+pub fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
     let s = &options.settings;
     let asked = match (s.text(&OP), s.text(&OP_GLOB)) {
-        (Some(name), _) => Asked::Exact(name),
-        (None, Some(pattern)) => Asked::Glob(pattern),
-        (None, None) => Asked::Outermost,
+        (Some(name), _) => OperatorSelection::Exact(name),
+        (None, Some(pattern)) => OperatorSelection::Glob(pattern),
+        (None, None) => OperatorSelection::Outermost,
     };
     let least = if s.is_given(&MIN_LENGTH) { s.count(&MIN_LENGTH) } else { 1 };
-    let mut groups: BTreeMap<(StrId, Vec<StrId>), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(StrId, Vec<StrId>), SequenceGroup> = BTreeMap::new();
     for (op, own) in instances(trace, &asked) {
         if (own.len() as u64) < least {
             continue;
@@ -76,7 +76,7 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made 
         let first = (span.start, op);
         g.first = Some(g.first.map_or(first, |f| f.min(first)));
     }
-    let mut rows: Vec<((StrId, Vec<StrId>), Group)> = groups.into_iter().collect();
+    let mut rows: Vec<((StrId, Vec<StrId>), SequenceGroup)> = groups.into_iter().collect();
     for (_, g) in &mut rows {
         g.steps.sort_unstable();
         g.steps.dedup();
@@ -121,11 +121,11 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut Give) -> Made 
         }
     }
     give(table.finish());
-    Made { rows: total, top: top.finish() }
+    EmittedTable { rows: total, top: top.finish() }
 }
 
 /// The outermost selected operators that launched something, with the activities launched inside them, by start.
-fn instances(trace: &RankTrace, asked: &Asked) -> BTreeMap<u32, Vec<u32>> {
+fn instances(trace: &RankTrace, asked: &OperatorSelection) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
         trace.classes[row as usize] == crate::trace::category::Class::HostOp

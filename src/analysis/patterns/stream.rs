@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Identifies a symbol: name, and if requested grid and block.
-type Key = (StrId, Option<StrId>, Option<StrId>);
+type SymbolKey = (StrId, Option<StrId>, Option<StrId>);
 
 /// The activities of one stream, in order of (start, event).
 pub struct Stream<'t> {
@@ -75,7 +75,7 @@ impl<'t> Stream<'t> {
         by_shape: bool,
     ) -> Self {
         let args = &trace.columns.args;
-        let mut known: HashMap<Key, u32> = HashMap::new();
+        let mut known: HashMap<SymbolKey, u32> = HashMap::new();
         let symbol = |a: &&Activity| {
             let shape = |arg| if by_shape { args.text(arg, a.row) } else { None };
             let next = known.len() as u32;

@@ -1,9 +1,9 @@
 //! The table `repeats`: every repeated pattern of every stream, with measurements.
 
-use crate::analysis::api::{Give, Options};
+use crate::analysis::api::{Options, RowEmitter};
 use crate::analysis::patterns::names::{brief, joined};
 use crate::analysis::patterns::repeat;
-use crate::analysis::patterns::repeat::Least;
+use crate::analysis::patterns::repeat::MinimumSize;
 use crate::analysis::patterns::stream::{Launched, Stream, streams};
 use crate::analysis::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use crate::table;
@@ -82,14 +82,14 @@ table! {
 }
 
 /// Summary of a table whose rows have been emitted.
-pub struct Made {
+pub struct EmittedTable {
     pub rows: usize,
     /// The rows that the report needs.
     pub top: Batch,
 }
 
 /// One row of `repeats` before it is written.
-struct Measured {
+struct MeasuredPattern {
     stream: usize,
     /// Index among the stream's patterns.
     pattern: usize,
@@ -105,7 +105,7 @@ struct Measured {
     steps: u32,
 }
 
-impl Measured {
+impl MeasuredPattern {
     fn length(&self) -> u32 {
         self.first.len() as u32
     }
@@ -120,16 +120,16 @@ impl Measured {
     }
 }
 
-pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
+pub fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
     let by_shape = options.settings.has(&BY, "shape");
     let asked = |setting| u32::try_from(options.settings.count(setting)).unwrap_or(u32::MAX);
-    let least = Least { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
+    let least = MinimumSize { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
     let by_gaps = options.settings.text(&RANK_BY) == Some("gaps");
     let is_graph: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("GraphLaunch")).collect();
 
     let mut all: Vec<Stream> = Vec::new();
     let mut found: Vec<repeat::Repeats> = Vec::new();
-    let mut rows: Vec<Measured> = Vec::new();
+    let mut rows: Vec<MeasuredPattern> = Vec::new();
     // For each stream, when its device runs anything.
     let mut busy: Vec<Rc<Union>> = Vec::new();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
@@ -138,7 +138,7 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
             busy.push(Rc::clone(&device_busy));
             let repeats = repeat::repeats(&stream.symbols, &stream.durs, least);
             for k in 0..repeats.patterns.len() {
-                rows.push(Measured {
+                rows.push(MeasuredPattern {
                     stream: all.len(),
                     ..measure(trace, &stream, (work.capture, &device_busy), &is_graph, &repeats, k)
                 });
@@ -153,7 +153,7 @@ pub fn repeats(trace: &RankTrace, options: &Options, give: &mut Give) -> Made {
         (Reverse(key), m.length(), start, m.stream)
     });
     let parents = parents(&rows, &found);
-    let step_idle = |m: &Measured| {
+    let step_idle = |m: &MeasuredPattern| {
         let pattern = &found[m.stream].patterns[m.pattern];
         let length = pattern.length() as usize;
         let taken = found[m.stream].taken(pattern);
@@ -178,11 +178,11 @@ fn measure(
     is_graph: &[bool],
     repeats: &repeat::Repeats,
     k: usize,
-) -> Measured {
+) -> MeasuredPattern {
     let pattern = &repeats.patterns[k];
     let length = pattern.length() as usize;
     let at = |i: u32| i as usize..i as usize + length;
-    let mut m = Measured {
+    let mut m = MeasuredPattern {
         stream: 0,
         pattern: k,
         first: at(pattern.first),
@@ -226,7 +226,7 @@ fn measure(
 }
 
 /// For each row the first row whose pattern contains its own.
-fn parents(rows: &[Measured], found: &[repeat::Repeats]) -> Vec<Option<u32>> {
+fn parents(rows: &[MeasuredPattern], found: &[repeat::Repeats]) -> Vec<Option<u32>> {
     let mut parents = vec![None; rows.len()];
     for (s, repeats) in found.iter().enumerate() {
         let own: Vec<u32> = (0..rows.len() as u32).filter(|&r| rows[r as usize].stream == s).collect();
@@ -248,11 +248,11 @@ fn write(
     options: &Options,
     by_shape: bool,
     all: &[Stream],
-    rows: &[Measured],
+    rows: &[MeasuredPattern],
     parents: &[Option<u32>],
-    step_idle: &dyn Fn(&Measured) -> Option<Ns>,
-    give: &mut Give,
-) -> Made {
+    step_idle: &dyn Fn(&MeasuredPattern) -> Option<Ns>,
+    give: &mut RowEmitter,
+) -> EmittedTable {
     let shown = shown(options.top, rows, parents);
     let step_ns = mean_step(trace);
     let sums: Vec<Ns> = all.iter().map(|s| s.durs.iter().sum()).collect();
@@ -332,7 +332,7 @@ fn write(
         table.give_piece(give);
     }
     give(table.finish());
-    Made { rows: rows.len(), top: top.finish() }
+    EmittedTable { rows: rows.len(), top: top.finish() }
 }
 
 /// If at least this share of a pattern's occurrences is in a graph already, it gives no finding, percent.
@@ -342,7 +342,7 @@ pub const GRAPH_DONE_PCT: f64 = 50.0;
 ///
 /// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers more of the
 /// stream, or is at most half as long.
-fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
+fn shown(top: usize, rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
     let says_new = |r: &usize| {
         parents[*r].is_none_or(|p| {
             let (own, whole) = (&rows[*r], &rows[p as usize]);
@@ -350,8 +350,9 @@ fn shown(top: usize, rows: &[Measured], parents: &[Option<u32>]) -> Vec<(u32, bo
         })
     };
     let mut out: Vec<(u32, bool)> = (0..rows.len()).filter(says_new).take(top).map(|r| (r as u32, true)).collect();
-    let open =
-        |m: &&Measured| m.launched.calls > m.count && 100.0 * (m.graphs as f64) < GRAPH_DONE_PCT * m.count as f64;
+    let open = |m: &&MeasuredPattern| {
+        m.launched.calls > m.count && 100.0 * (m.graphs as f64) < GRAPH_DONE_PCT * m.count as f64
+    };
     let most = rows.iter().enumerate().filter(|(_, m)| open(m)).max_by_key(|(r, m)| (m.idle, Reverse(*r)));
     if let Some((r, _)) = most.filter(|(r, _)| out.iter().all(|o| o.0 != *r as u32)) {
         out.push((r as u32, false));

@@ -2,9 +2,9 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
-use crate::facts::queue_lengths::{Entry, Queue, queues};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
+use crate::facts::queue_lengths::{Queue, QueuedLaunch, queues};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Table, TableSpec, Text};
@@ -69,7 +69,7 @@ const MAX_QUEUE: Setting = Setting {
     flag: "--max-queue",
     value: "N",
     help: "Launches from which a queue counts as full",
-    kind: Kind::Count { default: 1024, min: 1 },
+    kind: ValueType::Count { default: 1024, min: 1 },
 };
 
 windowed!(DeviceQueues);
@@ -101,7 +101,7 @@ impl Analysis for QueueLength {
         &[MAX_QUEUE]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let full = options.settings.count(&MAX_QUEUE);
         let queues = queues(trace);
         let mut of_device: HashMap<Option<i64>, Vec<&Queue>> = HashMap::new();
@@ -109,7 +109,7 @@ impl Analysis for QueueLength {
         let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             let own = of_device.get(&work.device).into_iter().flatten();
-            let own: Vec<Measured> = own.map(|q| Measured::new(trace, q, full)).collect();
+            let own: Vec<MeasuredQueue> = own.map(|q| MeasuredQueue::new(trace, q, full)).collect();
             let windows = trace.windows(work, &options.model);
             for m in &own {
                 windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));
@@ -135,7 +135,7 @@ impl Analysis for QueueLength {
 }
 
 /// A queue, with the times when it is full and when it blocks launch calls.
-struct Measured<'a> {
+struct MeasuredQueue<'a> {
     queue: &'a Queue,
     blocked: Union,
     /// Duration of the call of each entry, ns.
@@ -146,7 +146,7 @@ struct Measured<'a> {
     unrecorded_until: Option<Ns>,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> MeasuredQueue<'a> {
     fn new(trace: &RankTrace, queue: &'a Queue, full: u64) -> Self {
         let calls = Union::new(queue.entries.iter().map(|e| trace.span(e.call)));
         Self {
@@ -167,7 +167,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Launches that enter in a window, with the durations of their calls.
-    fn entered(&self, w: &Window) -> impl Iterator<Item = (&Entry, Ns)> {
+    fn entered(&self, w: &Window) -> impl Iterator<Item = (&QueuedLaunch, Ns)> {
         let entries = &self.queue.entries;
         let at = |t: Ns| entries.partition_point(|e| e.enter < t);
         let ranges: Vec<(usize, usize)> = match w.scope {
@@ -217,7 +217,7 @@ fn push_device(
     table: &mut DeviceQueues,
     trace: &RankTrace,
     work: &DeviceWork,
-    own: &[Measured],
+    own: &[MeasuredQueue],
     w: &Window,
     full: u64,
 ) {
@@ -254,7 +254,7 @@ fn push_device(
     table.push(row);
 }
 
-fn series(trace: &RankTrace, queues: &[Queue], give: &mut Give) {
+fn series(trace: &RankTrace, queues: &[Queue], give: &mut RowEmitter) {
     let mut table = QueueLengths::default();
     for q in queues {
         let unrecorded_until = trace.edges.unrecorded_until((q.device, q.stream));

@@ -1,7 +1,7 @@
 //! Reduces the queues of all ranks to the printed table and the findings.
 
 use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
-use crate::analysis::population::{Group, groups, reasons, several_devices};
+use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::queue::{DeviceQueues, QueueStatRow, QueueStats};
 use crate::analysis::worst_first::WorstFirst;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -109,7 +109,7 @@ fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
 }
 
 /// The finding that the host waited for a full queue: calls that found it full took longer than others.
-fn blocked_host(g: &Group<DeviceQueues>, several: bool, full: u64) -> Option<Finding> {
+fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Option<Finding> {
     let cost = g.mean(|t| t.blocked_call_ns);
     let share = g.percent(|t| t.blocked_call_ns).filter(|s| *s >= BLOCKED_FROM_PCT)?;
     let (held_count, held_ns) = (g.sum(|t| t.full_call_count), g.sum(|t| t.full_call_ns));
@@ -142,13 +142,13 @@ fn blocked_host(g: &Group<DeviceQueues>, several: bool, full: u64) -> Option<Fin
     })
 }
 
-fn is_launch_bound(g: &Group<DeviceQueues>) -> bool {
+fn is_launch_bound(g: &DeviceRows<DeviceQueues>) -> bool {
     let found_empty = percent(g.sum(|t| t.empty_at_launch_count), g.sum(|t| t.launch_count));
     g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
 /// The finding that the device waits for launches more than it runs.
-fn launch_bound(g: &Group<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Finding> {
+fn launch_bound(g: &DeviceRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Finding> {
     let launches = g.sum(|t| t.launch_count);
     let idle = g.percent(|t| t.idle_ns)?;
     let also = match bound {

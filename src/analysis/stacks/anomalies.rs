@@ -2,7 +2,7 @@
 //!
 //! Nested anomalies count once: a synchronisation inside `aten::item` belongs to the item.
 
-use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::calls::CallForest;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
@@ -108,7 +108,7 @@ struct Found {
     first: u32,
 }
 
-pub fn table(calls: &Calls) -> Batch {
+pub fn table(calls: &CallForest) -> Batch {
     let trace = calls.trace;
     let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
         trace.columns.strings.iter().map(|(_, t)| of(t)).collect()
@@ -177,7 +177,7 @@ fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
 }
 
 /// Whether a call inside an operator launches a copy to the device from pageable memory.
-fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
+fn copies_pageable_memory(calls: &CallForest, p: u32) -> bool {
     let trace = calls.trace;
     if calls.is_op(p) || calls.op(p).is_none() || calls.below.at(p).count == 0 {
         return false;
@@ -190,7 +190,7 @@ fn copies_pageable_memory(calls: &Calls, p: u32) -> bool {
 }
 
 /// Names from the outermost inwards; of a deeper stack only the innermost.
-fn stack(calls: &Calls, position: u32) -> String {
+fn stack(calls: &CallForest, position: u32) -> String {
     let mut names = Vec::new();
     let mut at = Some(position);
     while let Some(p) = at.filter(|_| names.len() < STACK) {

@@ -29,7 +29,7 @@ pub struct Backward {
 
 /// The two ends of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum PairEnd {
     Forward,
     Backward,
 }
@@ -66,8 +66,8 @@ fn by_flow(trace: &RankTrace) -> Found {
         // Of several starts with one id, the last before the end counts.
         let until = starts.partition_point(|s| (s.0, s.1) <= (end.id, end.ts));
         let start = until.checked_sub(1).and_then(|i| starts.get(i)).filter(|s| s.0 == end.id);
-        let forward = start.and_then(|s| ops.at(s.2, s.1, Side::Forward));
-        match forward.zip(ops.at(end.lane, end.ts, Side::Backward)) {
+        let forward = start.and_then(|s| ops.at(s.2, s.1, PairEnd::Forward));
+        match forward.zip(ops.at(end.lane, end.ts, PairEnd::Backward)) {
             Some(pair) => pairs.push(pair),
             None => unmatched += 1,
         }
@@ -111,12 +111,12 @@ impl OpsByPlace {
     }
 
     /// The operator that starts there.
-    fn at(&self, lane: u32, ts: Ns, side: Side) -> Option<u32> {
+    fn at(&self, lane: u32, ts: Ns, side: PairEnd) -> Option<u32> {
         let i = self.places.binary_search_by_key(&(lane, ts), |p| (p.lane, p.ts)).ok()?;
         let place = self.places.get(i)?;
         Some(match side {
-            Side::Forward => place.forward,
-            Side::Backward => place.backward,
+            PairEnd::Forward => place.forward,
+            PairEnd::Backward => place.backward,
         })
     }
 }

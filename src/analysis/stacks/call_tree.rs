@@ -1,8 +1,8 @@
 //! The call tree: every host event with its parent, its self time and the GPU work launched below it.
 
-use crate::analysis::api::Give;
-use crate::analysis::stacks::calls::Calls;
-use crate::analysis::stacks::forest::{Below, Forest};
+use crate::analysis::api::RowEmitter;
+use crate::analysis::stacks::calls::CallForest;
+use crate::analysis::stacks::forest::{Forest, WorkBelow};
 use crate::analysis::stacks::python::{around, callers_first};
 use crate::table;
 use crate::table::schema::{Table, Text};
@@ -30,7 +30,7 @@ table! {
 }
 
 /// The rows, by event.
-pub fn rows(calls: &Calls, give: &mut Give) {
+pub fn rows(calls: &CallForest, give: &mut RowEmitter) {
     let trace = calls.trace;
     let annotations: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Annotation).collect();
@@ -69,7 +69,7 @@ pub fn rows(calls: &Calls, give: &mut Give) {
 }
 
 /// By lane: whether the thread launches GPU work; on a rank without launches, whether it runs operators.
-fn launching_threads(calls: &Calls) -> Vec<bool> {
+fn launching_threads(calls: &CallForest) -> Vec<bool> {
     let trace = calls.trace;
     let mut launching = vec![false; trace.columns.lanes.len()];
     let mut mark = |row: u32| {
@@ -86,7 +86,7 @@ fn launching_threads(calls: &Calls) -> Vec<bool> {
 }
 
 /// One of the other trees; a launch belongs to the event that is open on its thread when it starts.
-fn tree(calls: &Calls, rows: &[u32], class: Class) -> (Forest, Below) {
+fn tree(calls: &CallForest, rows: &[u32], class: Class) -> (Forest, WorkBelow) {
     let trace = calls.trace;
     let forest = Forest::new(trace.classes.len(), rows, |r| trace.stacks.parent(r));
     let launches: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
@@ -94,6 +94,6 @@ fn tree(calls: &Calls, rows: &[u32], class: Class) -> (Forest, Below) {
     let launched =
         trace.launches().iter().zip(around).filter_map(|((_, of), event)| Some((of, forest.position(event?)?)));
     let launched = launched.flat_map(|(of, p)| of.iter().map(move |&i| (p, i))).collect();
-    let below = Below::new(&forest, launched, &trace.activities, &calls.alone);
+    let below = WorkBelow::new(&forest, launched, &trace.activities, &calls.alone);
     (forest, below)
 }

@@ -4,7 +4,7 @@
 //! it outlasts that operator so that the tree makes it a sibling.
 
 use crate::analysis::stacks::backward::Backward;
-use crate::analysis::stacks::forest::{Below, Forest, NOWHERE, alone};
+use crate::analysis::stacks::forest::{Forest, NOWHERE, WorkBelow, alone};
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::thread::sort_outer_first;
@@ -13,10 +13,10 @@ use hashbrown::HashMap;
 use std::cmp::Reverse;
 
 /// Operators and API calls with their times. Vectors are indexed by position in the forest.
-pub struct Calls<'a> {
+pub struct CallForest<'a> {
     pub trace: &'a RankTrace,
     pub forest: Forest,
-    pub below: Below,
+    pub below: WorkBelow,
     /// Per activity: whether it overlaps no other.
     pub alone: Vec<bool>,
     /// The innermost operator at or above each position, or `NOWHERE`.
@@ -32,7 +32,7 @@ pub struct Calls<'a> {
     bwd_gpu_ns: Vec<Ns>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallForest<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
         let rows: Vec<u32> = (0..trace.classes.len() as u32)
             .filter(|&r| matches!(trace.classes[r as usize], Class::HostOp | Class::Runtime))
@@ -45,7 +45,7 @@ impl<'a> Calls<'a> {
             .launches()
             .iter()
             .flat_map(|(row, of)| forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i))));
-        let below = Below::new(&forest, launched.collect(), &trace.activities, &alone);
+        let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &alone);
         let n = forest.len();
         let mut ops: Vec<u32> = Vec::with_capacity(n);
         for p in 0..n as u32 {

@@ -15,7 +15,7 @@
 //! end.
 
 use crate::analysis::api::Partial;
-use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::calls::CallForest;
 use crate::analysis::stacks::operators::{NO_OPERATOR, UNLINKED};
 use crate::analysis::stacks::python::around;
 use crate::table;
@@ -87,7 +87,7 @@ enum Name {
 }
 
 /// One rank's stacks.
-pub fn fold(calls: &Calls, weight: Weight) -> Batch {
+pub fn fold(calls: &CallForest, weight: Weight) -> Batch {
     let mut fold = Fold {
         calls,
         tree: Tree::new(),
@@ -112,7 +112,7 @@ pub fn fold(calls: &Calls, weight: Weight) -> Batch {
 }
 
 struct Fold<'a> {
-    calls: &'a Calls<'a>,
+    calls: &'a CallForest<'a>,
     tree: Tree<Name>,
     /// Node of each Python frame by row, created when needed.
     frames: Vec<Option<u32>>,

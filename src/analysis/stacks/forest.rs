@@ -135,7 +135,7 @@ pub fn alone(all: &[Activity]) -> Vec<bool> {
 
 /// GPU work launched at or below one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gpu {
+pub struct SubtreeWork {
     /// Sum of durations.
     pub sum_ns: Ns,
     /// Length of the union.
@@ -147,13 +147,13 @@ pub struct Gpu {
     crowded: u32,
 }
 
-impl Gpu {
-    const NONE: Gpu =
-        Gpu { sum_ns: 0, busy_ns: 0, extent: Span { start: Ns::MAX, end: Ns::MIN }, count: 0, crowded: 0 };
+impl SubtreeWork {
+    const NONE: SubtreeWork =
+        SubtreeWork { sum_ns: 0, busy_ns: 0, extent: Span { start: Ns::MAX, end: Ns::MIN }, count: 0, crowded: 0 };
 }
 
-impl AddAssign for Gpu {
-    fn add_assign(&mut self, other: Gpu) {
+impl AddAssign for SubtreeWork {
+    fn add_assign(&mut self, other: SubtreeWork) {
         self.sum_ns += other.sum_ns;
         self.busy_ns += other.busy_ns;
         self.extent.start = self.extent.start.min(other.extent.start);
@@ -165,16 +165,16 @@ impl AddAssign for Gpu {
 
 /// GPU work launched at or below each node of a forest. Stored only for nodes that have any, which are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Below {
+pub struct WorkBelow {
     /// Pairs (position, index of an activity), in order.
     pub launched: Vec<(u32, u32)>,
     /// Index into `work` for each position, or `NOWHERE`.
     slots: Vec<u32>,
     /// In order of position.
-    work: Vec<Gpu>,
+    work: Vec<SubtreeWork>,
 }
 
-impl Below {
+impl WorkBelow {
     /// `launched` assigns activities to positions; `alone` says for each activity whether it overlaps no other.
     pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
         launched.sort();
@@ -191,10 +191,10 @@ impl Below {
             *slot = nodes.len() as u32;
             nodes.push(p as u32);
         }
-        let mut work = vec![Gpu::NONE; nodes.len()];
+        let mut work = vec![SubtreeWork::NONE; nodes.len()];
         for &(p, i) in &launched {
             let (span, is_alone) = (all[i as usize].span, alone[i as usize]);
-            work[slots[p as usize] as usize] += Gpu {
+            work[slots[p as usize] as usize] += SubtreeWork {
                 sum_ns: span.len(),
                 busy_ns: if is_alone { span.len() } else { 0 },
                 extent: span,
@@ -216,9 +216,9 @@ impl Below {
     }
 
     /// The work at or below a position.
-    pub fn at(&self, position: u32) -> &Gpu {
+    pub fn at(&self, position: u32) -> &SubtreeWork {
         let slot = self.slots.get(position as usize).copied().unwrap_or(NOWHERE);
-        self.work.get(slot as usize).unwrap_or(&Gpu::NONE)
+        self.work.get(slot as usize).unwrap_or(&SubtreeWork::NONE)
     }
 
     /// Adds the unions of overlapping activities to `busy_ns`. `nodes` are the positions with work.
@@ -333,9 +333,9 @@ mod tests {
         Forest::new(parents.len(), &rows, |r| parents[r as usize])
     }
 
-    fn below(f: &Forest, launched: &[(u32, u32)], all: &[Activity]) -> Below {
+    fn below(f: &Forest, launched: &[(u32, u32)], all: &[Activity]) -> WorkBelow {
         let at = |&(row, i): &(u32, u32)| (f.position(row).unwrap(), i);
-        Below::new(f, launched.iter().map(at).collect(), all, &alone(all))
+        WorkBelow::new(f, launched.iter().map(at).collect(), all, &alone(all))
     }
 
     #[test]
@@ -345,11 +345,11 @@ mod tests {
         assert_eq!((f.rows.as_slice(), f.end.as_slice()), (&[0, 1, 2, 3, 4][..], &[4, 3, 3, 4, 5][..]));
         let all = activities(&[(0, 6), (3, 7), (20, 5)]);
         let b = below(&f, &[(2, 0), (3, 1), (3, 2)], &all);
-        let of = |what: fn(&Gpu) -> Ns| -> Vec<Ns> { (0..5).map(|p| what(b.at(p))).collect() };
+        let of = |what: fn(&SubtreeWork) -> Ns| -> Vec<Ns> { (0..5).map(|p| what(b.at(p))).collect() };
         assert_eq!(of(|g| g.sum_ns), [18, 6, 6, 12, 0]);
         assert_eq!(of(|g| g.busy_ns), [15, 6, 6, 12, 0]);
         assert_eq!(of(|g| g.count.into()), [3, 1, 1, 2, 0]);
-        assert_eq!((b.at(0).extent, b.at(4)), (Span::new(0, 25), &Gpu::NONE));
+        assert_eq!((b.at(0).extent, b.at(4)), (Span::new(0, 25), &SubtreeWork::NONE));
         assert_eq!(b.within(0, 3), [(2, 0)]);
     }
 

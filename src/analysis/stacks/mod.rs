@@ -16,8 +16,8 @@ pub(crate) mod operators;
 mod python;
 mod views;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
-use crate::analysis::settings::{Kind, Setting};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
 use crate::table::schema::{Batch, TableSpec, Text};
@@ -27,7 +27,7 @@ use crate::trace::step::StepRule;
 use crate::units::Ns;
 use anomalies::Anomalies;
 use call_tree::CallTree;
-use calls::Calls;
+use calls::CallForest;
 use folded::Weight;
 use modules::{InModules, ModulesTable};
 use operators::{Keys, Operators};
@@ -65,7 +65,7 @@ const BY: Setting = Setting {
     flag: "--by",
     value: "KEYS",
     help: "Additional keys of operators: shape, module, step, joined by commas",
-    kind: Kind::Choices(&["shape", "module", "step"]),
+    kind: ValueType::Choices(&["shape", "module", "step"]),
 };
 
 const FOLDED: Setting = Setting {
@@ -73,7 +73,7 @@ const FOLDED: Setting = Setting {
     flag: "--folded",
     value: "WEIGHT",
     help: "Print folded stacks for flame graphs: self (host time) or gpu (GPU durations), in ns",
-    kind: Kind::Choice(&["none", "self", "gpu"]),
+    kind: ValueType::Choice(&["none", "self", "gpu"]),
 };
 
 pub struct Stacks;
@@ -107,13 +107,13 @@ impl Analysis for Stacks {
         options.settings.has(&BY, "shape")
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         if trace.stacks.is_empty() {
             partial.reason = Some("no host events");
             return partial;
         }
-        let calls = Calls::new(trace);
+        let calls = CallForest::new(trace);
         let in_modules = InModules::new(&calls);
         let keys = Keys { shape: options.settings.has(&BY, "shape"), step: options.settings.has(&BY, "step") };
         let by_module = options.settings.has(&BY, "module");
@@ -158,7 +158,7 @@ fn weight(options: &Options) -> Option<Weight> {
     }
 }
 
-fn summary(calls: &Calls) -> Batch {
+fn summary(calls: &CallForest) -> Batch {
     let trace = calls.trace;
     let count = |class: Class| trace.classes.iter().filter(|c| **c == class).count() as u64;
     let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {

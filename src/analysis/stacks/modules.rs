@@ -1,7 +1,7 @@
 //! Modules: the time of each `nn.Module` of the model, forward and backward.
 
-use crate::analysis::stacks::calls::Calls;
-use crate::analysis::stacks::forest::{Below, Forest, NOWHERE};
+use crate::analysis::stacks::calls::CallForest;
+use crate::analysis::stacks::forest::{Forest, NOWHERE, WorkBelow};
 use crate::analysis::stacks::python::{Modules, around};
 use crate::table;
 use crate::table::schema::{Batch, Text};
@@ -40,7 +40,7 @@ pub struct InModules {
 }
 
 impl InModules {
-    pub fn new(calls: &Calls) -> Self {
+    pub fn new(calls: &CallForest) -> Self {
         let modules = Modules::new(calls.trace);
         let started_in = match modules.modules.is_empty() {
             true => Vec::new(),
@@ -58,7 +58,7 @@ impl InModules {
     }
 
     /// Like [`InModules::of`], but backward operators have the module of their forward operator.
-    pub fn with_backward(&self, calls: &Calls) -> Vec<Option<u32>> {
+    pub fn with_backward(&self, calls: &CallForest) -> Vec<Option<u32>> {
         let forest = &calls.forest;
         let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
         for (forward, backward) in positions(calls) {
@@ -75,18 +75,18 @@ impl InModules {
     }
 
     /// Paths by index.
-    pub fn paths(&self, calls: &Calls) -> Vec<String> {
+    pub fn paths(&self, calls: &CallForest) -> Vec<String> {
         (0..self.modules.modules.len() as u32).map(|m| self.modules.path(calls.trace, m)).collect()
     }
 }
 
 /// Joined operators as positions: forward, backward.
-fn positions(calls: &Calls) -> impl Iterator<Item = (u32, u32)> {
+fn positions(calls: &CallForest) -> impl Iterator<Item = (u32, u32)> {
     let at = |row| calls.forest.position(row);
     calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
 }
 
-pub fn table(calls: &Calls, found: &InModules) -> Batch {
+pub fn table(calls: &CallForest, found: &InModules) -> Batch {
     let (trace, modules) = (calls.trace, &found.modules);
     let n = modules.modules.len();
     // Here module indices are used as rows; a parent has a lower index than its child.
@@ -94,7 +94,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
     let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
     let at = |m: u32| forest.position(m).map(|p| p as usize);
     let launched = calls.below.launched.iter().filter_map(|&(p, i)| Some((at(found.of(p)?)? as u32, i)));
-    let below = Below::new(&forest, launched.collect(), &trace.activities, &calls.alone);
+    let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &calls.alone);
     let mut own_gpu = vec![0; n];
     for &(p, i) in &below.launched {
         own_gpu[p as usize] += trace.activities[i as usize].span.len();
@@ -155,7 +155,7 @@ pub fn table(calls: &Calls, found: &InModules) -> Batch {
 
 /// GPU and host time of backward operators by the module of their forward operator. A backward inside another one
 /// (recomputation) counts only for the outer one's module, so that nothing counts twice.
-fn backward(calls: &Calls, found: &InModules, at: impl Fn(u32) -> Option<usize>, n: usize) -> (Vec<Ns>, Vec<Ns>) {
+fn backward(calls: &CallForest, found: &InModules, at: impl Fn(u32) -> Option<usize>, n: usize) -> (Vec<Ns>, Vec<Ns>) {
     let (mut gpu, mut host) = (vec![0; n], vec![0; n]);
     let mut pairs: Vec<(u32, u32)> = positions(calls).map(|(f, b)| (b, f)).collect();
     pairs.sort_unstable();

@@ -4,7 +4,7 @@
 //! one of its own group adds nothing to the group's totals.
 
 use crate::analysis::api::Options;
-use crate::analysis::stacks::calls::Calls;
+use crate::analysis::stacks::calls::CallForest;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::args::Arg;
@@ -55,18 +55,18 @@ pub struct Keys {
 
 /// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Who {
+enum RowOwner {
     Op { name: StrId, dims: Option<StrId>, module: Option<u32> },
     NoOperator { module: Option<u32> },
     Unlinked,
 }
 
 /// Scope and index of the step.
-type When = (Scope, Option<u32>);
+type ScopeAndStep = (Scope, Option<u32>);
 
 /// One row while it is collected.
 #[derive(Debug, Clone, Default)]
-struct Group {
+struct OperatorGroup {
     count: u64,
     host: Ns,
     host_self: Ns,
@@ -85,7 +85,7 @@ struct Group {
 
 /// The table. `module_of`: module by position; `paths`: paths of the modules.
 pub fn table(
-    calls: &Calls,
+    calls: &CallForest,
     keys: Keys,
     module_of: Option<&[Option<u32>]>,
     paths: &[String],
@@ -107,24 +107,24 @@ pub fn table(
 }
 
 struct Groups<'a> {
-    calls: &'a Calls<'a>,
+    calls: &'a CallForest<'a>,
     module_of: Option<&'a [Option<u32>]>,
     shape: bool,
-    index: HashMap<(When, Who), u32>,
-    groups: Vec<(When, Who, Group)>,
+    index: HashMap<(ScopeAndStep, RowOwner), u32>,
+    groups: Vec<(ScopeAndStep, RowOwner, OperatorGroup)>,
 }
 
 impl Groups<'_> {
-    fn group(&mut self, when: When, who: Who) -> &mut Group {
+    fn group(&mut self, when: ScopeAndStep, who: RowOwner) -> &mut OperatorGroup {
         let new = self.groups.len() as u32;
         let i = *self.index.entry((when, who)).or_insert(new);
         if i == new {
-            self.groups.push((when, who, Group::default()));
+            self.groups.push((when, who, OperatorGroup::default()));
         }
         &mut self.groups[i as usize].2
     }
 
-    fn fill(&mut self, of_event: impl Fn(u32) -> When, of_activity: impl Fn(u32) -> When) {
+    fn fill(&mut self, of_event: impl Fn(u32) -> ScopeAndStep, of_activity: impl Fn(u32) -> ScopeAndStep) {
         let calls = self.calls;
         let c = &calls.trace.columns;
         let dims = c.args.column(Arg::InputDims);
@@ -138,8 +138,8 @@ impl Groups<'_> {
             let row = calls.row(p);
             let module = self.module_of.and_then(|m| m[at]);
             let who = match is_top_level_call {
-                true => Who::NoOperator { module },
-                false => Who::Op {
+                true => RowOwner::NoOperator { module },
+                false => RowOwner::Op {
                     name: c.name(row as usize),
                     dims: if self.shape { dims.get(row).map(|v| StrId(v as u32)) } else { None },
                     module,
@@ -168,7 +168,7 @@ impl Groups<'_> {
         }
         for &i in &calls.trace.launches().unlinked {
             let ns = calls.trace.activities[i as usize].span.len();
-            let group = self.group(of_activity(i), Who::Unlinked);
+            let group = self.group(of_activity(i), RowOwner::Unlinked);
             group.gpu_self += ns;
             group.gpu += ns;
             group.activities += 1;
@@ -180,17 +180,17 @@ impl Groups<'_> {
         let Groups { calls, mut groups, .. } = self;
         let trace = calls.trace;
         let spans = spans(trace);
-        let mut sums: BTreeMap<When, (Ns, Ns)> = BTreeMap::new();
+        let mut sums: BTreeMap<ScopeAndStep, (Ns, Ns)> = BTreeMap::new();
         for (when, _, g) in &groups {
             let sum = sums.entry(*when).or_default();
             *sum = (sum.0 + g.host_self, sum.1 + g.gpu_self);
         }
-        let text = |who: &Who| -> (&str, Option<&str>, Option<&str>) {
+        let text = |who: &RowOwner| -> (&str, Option<&str>, Option<&str>) {
             let path = |m: &Option<u32>| m.and_then(|m| paths.get(m as usize)).map(String::as_str);
             match who {
-                Who::Op { name, dims, module } => (trace.text(*name), dims.map(|d| trace.text(d)), path(module)),
-                Who::NoOperator { module } => (NO_OPERATOR, None, path(module)),
-                Who::Unlinked => (UNLINKED, None, None),
+                RowOwner::Op { name, dims, module } => (trace.text(*name), dims.map(|d| trace.text(d)), path(module)),
+                RowOwner::NoOperator { module } => (NO_OPERATOR, None, path(module)),
+                RowOwner::Unlinked => (UNLINKED, None, None),
             }
         };
         groups.sort_by(|(when_a, a, x), (when_b, b, y)| {
@@ -224,7 +224,7 @@ impl Groups<'_> {
                 host_api_ns: g.host_api,
                 gpu_ns: g.gpu,
                 gpu_self_ns: g.gpu_self,
-                gpu_busy_ns: if *who == Who::Unlinked { own_busy } else { busy_of(calls, &g.outer) },
+                gpu_busy_ns: if *who == RowOwner::Unlinked { own_busy } else { busy_of(calls, &g.outer) },
                 gpu_self_busy_ns: own_busy,
                 activity_count: g.activities,
                 bwd_gpu_ns: (!calls.backward.pairs.is_empty()).then_some(g.backward),
@@ -237,13 +237,13 @@ impl Groups<'_> {
 }
 
 /// Start and length of each window.
-fn spans(trace: &RankTrace) -> BTreeMap<When, (Ns, Ns)> {
+fn spans(trace: &RankTrace) -> BTreeMap<ScopeAndStep, (Ns, Ns)> {
     let all = windows(None, trace.capture, &trace.steps.steps, |_| true);
     all.iter().map(|w| ((w.scope, w.step), (w.start(), w.len()))).collect()
 }
 
 /// Length of the union of activities, ns.
-fn busy(calls: &Calls, activities: impl Iterator<Item = u32>) -> Ns {
+fn busy(calls: &CallForest, activities: impl Iterator<Item = u32>) -> Ns {
     let all = &calls.trace.activities;
     let mut alone = 0;
     let mut crowded: Vec<Span> = Vec::new();
@@ -259,7 +259,7 @@ fn busy(calls: &Calls, activities: impl Iterator<Item = u32>) -> Ns {
 
 /// Length of the union of everything launched below instances, none of which contains another. The union of each
 /// instance is known; only those whose work overlaps in time are united again.
-fn busy_of(calls: &Calls, instances: &[u32]) -> Ns {
+fn busy_of(calls: &CallForest, instances: &[u32]) -> Ns {
     let extent = |p: u32| calls.below.at(p).extent;
     let mut sorted: Vec<u32> = instances.to_vec();
     sorted.sort_unstable_by_key(|&p| (extent(p).start, extent(p).end));

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Rows of one table, summed over ranks (and steps) by text keys.
-pub struct Sums<'a, const K: usize, const N: usize> {
+pub struct KeyedSums<'a, const K: usize, const N: usize> {
     pub key: [&'a str; K],
     pub values: [i64; N],
 }
@@ -20,13 +20,13 @@ pub struct Sums<'a, const K: usize, const N: usize> {
 /// Adds up the values of equal keys; in order of the keys.
 pub fn sums<'a, const K: usize, const N: usize>(
     rows: impl Iterator<Item = ([&'a str; K], [i64; N])>,
-) -> Vec<Sums<'a, K, N>> {
+) -> Vec<KeyedSums<'a, K, N>> {
     let mut all: BTreeMap<[&str; K], [i64; N]> = BTreeMap::new();
     for (key, values) in rows {
         let sum = all.entry(key).or_insert([0; N]);
         sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
     }
-    all.into_iter().map(|(key, values)| Sums { key, values }).collect()
+    all.into_iter().map(|(key, values)| KeyedSums { key, values }).collect()
 }
 
 /// A column of `call_stacks`, summed over ranks.
@@ -118,7 +118,7 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
     if rows.is_empty() {
         return None;
     }
-    let gpu = |s: &Sums<1, 5>| -> Ns { s.values[2] + s.values[3] };
+    let gpu = |s: &KeyedSums<1, 5>| -> Ns { s.values[2] + s.values[3] };
     let has_gpu = rows.iter().any(|s| gpu(s) > 0);
     // Modules with most time first; a module precedes its parts.
     rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[4])));
@@ -153,7 +153,7 @@ fn anomalies(partials: &[Partial], options: &Options) -> Option<View> {
     if rows.is_empty() {
         return None;
     }
-    let cells = |s: &Sums<2, 3>| {
+    let cells = |s: &KeyedSums<2, 3>| {
         let [host, count, steps] = s.values;
         let mean = fmt_ns(host / count.max(1));
         let [kind, name] = s.key.map(str::to_string);

@@ -13,7 +13,7 @@ use crate::analysis::api::Options;
 use crate::analysis::steps::tables::{
     SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps,
 };
-use crate::facts::gaps::Sums;
+use crate::facts::gaps::IdleSums;
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
 use crate::trace::category::Class;
@@ -21,7 +21,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::{RankTrace, is_host_communication};
 use crate::trace::step::Step;
 use crate::trace::strings::StrId;
-use crate::trace::timeline::{Shares, Work};
+use crate::trace::timeline::{TimePerSet, WorkClass};
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ const STEP: &str = "[step]";
 const OTHER_NAMES: &str = "[other names]";
 
 /// Count and summed duration of work, by class and name.
-type ByName = BTreeMap<(Work, StrId), (u64, Ns)>;
+type ByName = BTreeMap<(WorkClass, StrId), (u64, Ns)>;
 
 /// The tables about slow steps.
 #[derive(Default)]
@@ -47,16 +47,16 @@ pub struct Differences {
 }
 
 /// One step's window of one device.
-struct Side<'a> {
+struct StepWindowOfDevice<'a> {
     step: &'a Step,
-    shares: Shares,
-    idle: Waits<'a>,
+    shares: TimePerSet,
+    idle: IdleByCause<'a>,
     names: ByName,
 }
 
 /// Idle time of a step.
-struct Waits<'a> {
-    sums: Sums,
+struct IdleByCause<'a> {
+    sums: IdleSums,
     /// Host wait by what the host did, ns.
     host: BTreeMap<UseKey<'a>, Ns>,
 }
@@ -74,7 +74,7 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
     for work in &trace.devices {
         let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, &hosts, &windows);
         let mut names = by_step(trace, work, &wanted);
-        let mut side = |step: &'t Step| Side {
+        let mut side = |step: &'t Step| StepWindowOfDevice {
             step,
             shares: work.timeline.shares_in(step.window),
             idle: waits_in(&idle, step.window, &marks),
@@ -89,7 +89,7 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
 }
 
 /// Idle time of a step. Host time under step annotations, which contain numbers, is merged.
-fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Waits<'a> {
+fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> IdleByCause<'a> {
     let Split { sums, host: used } = idle.split(&[step]);
     let mut host = BTreeMap::new();
     for u in used {
@@ -97,7 +97,7 @@ fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Wa
         let name = if activity == "annotation" && marks.contains(name) { STEP } else { name };
         *host.entry((activity, (name, caller))).or_default() += u.time;
     }
-    Waits { sums, host }
+    IdleByCause { sums, host }
 }
 
 /// Work of the selected steps by name.
@@ -120,10 +120,10 @@ fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTre
     for (row, class) in trace.classes.iter().enumerate() {
         let class = match class {
             Class::HostOp | Class::Annotation if is_host_communication(*class, trace.name(row as u32)) => {
-                Work::Communication
+                WorkClass::Communication
             }
-            Class::Collective => Work::Communication,
-            Class::HostOp | Class::Runtime => Work::Compute,
+            Class::Collective => WorkClass::Communication,
+            Class::HostOp | Class::Runtime => WorkClass::Compute,
             _ => continue,
         };
         // operators hold others: without them, no time is counted twice on a thread
@@ -136,13 +136,13 @@ fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTre
 struct Pair<'a, 'b> {
     trace: &'a RankTrace,
     device: Option<i64>,
-    slow: Side<'a>,
-    usual: &'b Side<'a>,
+    slow: StepWindowOfDevice<'a>,
+    usual: &'b StepWindowOfDevice<'a>,
 }
 
 /// A name's activities in both steps.
 struct NameDiff<'a> {
-    work: Work,
+    work: WorkClass,
     name: &'a str,
     count: u64,
     usual_count: u64,
@@ -181,7 +181,7 @@ impl<'a> Pair<'a, '_> {
     /// Names of both steps, the largest difference first.
     fn names(&self) -> Vec<NameDiff<'a>> {
         let (slow, usual) = (&self.slow.names, &self.usual.names);
-        let keys: BTreeSet<(Work, StrId)> = slow.keys().chain(usual.keys()).copied().collect();
+        let keys: BTreeSet<(WorkClass, StrId)> = slow.keys().chain(usual.keys()).copied().collect();
         let of = |names: &ByName, key| names.get(key).copied().unwrap_or_default();
         let mut all: Vec<NameDiff> = keys
             .iter()
@@ -199,12 +199,12 @@ impl<'a> Pair<'a, '_> {
     fn waits(&self) -> Vec<WaitDiff<'a>> {
         let (slow, usual) = (&self.slow.idle, &self.usual.idle);
         let keys: BTreeSet<_> = slow.host.keys().chain(usual.host.keys()).copied().collect();
-        let time = |waits: &Waits, key| waits.host.get(key).copied().unwrap_or(0);
+        let time = |waits: &IdleByCause, key| waits.host.get(key).copied().unwrap_or(0);
         let mut all: Vec<WaitDiff> = keys
             .iter()
             .map(|key| WaitDiff { wait: "host_wait", used: Some(*key), time: time(slow, key), usual: time(usual, key) })
             .collect();
-        let rest = |s: &Sums| [s.kernel, s.other - s.unlinked, s.unlinked];
+        let rest = |s: &IdleSums| [s.kernel, s.other - s.unlinked, s.unlinked];
         let both = rest(&slow.sums).into_iter().zip(rest(&usual.sums));
         for (wait, (time, usual)) in ["kernel_wait", "other", "unlinked"].into_iter().zip(both) {
             if time != 0 || usual != 0 {
@@ -217,14 +217,14 @@ impl<'a> Pair<'a, '_> {
 
     fn push_step(&self, out: &mut Differences, names: &[NameDiff], waits: &[WaitDiff]) {
         let (step, median) = (self.slow.step, self.usual.step);
-        let diff = |of: fn(&Shares) -> Ns| of(&self.slow.shares) - of(&self.usual.shares);
-        let wait = |of: fn(&Sums) -> Ns| of(&self.slow.idle.sums) - of(&self.usual.idle.sums);
+        let diff = |of: fn(&TimePerSet) -> Ns| of(&self.slow.shares) - of(&self.usual.shares);
+        let wait = |of: fn(&IdleSums) -> Ns| of(&self.slow.idle.sums) - of(&self.usual.idle.sums);
         let longer = step.window.len() - median.window.len();
         let classes = [
-            ("compute", Some(Work::Compute), diff(Shares::compute)),
-            ("exposed_communication", Some(Work::Communication), diff(Shares::exposed_communication)),
-            ("exposed_memory", Some(Work::Memory), diff(Shares::exposed_memory)),
-            ("idle", None, longer - diff(Shares::busy)),
+            ("compute", Some(WorkClass::Compute), diff(TimePerSet::compute)),
+            ("exposed_communication", Some(WorkClass::Communication), diff(TimePerSet::exposed_communication)),
+            ("exposed_memory", Some(WorkClass::Memory), diff(TimePerSet::exposed_memory)),
+            ("idle", None, longer - diff(TimePerSet::busy)),
         ];
         // Ties: the first. The list is never empty.
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
@@ -235,7 +235,7 @@ impl<'a> Pair<'a, '_> {
             // Sorted by difference.
             grown.into_iter().next()
         });
-        let count = |s: &Side| s.names.values().map(|(n, _)| *n as i64).sum::<i64>();
+        let count = |s: &StepWindowOfDevice| s.names.values().map(|(n, _)| *n as i64).sum::<i64>();
         out.steps.push(SlowStepRow {
             rank: self.trace.rank,
             device: self.device,

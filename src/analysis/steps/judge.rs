@@ -23,7 +23,7 @@ const THREE_DEVIATIONS: i128 = 44_478;
 
 /// Statistics of a rank's steps, and the limit for slow ones.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct StepStats {
     /// Statistics of the full steps; of all steps if none is full.
     pub summary: Summary,
     /// Number of steps in the statistics.
@@ -38,7 +38,7 @@ pub struct Judged {
     pub median: Option<usize>,
 }
 
-impl Judged {
+impl StepStats {
     /// `steps`: duration and whether the step is partial.
     pub fn new(steps: &[(Ns, bool)]) -> Self {
         let all_partial = steps.iter().all(|(_, partial)| *partial);
@@ -70,8 +70,8 @@ impl Judged {
 mod tests {
     use super::*;
 
-    fn full(durations: &[Ns]) -> Judged {
-        Judged::new(&durations.iter().map(|d| (*d, false)).collect::<Vec<_>>())
+    fn full(durations: &[Ns]) -> StepStats {
+        StepStats::new(&durations.iter().map(|d| (*d, false)).collect::<Vec<_>>())
     }
 
     #[test]
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn two_steps_are_too_few_and_partial_ones_do_not_count() {
         assert_eq!(full(&[10, 90]).limit, None);
-        let j = Judged::new(&[(1, true), (10, false), (10, false), (10, false)]);
+        let j = StepStats::new(&[(1, true), (10, false), (10, false), (10, false)]);
         assert_eq!((j.counted, j.summary.min, j.median, j.is_slow(1)), (3, 10, Some(1), Some(false)));
-        let j = Judged::new(&[(10, true), (11, true), (12, true)]);
+        let j = StepStats::new(&[(10, true), (11, true), (12, true)]);
         assert_eq!((j.counted, j.all_partial, j.summary.p50), (3, true, 11));
-        let j = Judged::new(&[]);
+        let j = StepStats::new(&[]);
         assert_eq!((j.counted, j.all_partial, j.median, j.limit), (0, false, None, None));
     }
 }

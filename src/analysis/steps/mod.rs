@@ -12,14 +12,14 @@ mod report;
 mod tables;
 mod words;
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::Step;
 use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
-use judge::Judged;
+use judge::StepStats;
 use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 
 pub struct StepTimes;
@@ -41,7 +41,7 @@ impl Analysis for StepTimes {
         &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let chosen: Vec<&Step> = trace
             .steps
             .steps
@@ -49,7 +49,7 @@ impl Analysis for StepTimes {
             .filter(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label)))
             .collect();
         let durations: Vec<(Ns, bool)> = chosen.iter().map(|s| (s.window.len(), s.is_partial)).collect();
-        let judged = Judged::new(&durations);
+        let judged = StepStats::new(&durations);
         let slow: Vec<&Step> =
             chosen.iter().copied().filter(|s| judged.is_slow(s.window.len()) == Some(true)).collect();
         let Differences { steps: slow_steps, host, work } = match judged.median.and_then(|i| chosen.get(i)) {
@@ -100,7 +100,7 @@ fn work(trace: &RankTrace) -> Vec<Work> {
     out
 }
 
-fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
+fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
     let work = work(trace);
     // Devices are never pooled: with several devices, the classes are only in `temporal_breakdown`.
     let device = match trace.devices.as_slice() {
@@ -137,7 +137,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
     table.finish()
 }
 
-fn summary(trace: &RankTrace, chosen: &[&Step], judged: &Judged) -> Batch {
+fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
     let mut table = StepSummary::default();
     // Ties: the first of equally long steps.
     if let Some(slowest) = chosen.iter().rev().max_by_key(|s| s.window.len()) {

@@ -48,7 +48,7 @@ impl Balances<'_> {
         }
         let sum = |set: &Vec<usize>| set.iter().map(|r| self.0.iter().map(|b| b[*r]).sum::<Ns>()).sum::<Ns>();
         let observed: Vec<Ns> = sets.iter().map(sum).collect();
-        let mut found = Tally { largest: Vec::new(), size };
+        let mut found = PermutationCounts { largest: Vec::new(), size };
         let permutations = (1..=n).map(|k| k as f64).product::<f64>().powi(steps as i32);
         let (more, of) = if permutations <= ALL {
             let orders = all_orders(n);
@@ -66,7 +66,7 @@ impl Balances<'_> {
     }
 
     /// Makes all orders of the steps from `step` on. The first step stays fixed, because names of ranks do not matter.
-    fn every(&self, step: usize, sums: &mut [Ns], orders: &[Vec<usize>], found: &mut Tally) {
+    fn every(&self, step: usize, sums: &mut [Ns], orders: &[Vec<usize>], found: &mut PermutationCounts) {
         let Some(of_step) = self.0.get(step) else { return found.note(sums) };
         for order in orders {
             order.iter().zip(sums.iter_mut()).for_each(|(from, sum)| *sum += of_step[*from]);
@@ -75,7 +75,7 @@ impl Balances<'_> {
         }
     }
 
-    fn random(&self, draws: usize, found: &mut Tally) {
+    fn random(&self, draws: usize, found: &mut PermutationCounts) {
         let mut shuffled: Vec<Vec<Ns>> = self.0.to_vec();
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut sums = vec![0; self.ranks()];
@@ -103,12 +103,12 @@ fn below(state: &mut u64, n: usize) -> usize {
 }
 
 /// Counts how often the largest sum of sets of one size reaches each observed sum.
-struct Tally {
+struct PermutationCounts {
     largest: Vec<Ns>,
     size: usize,
 }
 
-impl Tally {
+impl PermutationCounts {
     fn note(&mut self, sums: &[Ns]) {
         let largest = if self.size == 1 {
             sums.iter().copied().max().unwrap_or(0)

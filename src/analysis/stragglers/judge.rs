@@ -18,7 +18,7 @@
 //!    remain: this finds ranks that would be late *behind* the first ones.
 
 use crate::analysis::api::Options;
-use crate::analysis::collectives::Shown;
+use crate::analysis::collectives::GroupSelection;
 use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
 use crate::job::delay::{Chain, StepKey, chains, median_step};
 use crate::job::replicas::replica_chains;
@@ -120,7 +120,7 @@ pub struct Unproven {
 }
 
 /// The result for all ranks.
-pub struct Judged {
+pub struct Judgement {
     pub stragglers: Vec<Straggler>,
     pub unproven: Vec<Unproven>,
     pub windows: Windows,
@@ -140,7 +140,7 @@ pub struct Judged {
 /// Largest number of rounds of removing stragglers and judging again.
 const ROUNDS: usize = 4;
 
-pub fn judge(job: &Job, options: &Options) -> Judged {
+pub fn judge(job: &Job, options: &Options) -> Judgement {
     let windows = all_windows(job);
     let all = |without: &BTreeSet<u32>| {
         let mut all = chains(job, &windows, without);
@@ -164,7 +164,7 @@ pub fn judge(job: &Job, options: &Options) -> Judged {
             &later
         };
         let is_first = round == 0;
-        let round = Round::new(of_round, &steps, &thresholds);
+        let round = JudgeRound::new(of_round, &steps, &thresholds);
         if !is_first && round.parts.len() < REMAIN {
             break;
         }
@@ -183,12 +183,12 @@ pub fn judge(job: &Job, options: &Options) -> Judged {
         stragglers.extend(found.stragglers);
     }
     stragglers.sort_by_key(|s| (!s.behind.is_empty(), std::cmp::Reverse(s.gain), s.parts.clone()));
-    Judged { stragglers, unproven, windows, chains: first, steps, median_step, thresholds, p_values, largest }
+    Judgement { stragglers, unproven, windows, chains: first, steps, median_step, thresholds, p_values, largest }
 }
 
 /// Chains of the selected groups and steps.
 fn asked(job: &Job, options: &Options, chains: Vec<Chain>) -> Vec<Chain> {
-    let shown = Shown::new(job, options);
+    let shown = GroupSelection::new(job, options);
     let in_step = |c: &Chain| match (&options.model.steps, c.step) {
         (None, _) => true,
         (Some(filter), Some(StepKey::Label(l))) => filter.keeps(u32::MAX, Some(l)),
@@ -207,7 +207,7 @@ fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {
 }
 
 /// Chains by step, with the measures of each part.
-struct Round<'a> {
+struct JudgeRound<'a> {
     steps: &'a [StepKey],
     thresholds: &'a [Ns],
     /// With the index of its step.
@@ -215,25 +215,25 @@ struct Round<'a> {
     /// Parts that are compared, in order.
     parts: Vec<u32>,
     /// By part and step.
-    measures: BTreeMap<u32, Vec<Measure>>,
+    measures: BTreeMap<u32, Vec<StepMeasure>>,
 }
 
 /// The findings of one round.
 #[derive(Default)]
-struct Found {
+struct RoundFindings {
     stragglers: Vec<Straggler>,
     unproven: Vec<Unproven>,
     p_values: BTreeMap<u32, f64>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> JudgeRound<'a> {
     fn new(chains: &'a [Chain], steps: &'a [StepKey], thresholds: &'a [Ns]) -> Self {
         let chains: Vec<(&Chain, usize)> =
             chains.iter().filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?))).collect();
-        let mut measures: BTreeMap<u32, Vec<Measure>> = BTreeMap::new();
+        let mut measures: BTreeMap<u32, Vec<StepMeasure>> = BTreeMap::new();
         for (c, step) in &chains {
             for (part, late) in &c.lates {
-                let m = &mut measures.entry(*part).or_insert_with(|| vec![Measure::default(); steps.len()])[*step];
+                let m = &mut measures.entry(*part).or_insert_with(|| vec![StepMeasure::default(); steps.len()])[*step];
                 m.gain += c.own_gain(*part);
                 m.excess += late.excess;
                 m.difference += late.difference;
@@ -244,7 +244,7 @@ impl<'a> Round<'a> {
         Self { steps, thresholds, chains, parts: measures.keys().copied().collect(), measures }
     }
 
-    fn of(&self, part: u32) -> &[Measure] {
+    fn of(&self, part: u32) -> &[StepMeasure] {
         self.measures.get(&part).map_or(&[], Vec::as_slice)
     }
 
@@ -260,12 +260,12 @@ impl<'a> Round<'a> {
 
     /// Steps in which the own gain of a part reaches a limit.
     fn steps_from(&self, part: u32, limit: Ns) -> Vec<usize> {
-        let is_late = |m: &Measure| m.gain >= limit && m.difference * 2 >= m.gain;
+        let is_late = |m: &StepMeasure| m.gain >= limit && m.difference * 2 >= m.gain;
         self.of(part).iter().enumerate().filter(|(_, m)| is_late(m)).map(|(s, _)| s).collect()
     }
 
-    fn judge(&self, is_first: bool) -> Found {
-        let mut found = Found::default();
+    fn judge(&self, is_first: bool) -> RoundFindings {
+        let mut found = RoundFindings::default();
         let n = self.steps.len();
         if n == 0 {
             return found;
@@ -288,7 +288,7 @@ impl<'a> Round<'a> {
     }
 
     /// Finds ranks that are late in the median step.
-    fn persistent(&self, balances: &Balances, found: &mut Found) {
+    fn persistent(&self, balances: &Balances, found: &mut RoundFindings) {
         let n = self.steps.len();
         let is_taken = |p: &u32| found.stragglers.iter().any(|s| s.parts.contains(p));
         let usual = |p: u32| {
@@ -352,7 +352,7 @@ impl<'a> Round<'a> {
         for (p, s) in cells {
             by_step.entry(self.steps[*s]).or_default().push(*p);
         }
-        let sum = |f: fn(&Measure) -> Ns| cells.iter().map(|(p, s)| f(&self.of(*p)[*s])).sum::<Ns>();
+        let sum = |f: fn(&StepMeasure) -> Ns| cells.iter().map(|(p, s)| f(&self.of(*p)[*s])).sum::<Ns>();
         Straggler {
             pattern,
             parts: cells.iter().map(|(p, _)| *p).collect::<BTreeSet<_>>().into_iter().collect(),
@@ -425,7 +425,7 @@ impl<'a> Round<'a> {
     }
 
     /// Finds sets of equally late ranks that are late in at least half of the steps.
-    fn together(&self, balances: &Balances, found: &mut Found) {
+    fn together(&self, balances: &Balances, found: &mut RoundFindings) {
         let n = self.steps.len();
         let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
         for (c, step) in &self.chains {
@@ -493,7 +493,7 @@ impl Unproven {
 
 /// Measures of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
-struct Measure {
+struct StepMeasure {
     gain: Ns,
     excess: Ns,
     /// How much longer it worked than the median of the others in all chains of the step, minus the time by which it

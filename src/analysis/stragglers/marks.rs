@@ -3,7 +3,7 @@
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
 //! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::stragglers::{explain, judge, report};
 use crate::job::Job;
 use crate::job::delay::Chain;
@@ -47,7 +47,7 @@ impl Analysis for WhereLate {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial::joined_later(trace)
     }
 

@@ -7,11 +7,11 @@ mod report;
 pub(crate) mod tables;
 mod why;
 
-pub use judge::{Judged, judge};
+pub use judge::{Judgement, judge};
 pub use marks::{LateMarks, WhereLate};
-pub use why::{Explained, explain};
+pub use why::{StepDifferences, explain};
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
@@ -43,7 +43,7 @@ impl Analysis for Stragglers {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial::joined_later(trace)
     }
 

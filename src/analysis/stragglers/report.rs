@@ -3,13 +3,13 @@
 use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
 use crate::analysis::collectives::warnings;
 use crate::analysis::population::reasons as missing;
-use crate::analysis::stragglers::judge::{Judged, Pattern, Straggler, Unproven};
-use crate::analysis::stragglers::tables::{ByPart, Delay, Place, by_place, ranks_of, since, steps_text, totals};
-use crate::analysis::stragglers::why::{Explained, Reason, reasons};
+use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler, Unproven};
+use crate::analysis::stragglers::tables::{ByPart, DelaySums, LevelKey, by_place, ranks_of, since, steps_text, totals};
+use crate::analysis::stragglers::why::{CauseSum, StepDifferences, reasons};
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
-use crate::job::{Job, Use};
+use crate::job::{Job, TimeUse};
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
 use crate::wording::names::clip;
@@ -21,7 +21,7 @@ const NAME: usize = 60;
 /// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;
 
-pub fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Vec<Finding> {
+pub fn findings(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Finding> {
     let steps = judged.steps.len().max(1) as i64;
     let one = |s: &Straggler| Finding {
         analysis: "stragglers",
@@ -36,7 +36,7 @@ pub fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Vec<Finding> {
     judged.stragglers.iter().map(one).collect()
 }
 
-fn sentence(job: &Job, judged: &Judged, s: &Straggler, why: &[Explained]) -> String {
+fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences]) -> String {
     let n = judged.steps.len();
     let ranks = rank_list(&ranks_of(job, &s.parts));
     let late = s.steps.len().max(1) as i64;
@@ -86,13 +86,13 @@ fn late_count(s: &Straggler) -> i64 {
 }
 
 /// The causes worth mentioning: by name if a name explains most, else by kind.
-fn because(job: &Job, s: &Straggler, causes: &[Reason], total: Ns) -> Option<String> {
-    let worth = |r: &&Reason| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
-    let said: Vec<&Reason> = causes.iter().filter(worth).take(2).collect();
+fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
+    let worth = |r: &&CauseSum| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
+    let said: Vec<&CauseSum> = causes.iter().filter(worth).take(2).collect();
     if said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
         return Some(said.iter().map(|r| one_cause(job, s, r)).collect::<Vec<_>>().join("; and "));
     }
-    let mut kinds: BTreeMap<&'static str, (Cause, Ns, Vec<&Reason>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&'static str, (Cause, Ns, Vec<&CauseSum>)> = BTreeMap::new();
     for r in causes {
         let kind = kinds.entry(r.cause.name()).or_insert((r.cause, 0, Vec::new()));
         kind.1 += r.delta();
@@ -121,7 +121,7 @@ fn on_device(job: &Job, s: &Straggler) -> bool {
 }
 
 /// A kind of cause, e.g. `in 61 operators (157 ms, most in `aten::empty`)`.
-fn kind_of_cause(job: &Job, s: &Straggler, cause: Cause, time: Ns, of: &[&Reason]) -> String {
+fn kind_of_cause(job: &Job, s: &Straggler, cause: Cause, time: Ns, of: &[&CauseSum]) -> String {
     let time = fmt_ns(time / late_count(s));
     let top = of.first().map(|r| clip(job.names.get(r.name), NAME)).filter(|n| !n.is_empty());
     let n = of.iter().filter(|r| !job.names.get(r.name).is_empty()).count();
@@ -149,7 +149,7 @@ fn plural_of(noun: &str) -> String {
     }
 }
 
-fn when(job: &Job, judged: &Judged, s: &Straggler, n: usize) -> String {
+fn when(job: &Job, judged: &Judgement, s: &Straggler, n: usize) -> String {
     match (s.steps.len(), since(judged, &s.steps)) {
         (_, _) if n == 1 && judged.steps == [StepKey::Index(0)] => "over the capture".to_string(),
         (_, _) if n == 1 => "in the one step".to_string(),
@@ -163,7 +163,7 @@ fn when(job: &Job, judged: &Judged, s: &Straggler, n: usize) -> String {
     }
 }
 
-fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
+fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
     let late = late_count(s);
     let more = fmt_ns(r.delta() / late);
     let name = clip(job.names.get(r.name), NAME);
@@ -200,14 +200,14 @@ fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
             let at = if detail.is_empty() { String::new() } else { format!(" in `{}`", clip(detail, NAME)) };
             let doing = match what {
-                Use::KernelWait => return format!("its kernels start {more} later after their launches"),
-                Use::OtherWait => return format!("the device idles {more} longer with work submitted"),
-                Use::UnlinkedWait => return format!("the device idles {more} longer, launches not recorded"),
-                Use::Untracked => "in code that was not recorded".to_string(),
-                Use::DataLoader => format!("in the data loader ({named}{at})"),
-                Use::SyncCall => format!("in the synchronizing call {named}{at}"),
-                Use::AllocationCall => format!("in the allocation {named}{at}"),
-                Use::LaunchCall => format!("launching ({named}{at})"),
+                TimeUse::KernelWait => return format!("its kernels start {more} later after their launches"),
+                TimeUse::OtherWait => return format!("the device idles {more} longer with work submitted"),
+                TimeUse::UnlinkedWait => return format!("the device idles {more} longer, launches not recorded"),
+                TimeUse::Untracked => "in code that was not recorded".to_string(),
+                TimeUse::DataLoader => format!("in the data loader ({named}{at})"),
+                TimeUse::SyncCall => format!("in the synchronizing call {named}{at}"),
+                TimeUse::AllocationCall => format!("in the allocation {named}{at}"),
+                TimeUse::LaunchCall => format!("launching ({named}{at})"),
                 _ => format!("in {named}{at}"),
             };
             let often = match r.cause {
@@ -224,7 +224,7 @@ fn one_cause(job: &Job, s: &Straggler, r: &Reason) -> String {
 }
 
 /// Operator and Python line of a kernel.
-fn launched(job: &Job, s: &Straggler, r: &Reason) -> String {
+fn launched(job: &Job, s: &Straggler, r: &CauseSum) -> String {
     let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&r.name));
     let Some(o) = origin else { return String::new() };
     match (job.names.get(o.op), job.names.get(o.frame)) {
@@ -249,7 +249,7 @@ fn mark(ns: Ns, step: Ns) -> char {
 /// Number of marks in a row of steps.
 const STEPS_SHOWN: usize = 24;
 
-pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], options: &Options) -> Vec<View> {
+pub fn views(job: &Job, judged: &Judgement, sums: &ByPart, partials: &[Partial], options: &Options) -> Vec<View> {
     let by_part = totals(sums);
     let n = judged.steps.len().max(1) as i64;
     let mut view = View {
@@ -266,13 +266,13 @@ pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], op
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    let all: Vec<(u32, Delay)> = by_part.into_iter().collect();
+    let all: Vec<(u32, DelaySums)> = by_part.into_iter().collect();
     let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain);
     let gain = |part: u32, step: &StepKey| sums.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
     view.rows = shown.rows(
         |(part, _)| job.parts[*part as usize].rank.to_string(),
         |name, of| {
-            let sum = |of_one: fn(&Delay) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
+            let sum = |of_one: fn(&DelaySums) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
             let most = |step: &StepKey| of.iter().map(|(part, _)| gain(*part, step)).max().unwrap_or(0);
             let picture = judged.steps.iter().take(STEPS_SHOWN).map(|s| mark(most(s), judged.median_step)).collect();
             vec![
@@ -306,7 +306,7 @@ pub fn views(job: &Job, judged: &Judged, sums: &ByPart, partials: &[Partial], op
 }
 
 /// The sentence that no rank is a straggler.
-fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
+fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     if !judged.stragglers.is_empty() {
         return None;
     }
@@ -332,7 +332,7 @@ fn verdict(job: &Job, judged: &Judged, options: &Options) -> Option<String> {
 }
 
 /// Effects that may be chance, and how many steps to record in order to know.
-fn cannot_tell(job: &Job, judged: &Judged) -> Vec<String> {
+fn cannot_tell(job: &Job, judged: &Judgement) -> Vec<String> {
     const SHOWN: usize = 4;
     let steps = judged.steps.len();
     let one = |u: &Unproven| {
@@ -372,7 +372,7 @@ fn cannot_tell(job: &Job, judged: &Judged) -> Vec<String> {
 }
 
 /// A rank that is nearly always last, hardly waits and makes the others wait, although no rule names it.
-fn always_last(job: &Job, judged: &Judged, sums: &ByPart) -> Vec<String> {
+fn always_last(job: &Job, judged: &Judgement, sums: &ByPart) -> Vec<String> {
     const LAST_PCT: f64 = 80.0;
     let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let by_part = totals(sums);
@@ -413,7 +413,7 @@ fn shared_cores(job: &Job) -> Option<String> {
 /// The note on the accuracy of the clocks.
 fn clocks(job: &Job) -> Vec<String> {
     let aligned: Vec<_> = job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
-    let rank = |p: &crate::job::Part| p.rank;
+    let rank = |p: &crate::job::RankSummary| p.rank;
     let applied: Vec<String> = aligned
         .iter()
         .filter(|(_, c)| c.is_applied)
@@ -448,7 +448,7 @@ fn clocks(job: &Job) -> Vec<String> {
 }
 
 /// A hint if several late ranks share a host or a device index.
-fn place(job: &Job, judged: &Judged, sums: &ByPart) -> Option<String> {
+fn place(job: &Job, judged: &Judgement, sums: &ByPart) -> Option<String> {
     let places = by_place(job, sums);
     let late: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let total: Ns = places.iter().filter(|p| p.level == "rank").map(|p| p.delay.gain).sum();
@@ -456,7 +456,7 @@ fn place(job: &Job, judged: &Judged, sums: &ByPart) -> Option<String> {
         return None;
     }
     let several = |level: &str| places.iter().filter(|p| p.level == level).count() > 1;
-    let is_shared = |p: &&Place| {
+    let is_shared = |p: &&LevelKey| {
         p.level != "rank"
             && several(p.level)
             && p.delay.gain * 10 >= total * 8

@@ -1,9 +1,9 @@
 //! Tables of `stragglers`.
 
 use crate::analysis::api::Options;
-use crate::analysis::collectives::Shown;
-use crate::analysis::stragglers::judge::Judged;
-use crate::analysis::stragglers::why::{Explained, reasons};
+use crate::analysis::collectives::GroupSelection;
+use crate::analysis::stragglers::judge::Judgement;
+use crate::analysis::stragglers::why::{StepDifferences, reasons};
 use crate::job::Job;
 use crate::job::delay::{Chain, StepKey};
 use crate::table;
@@ -97,7 +97,7 @@ pub const ALL: &[&TableSpec] = &[Findings::SPEC, Delays::SPEC, Causes::SPEC, Sum
 
 /// Sums of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Delay {
+pub struct DelaySums {
     pub gain: Ns,
     pub excess: Ns,
     pub local: Ns,
@@ -107,8 +107,8 @@ pub struct Delay {
     pub wait: Ns,
 }
 
-pub fn build(job: &Job, judged: &Judged, sums: &ByPart, why: &[Explained], options: &Options) -> Vec<Batch> {
-    let shown = Shown::new(job, options);
+pub fn build(job: &Job, judged: &Judgement, sums: &ByPart, why: &[StepDifferences], options: &Options) -> Vec<Batch> {
+    let shown = GroupSelection::new(job, options);
     vec![findings(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
 }
 
@@ -130,14 +130,14 @@ pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) ->
 }
 
 /// The first late step, if the rank is late in most steps from there on, and there were steps before.
-pub fn since(judged: &Judged, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
+pub fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
     let first = steps.first()?.0;
     let from = judged.steps.iter().filter(|s| **s >= first).count();
     let began_later = judged.steps.first() != Some(&first);
     (began_later && steps.len() > 1 && steps.len() * 5 >= from * 4).then_some(first)
 }
 
-fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Batch {
+fn findings(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch {
     let mut table = Findings::default();
     for s in &judged.stragglers {
         let (causes, _) = reasons(s, why);
@@ -169,23 +169,23 @@ fn findings(job: &Job, judged: &Judged, why: &[Explained]) -> Batch {
     table.finish()
 }
 
-pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), Delay>;
+pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), DelaySums>;
 
 /// Delay by part, step and group; group `None` stands for all.
-pub fn delay_sums(job: &Job, judged: &Judged) -> ByPart {
+pub fn delay_sums(job: &Job, judged: &Judgement) -> ByPart {
     let mut out: ByPart = BTreeMap::new();
     for c in &judged.chains {
         for (part, d) in of_chain(job, c) {
             out.entry((part, c.step, Some(c.group))).or_default().add(&d);
-            out.entry((part, c.step, None)).or_default().add(&Delay { gain: c.own_gain(part), ..d });
+            out.entry((part, c.step, None)).or_default().add(&DelaySums { gain: c.own_gain(part), ..d });
         }
     }
     out
 }
 
 /// A chain's delays by part.
-fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, Delay> {
-    let mut out: BTreeMap<u32, Delay> = c.arrivals.iter().map(|(part, _)| (*part, Delay::default())).collect();
+fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, DelaySums> {
+    let mut out: BTreeMap<u32, DelaySums> = c.arrivals.iter().map(|(part, _)| (*part, DelaySums::default())).collect();
     for (part, gain) in &c.gains {
         out.entry(*part).or_default().gain = *gain;
     }
@@ -215,7 +215,7 @@ fn split(step: Option<StepKey>) -> (Option<u32>, Option<i64>) {
     }
 }
 
-fn delays(job: &Job, sums: &ByPart, shown: &Shown) -> Batch {
+fn delays(job: &Job, sums: &ByPart, shown: &GroupSelection) -> Batch {
     let mut table = Delays::default();
     for (&(part, step, group), d) in sums {
         if !group.is_none_or(|g| shown.has(g)) {
@@ -240,9 +240,9 @@ fn delays(job: &Job, sums: &ByPart, shown: &Shown) -> Batch {
     table.finish()
 }
 
-fn causes(job: &Job, why: &[Explained], shown: &Shown) -> Batch {
+fn causes(job: &Job, why: &[StepDifferences], shown: &GroupSelection) -> Batch {
     let mut table = Causes::default();
-    let mut order: Vec<&Explained> = why.iter().filter(|e| shown.has(e.group)).collect();
+    let mut order: Vec<&StepDifferences> = why.iter().filter(|e| shown.has(e.group)).collect();
     order.sort_by_key(|e| (e.part, e.step, e.group, e.call));
     for e in order {
         let p = &job.parts[e.part as usize];
@@ -275,8 +275,8 @@ fn causes(job: &Job, why: &[Explained], shown: &Shown) -> Batch {
     table.finish()
 }
 
-impl Delay {
-    fn add(&mut self, other: &Delay) {
+impl DelaySums {
+    fn add(&mut self, other: &DelaySums) {
         self.gain += other.gain;
         self.excess += other.excess;
         self.local += other.local;
@@ -287,8 +287,8 @@ impl Delay {
     }
 }
 
-pub fn totals(sums: &ByPart) -> BTreeMap<u32, Delay> {
-    let mut out: BTreeMap<u32, Delay> = BTreeMap::new();
+pub fn totals(sums: &ByPart) -> BTreeMap<u32, DelaySums> {
+    let mut out: BTreeMap<u32, DelaySums> = BTreeMap::new();
     for ((part, _, group), d) in sums {
         if group.is_none() {
             out.entry(*part).or_default().add(d);
@@ -298,29 +298,29 @@ pub fn totals(sums: &ByPart) -> BTreeMap<u32, Delay> {
 }
 
 /// A rank, a host or a device index.
-pub struct Place {
+pub struct LevelKey {
     pub level: &'static str,
     pub key: String,
     pub parts: BTreeSet<u32>,
-    pub delay: Delay,
+    pub delay: DelaySums,
 }
 
 /// Delay by rank, host and device index; on each level the largest gain first.
-pub fn by_place(job: &Job, sums: &ByPart) -> Vec<Place> {
-    let mut places: BTreeMap<(usize, String), Place> = BTreeMap::new();
+pub fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
+    let mut places: BTreeMap<(usize, String), LevelKey> = BTreeMap::new();
     for (part, d) in totals(sums) {
         let p = &job.parts[part as usize];
         let device = p.lanes.iter().find_map(|l| l.device).map(|d| d.to_string());
         let keys = [("rank", Some(p.rank.to_string())), ("host", p.host.clone()), ("device", device)];
         for (order, (level, key)) in keys.into_iter().enumerate() {
             let Some(key) = key else { continue };
-            let new = || Place { level, key: key.clone(), parts: BTreeSet::new(), delay: Delay::default() };
+            let new = || LevelKey { level, key: key.clone(), parts: BTreeSet::new(), delay: DelaySums::default() };
             let place = places.entry((order, key.clone())).or_insert_with(new);
             place.parts.insert(part);
             place.delay.add(&d);
         }
     }
-    let mut out: Vec<((usize, String), Place)> = places.into_iter().collect();
+    let mut out: Vec<((usize, String), LevelKey)> = places.into_iter().collect();
     let number = |k: &str| k.parse::<u64>().unwrap_or(u64::MAX);
     out.sort_by(|((a, _), x), ((b, _), y)| {
         (a, -x.delay.gain, number(&x.key), &x.key).cmp(&(b, -y.delay.gain, number(&y.key), &y.key))
@@ -328,7 +328,7 @@ pub fn by_place(job: &Job, sums: &ByPart) -> Vec<Place> {
     out.into_iter().map(|(_, p)| p).collect()
 }
 
-fn places(job: &Job, judged: &Judged, sums: &ByPart) -> Batch {
+fn places(job: &Job, judged: &Judgement, sums: &ByPart) -> Batch {
     let mut table = Sums::default();
     let steps = judged.steps.len().max(1) as i64;
     for p in by_place(job, sums) {

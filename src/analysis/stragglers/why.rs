@@ -1,6 +1,6 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
-use crate::analysis::stragglers::judge::{Judged, Straggler};
+use crate::analysis::stragglers::judge::{Judgement, Straggler};
 use crate::job::Job;
 use crate::job::cause::{Cause, Difference, differences};
 use crate::job::delay::{Chain, StepKey};
@@ -9,7 +9,7 @@ use crate::units::Ns;
 use std::collections::BTreeMap;
 
 /// A part's differences in one step.
-pub struct Explained {
+pub struct StepDifferences {
     pub part: u32,
     pub step: Option<StepKey>,
     /// The call before which it was late.
@@ -20,7 +20,7 @@ pub struct Explained {
 }
 
 /// Differences of all relevant chains.
-pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
+pub fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
     let mut out = Vec::new();
     for c in &judged.chains {
         for (part, late) in &c.lates {
@@ -28,7 +28,7 @@ pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
                 continue;
             }
             let Some(typical) = late.typical else { continue };
-            out.push(Explained {
+            out.push(StepDifferences {
                 part: *part,
                 step: c.step,
                 call: late.member.call,
@@ -42,7 +42,7 @@ pub fn explain(job: &Job, judged: &Judged) -> Vec<Explained> {
 }
 
 /// Whether to explain a part's window in a chain: it delayed others, or was late behind one that did.
-fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
+fn counts(judged: &Judgement, c: &Chain, part: u32) -> bool {
     c.is_delayed_by(part)
         || judged.stragglers.iter().any(|s| {
             s.parts.contains(&part)
@@ -52,7 +52,7 @@ fn counts(judged: &Judged, c: &Chain, part: u32) -> bool {
 
 /// A cause of a straggler, over all its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reason {
+pub struct CauseSum {
     pub cause: Cause,
     pub name: StrId,
     pub detail: StrId,
@@ -63,23 +63,24 @@ pub struct Reason {
     pub typical_count: i64,
 }
 
-impl Reason {
+impl CauseSum {
     pub fn delta(&self) -> Ns {
         self.own - self.typical
     }
 }
 
 /// Causes of a straggler, the largest first, and the sum of all differences, ns.
-pub fn reasons(straggler: &Straggler, explained: &[Explained]) -> (Vec<Reason>, Ns) {
-    let is_late =
-        |e: &Explained| e.step.is_some_and(|k| straggler.steps.iter().any(|(x, who)| *x == k && who.contains(&e.part)));
+pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<CauseSum>, Ns) {
+    let is_late = |e: &StepDifferences| {
+        e.step.is_some_and(|k| straggler.steps.iter().any(|(x, who)| *x == k && who.contains(&e.part)))
+    };
     type Key = (Cause, StrId, StrId, Option<u32>);
-    let mut sums: BTreeMap<Key, Reason> = BTreeMap::new();
+    let mut sums: BTreeMap<Key, CauseSum> = BTreeMap::new();
     let mut total = 0;
     for d in explained.iter().filter(|e| straggler.parts.contains(&e.part) && is_late(e)).flat_map(|e| &e.differences) {
         // Merge longer events and additional events of the same name, which may vary between steps.
         let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
-        let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(Reason {
+        let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(CauseSum {
             cause: d.cause,
             name: d.name,
             detail: d.detail,
@@ -95,7 +96,7 @@ pub fn reasons(straggler: &Straggler, explained: &[Explained]) -> (Vec<Reason>, 
         r.typical_count += d.typical_count;
         total += d.delta();
     }
-    let mut all: Vec<Reason> = sums.into_values().collect();
+    let mut all: Vec<CauseSum> = sums.into_values().collect();
     all.sort_by_key(|r| (std::cmp::Reverse(r.delta()), r.cause, r.name, r.detail));
     (all, total)
 }

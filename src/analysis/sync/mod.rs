@@ -6,11 +6,11 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
-use crate::analysis::collectives::{Shown, warnings};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::collectives::{GroupSelection, warnings};
 use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
-use crate::job::exposed::{Piece, Run, What, divide};
+use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
 use crate::table;
 use crate::table::schema::{Batch, TableSpec, Text};
@@ -68,19 +68,19 @@ impl Analysis for Sync {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial::joined_later(trace)
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        let shown = Shown::new(job, options);
+        let shown = GroupSelection::new(job, options);
         let rows = rows(job);
         let mut table = Syncs::default();
         for r in rows.iter().filter(|r| r.group.is_none_or(|g| shown.has(g))) {
             r.push(job, &shown, &mut table);
         }
         let tables: Vec<Batch> = vec![table.finish()];
-        let totals: Vec<&Row> = chosen(&rows);
+        let totals: Vec<&SyncWindow> = chosen(&rows);
         let mut view = view(job, &totals, options);
         view.notes.extend(reasons(partials));
         view.notes.extend(warnings(job));
@@ -89,7 +89,7 @@ impl Analysis for Sync {
 }
 
 /// One row before it is written.
-pub struct Row<'a> {
+pub struct SyncWindow<'a> {
     pub part: u32,
     lane: &'a Lane,
     pub window: &'a PartWindow,
@@ -100,8 +100,8 @@ pub struct Row<'a> {
     overlapped_wait: Ns,
 }
 
-impl Row<'_> {
-    fn push(&self, job: &Job, shown: &Shown, table: &mut Syncs) {
+impl SyncWindow<'_> {
+    fn push(&self, job: &Job, shown: &GroupSelection, table: &mut Syncs) {
         let (w, dur) = (self.window, self.window.dur());
         let whole = |v: Ns| self.group.is_none().then_some(v);
         table.push(SyncRow {
@@ -128,19 +128,19 @@ impl Row<'_> {
 }
 
 /// A lane's exposed communication, divided by the calls of one group or of all groups.
-struct Divided {
+struct DividedLane {
     group: Option<u32>,
-    pieces: Vec<Piece>,
+    pieces: Vec<ExposedPiece>,
     hidden: Union,
 }
 
 /// All windows of all lanes that have collectives, for all groups together and for each.
-pub fn rows(job: &Job) -> Vec<Row<'_>> {
+pub fn rows(job: &Job) -> Vec<SyncWindow<'_>> {
     let mut out = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
         for (l, lane) in p.lanes.iter().enumerate() {
-            let runs: Vec<(Option<u32>, Run)> = p
+            let runs: Vec<(Option<u32>, CallSpan)> = p
                 .calls_in(l, Span::new(Ns::MIN, Ns::MAX))
                 .map(|call| {
                     let m = Member { part, call };
@@ -151,25 +151,25 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
                     (group, job.run(m))
                 })
                 .collect();
-            let all: Vec<Run> = runs.iter().map(|r| r.1).collect();
-            let mut of_groups: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
+            let all: Vec<CallSpan> = runs.iter().map(|r| r.1).collect();
+            let mut of_groups: BTreeMap<u32, Vec<CallSpan>> = BTreeMap::new();
             for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group)?, *run))) {
                 of_groups.entry(group).or_default().push(run);
             }
             let exposed = Union::new(lane.exposed.iter().copied());
             let mut views =
-                vec![Divided { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
+                vec![DividedLane { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
             views.extend(of_groups.into_iter().map(|(g, runs)| {
                 let mut pieces = divide(&touched(&lane.exposed, &runs), &runs);
                 // Keep only pieces in which one of the group's calls runs.
                 pieces.retain(|p| p.call.is_some());
-                Divided { group: Some(g), pieces, hidden: hidden(&runs, &exposed) }
+                DividedLane { group: Some(g), pieces, hidden: hidden(&runs, &exposed) }
             }));
             for window in &lane.windows {
                 out.extend(views.iter().map(|d| {
                     let (sync, unmatched, transfer) = sums(&d.pieces, window);
                     let overlapped_wait = window.spans.iter().map(|w| d.hidden.len_in(*w)).sum();
-                    Row { part, lane, window, group: d.group, sync, transfer, unmatched, overlapped_wait }
+                    SyncWindow { part, lane, window, group: d.group, sync, transfer, unmatched, overlapped_wait }
                 }));
             }
         }
@@ -177,7 +177,7 @@ pub fn rows(job: &Job) -> Vec<Row<'_>> {
     out
 }
 
-fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
+fn sums(pieces: &[ExposedPiece], window: &PartWindow) -> (Ns, Ns, Ns) {
     let mut sums = [0; 3];
     for w in &window.spans {
         let first = pieces.partition_point(|p| p.span.end <= w.start);
@@ -185,12 +185,12 @@ fn sums(pieces: &[Piece], window: &PartWindow) -> (Ns, Ns, Ns) {
             sums[p.what as usize] += p.span.intersect(*w).len();
         }
     }
-    (sums[What::Sync as usize], sums[What::Unmatched as usize], sums[What::Transfer as usize])
+    (sums[ExposedKind::Sync as usize], sums[ExposedKind::Unmatched as usize], sums[ExposedKind::Transfer as usize])
 }
 
 /// The exposed spans (sorted, disjoint) that overlap any of the calls. Saves time when there are many groups with few
 /// calls each.
-fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
+fn touched(exposed: &[Span], runs: &[CallSpan]) -> Vec<Span> {
     let when = Union::new(runs.iter().map(|r| r.span));
     let mut out: Vec<Span> = Vec::new();
     for run in when.spans() {
@@ -206,21 +206,21 @@ fn touched(exposed: &[Span], runs: &[Run]) -> Vec<Span> {
 }
 
 /// Waiting time of the calls that is not exposed.
-fn hidden(runs: &[Run], exposed: &Union) -> Union {
+fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
     let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
     Union::new(waits).minus(exposed)
 }
 
 /// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
-fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
+fn chosen<'a, 'j>(rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
     let all = || rows.iter().filter(|r| r.group.is_none());
     let mut out = Vec::new();
-    let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&Row>> = BTreeMap::new();
+    let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&SyncWindow>> = BTreeMap::new();
     for r in all() {
         lanes.entry((r.part, r.lane.device, r.lane.is_gpu)).or_default().push(r);
     }
     for of_lane in lanes.into_values() {
-        let pick = |scope: Scope, full: bool| -> Vec<&Row> {
+        let pick = |scope: Scope, full: bool| -> Vec<&SyncWindow> {
             of_lane
                 .iter()
                 .copied()
@@ -240,7 +240,7 @@ fn chosen<'a, 'j>(rows: &'a [Row<'j>]) -> Vec<&'a Row<'j>> {
 
 /// Sums over chosen windows; of one rank if `part` is set.
 #[derive(Default)]
-struct Total {
+struct SyncSums {
     part: u32,
     windows: i64,
     dur: Ns,
@@ -251,9 +251,9 @@ struct Total {
     overlapped: Ns,
 }
 
-impl Total {
-    fn plus(self, other: &Total) -> Total {
-        Total {
+impl SyncSums {
+    fn plus(self, other: &SyncSums) -> SyncSums {
+        SyncSums {
             part: other.part,
             windows: self.windows + other.windows,
             dur: self.dur + other.dur,
@@ -266,10 +266,10 @@ impl Total {
     }
 }
 
-fn totals(rows: &[&Row]) -> Vec<Total> {
-    let mut by_part: BTreeMap<u32, Total> = BTreeMap::new();
+fn totals(rows: &[&SyncWindow]) -> Vec<SyncSums> {
+    let mut by_part: BTreeMap<u32, SyncSums> = BTreeMap::new();
     for r in rows {
-        let t = by_part.entry(r.part).or_insert(Total { part: r.part, ..Total::default() });
+        let t = by_part.entry(r.part).or_insert(SyncSums { part: r.part, ..SyncSums::default() });
         t.windows += 1;
         t.dur += r.window.dur();
         t.sync += r.sync;
@@ -281,7 +281,7 @@ fn totals(rows: &[&Row]) -> Vec<Total> {
     by_part.into_values().collect()
 }
 
-fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
+fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
     let totals = totals(rows);
     let mut view = View {
         title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
@@ -301,7 +301,7 @@ fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
     view.rows = shown.rows(
         |t| job.parts[t.part as usize].rank.to_string(),
         |name, of| {
-            let t = of.iter().fold(Total::default(), |sum, t| sum.plus(t));
+            let t = of.iter().fold(SyncSums::default(), |sum, t| sum.plus(t));
             let n = t.windows.max(1);
             let rest = t.dur - t.sync - t.transfer - t.unmatched;
             vec![
@@ -325,7 +325,7 @@ fn view(job: &Job, rows: &[&Row], options: &Options) -> View {
 }
 
 /// The finding on waiting of all ranks, if it is large enough.
-fn finding(job: &Job, rows: &[&Row]) -> Option<Finding> {
+fn finding(job: &Job, rows: &[&SyncWindow]) -> Option<Finding> {
     let totals = totals(rows);
     let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));
     let windows: i64 = totals.iter().map(|t| t.windows).sum();

@@ -2,9 +2,9 @@
 
 mod replay;
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::reasons as missing;
-use crate::analysis::stragglers::{Explained, Judged, explain, judge};
+use crate::analysis::stragglers::{Judgement, StepDifferences, explain, judge};
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
@@ -61,7 +61,7 @@ impl Analysis for WhatIf {
         false
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial::joined_later(trace)
     }
 
@@ -101,7 +101,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         };
     };
     let n = replay.steps.len().max(1) as i64;
-    let mean = |t: &replay::Times| t.total() / n;
+    let mean = |t: &replay::StepEnds| t.total() / n;
     let measured = replay.measured();
     let actual = replay.run(|i| replay.local(i));
     let error = percent((actual.total() - measured.total()).abs(), measured.total()).unwrap_or(0.0);
@@ -163,9 +163,9 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
 fn repairs(
     job: &Job,
     replay: &Replay,
-    judged: &Judged,
+    judged: &Judgement,
     options: &Options,
-    mean: &dyn Fn(&replay::Times) -> Ns,
+    mean: &dyn Fn(&replay::StepEnds) -> Ns,
 ) -> Vec<Repair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         mean(&replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.local(i) }))
@@ -209,9 +209,9 @@ fn repairs(
 fn causes(
     job: &Job,
     replay: &Replay,
-    why: &[Explained],
+    why: &[StepDifferences],
     options: &Options,
-    mean: &dyn Fn(&replay::Times) -> Ns,
+    mean: &dyn Fn(&replay::StepEnds) -> Ns,
 ) -> Vec<Repair> {
     type Key = (Cause, StrId, StrId);
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
@@ -269,7 +269,7 @@ fn finding(
     error: f64,
     steps: i64,
     repair: Option<&Repair>,
-    judged: &Judged,
+    judged: &Judgement,
 ) -> Option<Finding> {
     let share = percent(step - best, step)?;
     if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.stragglers.is_empty() {

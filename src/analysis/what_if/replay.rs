@@ -36,7 +36,7 @@ enum Base {
 
 /// What an end waits for in addition to its own arrival.
 #[derive(Clone, Copy)]
-enum Needs {
+enum EndDependency {
     Nobody,
     /// The start of one other node.
     Start(u32),
@@ -53,7 +53,7 @@ struct Node {
     behind: Option<u32>,
     /// From the later of its own start and what it needs, to its release, as measured, ns.
     rest: Ns,
-    needs: Needs,
+    needs: EndDependency,
     ready: Ns,
     start: Ns,
     end: Ns,
@@ -62,7 +62,7 @@ struct Node {
 
 /// Events of a node. At equal times an end comes first, because others depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Moment {
+enum NodeEvent {
     End,
     Ready,
     Start,
@@ -71,7 +71,7 @@ enum Moment {
 pub struct Replay {
     nodes: Vec<Node>,
     /// All events, in order of measured time.
-    order: Vec<(u32, Moment)>,
+    order: Vec<(u32, NodeEvent)>,
     /// Instances that ends need.
     joined: Vec<u32>,
     /// Nodes of each instance: a range of `nodes_of`.
@@ -84,12 +84,12 @@ pub struct Replay {
 }
 
 /// Ends of the steps, ns on the common axis.
-pub struct Times {
+pub struct StepEnds {
     ends: Vec<Ns>,
     start: Ns,
 }
 
-impl Times {
+impl StepEnds {
     /// Length of each step, from the last end of the previous one, ns.
     pub fn steps(&self) -> Vec<Ns> {
         let mut at = self.start;
@@ -133,16 +133,16 @@ impl Replay {
             usual: Vec::new(),
         };
         me.link(job, &ids);
-        let moments = |i| [Moment::Ready, Moment::Start, Moment::End].map(|m| (i, m));
+        let moments = |i| [NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
         me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
         let (nodes, order) = (&me.nodes, &mut me.order);
         order.sort_by_key(|&(i, moment)| {
             let n = &nodes[i as usize];
             let time = match moment {
-                Moment::End => n.end,
+                NodeEvent::End => n.end,
                 // Not before its base, which may end slightly later within the tolerance.
-                Moment::Ready => n.ready.max(n.ready - n.local),
-                Moment::Start => n.start,
+                NodeEvent::Ready => n.ready.max(n.ready - n.local),
+                NodeEvent::Start => n.start,
             };
             (time, moment, i)
         });
@@ -179,7 +179,7 @@ impl Replay {
             let needs = needs.unwrap_or_else(|| {
                 let first = self.joined.len() as u32;
                 self.joined.extend(of_node.iter().map(|(_, id)| *id));
-                Needs::Instances(first, self.joined.len() as u32)
+                EndDependency::Instances(first, self.joined.len() as u32)
             });
             self.nodes[n as usize].needs = needs;
         }
@@ -199,9 +199,9 @@ impl Replay {
     fn joined_at(&self, i: usize, last: &[Ns]) -> Ns {
         let own = self.nodes[i].start;
         match self.nodes[i].needs {
-            Needs::Nobody => own,
-            Needs::Start(other) => own.max(self.nodes[other as usize].start),
-            Needs::Instances(a, b) => {
+            EndDependency::Nobody => own,
+            EndDependency::Start(other) => own.max(self.nodes[other as usize].start),
+            EndDependency::Instances(a, b) => {
                 let all = self.joined[a as usize..b as usize].iter().filter_map(|id| last.get(*id as usize));
                 all.copied().max().unwrap_or(own).max(own)
             }
@@ -214,7 +214,7 @@ impl Replay {
     }
 
     /// Replays the job with local times chosen by the caller.
-    pub fn run(&self, local: impl Fn(usize) -> Ns) -> Times {
+    pub fn run(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
         let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut end: Vec<Option<Ns>> = vec![None; self.nodes.len()];
@@ -225,7 +225,7 @@ impl Replay {
             let n = &self.nodes[i];
             let ended = |b: u32| end[b as usize].unwrap_or(self.nodes[b as usize].end);
             match moment {
-                Moment::Ready => {
+                NodeEvent::Ready => {
                     let base = match n.base {
                         Base::Fixed(t) => t,
                         Base::End(b) => ended(b),
@@ -233,17 +233,17 @@ impl Replay {
                     };
                     ready[i] = Some(base + local(i));
                 }
-                Moment::Start => {
+                NodeEvent::Start => {
                     let own = ready[i].unwrap_or(n.ready);
                     start[i] = Some(n.behind.map_or(own, |b| own.max(ended(b))));
                 }
-                Moment::End => {
+                NodeEvent::End => {
                     let at = |k: u32| start[k as usize].unwrap_or(self.nodes[k as usize].start);
                     let own = at(i as u32);
                     let joined = match n.needs {
-                        Needs::Nobody => own,
-                        Needs::Start(other) => own.max(at(other)),
-                        Needs::Instances(a, b) => {
+                        EndDependency::Nobody => own,
+                        EndDependency::Start(other) => own.max(at(other)),
+                        EndDependency::Instances(a, b) => {
                             let mut joined = own;
                             for id in &self.joined[a as usize..b as usize] {
                                 let latest = || self.members(*id).iter().map(|k| at(*k)).max().unwrap_or(Ns::MIN);
@@ -261,18 +261,18 @@ impl Replay {
     }
 
     /// The measured times.
-    pub fn measured(&self) -> Times {
+    pub fn measured(&self) -> StepEnds {
         self.times(|i| self.nodes[i].end)
     }
 
-    fn times(&self, end: impl Fn(usize) -> Ns) -> Times {
+    fn times(&self, end: impl Fn(usize) -> Ns) -> StepEnds {
         let mut ends = vec![Ns::MIN; self.steps.len()];
         for (i, n) in self.nodes.iter().enumerate() {
             if let Some(k) = n.step.and_then(|s| self.steps.binary_search(&s).ok()) {
                 ends[k] = ends[k].max(end(i));
             }
         }
-        Times { ends, start: self.start }
+        StepEnds { ends, start: self.start }
     }
 
     /// Measured local time of a node, ns.
@@ -357,14 +357,14 @@ impl Replay {
 }
 
 /// What one member of an instance of a rooted kind needs; `None` for all starts.
-fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Member, u32>) -> Option<Needs> {
+fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Member, u32>) -> Option<EndDependency> {
     if !(i.kind.is_from_root() || i.kind.is_to_root()) {
         return None;
     }
     let root = job.root(id)?;
     match (i.kind.is_from_root(), root == me) {
-        (true, false) => ids.get(&root).map(|n| Needs::Start(*n)),
-        (true, true) | (false, false) => Some(Needs::Nobody),
+        (true, false) => ids.get(&root).map(|n| EndDependency::Start(*n)),
+        (true, true) | (false, false) => Some(EndDependency::Nobody),
         (false, true) => None,
     }
 }
@@ -403,7 +403,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
                 local,
                 behind: behind.and_then(|q| node_of.get(&q).copied()),
                 rest: 0,
-                needs: Needs::Nobody,
+                needs: EndDependency::Nobody,
                 ready: on(t),
                 start,
                 end: on(c.released),

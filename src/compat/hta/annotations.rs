@@ -1,7 +1,7 @@
 //! HTA's `get_gpu_user_annotation_breakdown`, on its rows of category `gpu_user_annotation` and of `user_annotation`. Whole microseconds, all names: the row `others`,
 //! which there comes after a thousand names, is not made.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, load_all};
 use crate::compat::shown::concatenated;
@@ -42,7 +42,7 @@ pub struct Annotations;
 impl Analysis for Annotations {
     head!(Some(NAME), "annotations", "HTA's user annotations by name", [OnGpu, OnCpu]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         let rows = load_all(trace);
         let tables = vec![on_gpu(trace, &rows), on_cpu(trace, &rows)];
         let reason = tables.iter().all(Batch::is_empty).then_some("no annotations");

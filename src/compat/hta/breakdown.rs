@@ -1,6 +1,6 @@
 //! HTA's `get_temporal_breakdown`.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::groups::{length, merge};
 use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
@@ -29,7 +29,7 @@ pub struct Breakdown;
 impl Analysis for Breakdown {
     head!(Some(NAME), "breakdown", "HTA's temporal breakdown", [Temporal]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         temporal(trace)
     }
 

@@ -5,7 +5,7 @@
 //! times its order is arbitrary; here what ends comes first, so that copies that follow each other do not seem
 //! to run at once. Not reproduced: what floats leave over when all copies have ended, which counts there.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Kind, load_all};
 use crate::compat::hta::statistics::Describe;
@@ -60,7 +60,7 @@ pub struct Copies;
 impl Analysis for Copies {
     head!(Some(NAME), "copies", "HTA's memory bandwidth", [BandwidthSummary, BandwidthSeries]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         bandwidth(trace, give)
     }
 
@@ -69,7 +69,7 @@ impl Analysis for Copies {
     }
 }
 
-fn bandwidth(trace: &RankTrace, give: &mut Give) -> Partial {
+fn bandwidth(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     let rows = load_all(trace);
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let recorded = trace.columns.args.column(Arg::Bandwidth);

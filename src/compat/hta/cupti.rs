@@ -4,7 +4,7 @@
 //! counters that HTA reads have a column each. Its other columns (position in the file's list of events, made
 //! up times, ids that ranges do not have) are left out.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, load_all};
@@ -41,7 +41,7 @@ pub struct Cupti;
 impl Analysis for Cupti {
     head!(Some(NAME), "cupti", "HTA's counter ranges with their operators", [Counters]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         counters(trace)
     }
 

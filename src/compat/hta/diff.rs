@@ -5,7 +5,7 @@
 //! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
 //! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::Setting;
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, all_rows};
@@ -70,7 +70,7 @@ impl Analysis for Diff {
         true
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         map(trace, options.model.steps.as_ref())
     }
 

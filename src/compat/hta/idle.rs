@@ -1,6 +1,6 @@
 //! HTA's `get_idle_time_breakdown`, per stream.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{NO_ROWS, Row, load};
 use crate::compat::shown::concatenated;
@@ -30,7 +30,7 @@ pub struct Idle;
 impl Analysis for Idle {
     head!(Some(NAME), "idle", "HTA's idle time by cause", [IdleTimes]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         idle(trace)
     }
 

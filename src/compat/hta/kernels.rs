@@ -1,6 +1,6 @@
 //! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, kernel names per rank.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::groups::merge;
 use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
@@ -55,7 +55,7 @@ impl Analysis for Kernels {
         &[TypeSums::SPEC]
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         kernels(trace)
     }
 

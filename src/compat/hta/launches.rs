@@ -3,7 +3,7 @@
 //! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in `NAMES` only:
 //! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
 use crate::analysis::settings::Setting;
 use crate::compat::hta::NAME;
@@ -55,7 +55,7 @@ impl Analysis for Launches {
         &[RUNTIME_OUTLIER, DELAY_OUTLIER]
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let settings = &options.settings;
         launches(trace, give, settings.ns(&RUNTIME_OUTLIER), settings.ns(&DELAY_OUTLIER))
     }
@@ -65,7 +65,7 @@ impl Analysis for Launches {
     }
 }
 
-fn launches(trace: &RankTrace, give: &mut Give, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
+fn launches(trace: &RankTrace, give: &mut RowEmitter, runtime_outlier: Ns, delay_outlier: Ns) -> Partial {
     let rows = load_all(trace);
     let wanted = NAMES.map(|n| trace.columns.strings.lookup(n.as_bytes()));
     let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name(id as usize)));

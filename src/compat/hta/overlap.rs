@@ -1,6 +1,6 @@
 //! HTA's `get_comm_comp_overlap`.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Kind, NO_ROWS, load};
 use crate::compat::hta::statistics::rounded_percent;
@@ -24,7 +24,7 @@ pub struct Overlap;
 impl Analysis for Overlap {
     head!(Some(NAME), "overlap", "HTA's overlap of communication and compute", [CommComp]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         overlap(trace)
     }
 

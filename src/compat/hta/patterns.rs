@@ -10,7 +10,7 @@
 //!   aten::linear  depth 4      |.....|              not counted, though elsewhere it may stand alone
 //! ```
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::patterns::{MIN_LENGTH, OP};
 use crate::analysis::settings::Setting;
 use crate::compat::hta::NAME;
@@ -51,7 +51,7 @@ impl Analysis for Patterns {
         (*setting == OP).then(|| trace.columns.strings.iter().any(|(_, name)| name.contains(text)))
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         sequences(trace, options)
     }
 

@@ -4,7 +4,7 @@
 //! row starts; a call whose GPU row is the first event of the file is left out. Statistics over these points, not over time. At equal times its order is arbitrary; here what
 //! enters comes first. Times are in whole microseconds from the rank's first event.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::load_all;
 use crate::compat::hta::statistics::Describe;
@@ -72,7 +72,7 @@ pub struct Queue;
 impl Analysis for Queue {
     head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, give: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         queue(trace, give)
     }
 
@@ -81,7 +81,7 @@ impl Analysis for Queue {
     }
 }
 
-fn queue(trace: &RankTrace, give: &mut Give) -> Partial {
+fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     let rows = load_all(trace);
     let named: HashSet<u32> =
         trace.columns.strings.iter().filter(|(_, t)| LAUNCHES.contains(t)).map(|(id, _)| id.0).collect();

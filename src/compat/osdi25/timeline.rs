@@ -7,7 +7,7 @@
 use crate::analysis::api::Partial;
 use crate::compat::osdi25::graph::{Kind, Op, Worker};
 use crate::table;
-use crate::table::checked::Flaw;
+use crate::table::checked::InvalidCell;
 use crate::table::schema::{Batch, Text};
 use crate::trace::args::Arg;
 use crate::trace::rank_trace::{RankTrace, StepFilter};
@@ -72,9 +72,9 @@ pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
 ///
 /// # Errors
 /// A table that is not one of [`table`].
-pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, Flaw> {
+pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, InvalidCell> {
     let op = |(i, r): (usize, OperationRow)| {
-        let kind = Kind::parse(r.kind).ok_or_else(|| Flaw::unknown::<Operations>(i, "kind", r.kind))?;
+        let kind = Kind::parse(r.kind).ok_or_else(|| InvalidCell::unknown::<Operations>(i, "kind", r.kind))?;
         let worker = Worker { dp: r.dp_rank, pp: r.pp_rank, tp: r.tp_rank };
         Ok(Op { worker, kind, step: r.step, ts: r.ts_ns, dur: r.dur_ns })
     };

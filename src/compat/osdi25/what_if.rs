@@ -1,6 +1,6 @@
 //! The published what-if analysis as tables and a view.
 
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
 use crate::compat::osdi25::published::{Published, analyse};
 use crate::compat::osdi25::timeline;
@@ -28,7 +28,7 @@ impl Analysis for WhatIf {
         Some(timeline::steps(&timeline::operations(trace)))
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let table = timeline::table(&timeline::operations(trace), options.model.steps.as_ref());
         Partial { rank: trace.rank, tables: vec![table], reason: None }
     }

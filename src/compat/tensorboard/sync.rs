@@ -1,6 +1,6 @@
 //! The TensorBoard plugin's distributed view as tables.
 
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::compat::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
 use crate::compat::tensorboard::{select, worker};
 use crate::job::Job;
@@ -52,7 +52,7 @@ impl Analysis for Sync {
         false
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial { rank: trace.rank, tables: worker::tables(&select::worker(trace)), reason: None }
     }
 

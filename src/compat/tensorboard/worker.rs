@@ -3,7 +3,7 @@
 use crate::analysis::api::Partial;
 use crate::compat::tensorboard::shortest::{Operator, Worker};
 use crate::table;
-use crate::table::checked::{Flaw, below};
+use crate::table::checked::{InvalidCell, below};
 use crate::table::schema::{Batch, TableSpec, Text};
 
 table! {
@@ -72,7 +72,7 @@ pub(super) fn tables(worker: &Worker) -> Vec<Batch> {
 ///
 /// # Errors
 /// A kernel of an operator that the tables do not contain.
-pub(super) fn worker(partial: &Partial) -> Result<Worker, Flaw> {
+pub(super) fn worker(partial: &Partial) -> Result<Worker, InvalidCell> {
     let steps = partial.rows::<Steps>().map(|r| (r.name.to_string(), r.start_ns, r.end_ns)).collect();
     let operator = |r: OperatorRow| Operator {
         name: r.name.to_string(),

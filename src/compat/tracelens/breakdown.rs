@@ -4,7 +4,7 @@
 //! share theirs with a `*GraphLaunch` call; in a file without CPU operators, all. Its classes: copies (not
 //! sets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is compute.
 
-use crate::analysis::api::{Analysis, Give, Options, Output, Partial};
+use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::shown::concatenated;
 use crate::compat::tracelens::NAME;
 use crate::job::Job;
@@ -13,7 +13,7 @@ use crate::table::schema::Text;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::{Timeline, Work};
+use crate::trace::timeline::{Timeline, WorkClass};
 use crate::units::{Ns, Span};
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub struct Breakdown;
 impl Analysis for Breakdown {
     head!(Some(NAME), "breakdown", "TraceLens' GPU timeline", [GpuTimeline]);
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         gpu_timeline(trace)
     }
 
@@ -45,13 +45,13 @@ fn is_communication(name: &str) -> bool {
     ["nccl", "rccl", "cross_device_reduce"].iter().any(|p| name.contains(p))
 }
 
-fn work_of(class: Class, name: &str) -> Work {
+fn work_of(class: Class, name: &str) -> WorkClass {
     if class == Class::Memcpy || name.starts_with("__amd_rocclr_copyBuffer") {
-        Work::Memory
+        WorkClass::Memory
     } else if is_communication(name) {
-        Work::Communication
+        WorkClass::Communication
     } else {
-        Work::Compute
+        WorkClass::Compute
     }
 }
 
@@ -69,7 +69,7 @@ fn gpu_timeline(trace: &RankTrace) -> Partial {
     }
     let has_ops = trace.classes.contains(&Class::HostOp);
     let mut correlation = c.args.cursor(Arg::Correlation);
-    let mut activities: Vec<(Span, Work)> = Vec::new();
+    let mut activities: Vec<(Span, WorkClass)> = Vec::new();
     for (row, class) in trace.classes.iter().enumerate().filter(|(_, k)| k.is_gpu()) {
         let id = correlation.get(row as u32);
         if !has_ops || id.is_some_and(|i| launched.contains(&i)) {

@@ -2,7 +2,7 @@
 //! positional inputs that older versions of torch recorded instead.
 
 use crate::trace::args::Arg;
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::trace::collective::dtype::{dtype_name, element_bytes};
 use crate::trace::collective::group::{LocalGroup, Members, parse_ranks, possible_size};
 use crate::trace::rank_trace::RankTrace;
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Facts about a call, each from the strongest source that has it.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    pub kind: Option<Kind>,
+    pub kind: Option<CollectiveKind>,
     pub group: LocalGroup,
     pub seq: Option<u64>,
     pub in_elements: Option<i64>,
@@ -90,7 +90,7 @@ impl Evidence {
     }
 
     /// The root's rank, if it is recorded as sender or receiver.
-    pub fn root(&self, kind: Kind) -> Option<u32> {
+    pub fn root(&self, kind: CollectiveKind) -> Option<u32> {
         match (kind.is_from_root(), kind.is_to_root()) {
             (true, _) => self.src,
             (_, true) => self.dst,
@@ -99,29 +99,29 @@ impl Evidence {
     }
 
     /// Size in bytes, as defined for the kind of collective.
-    pub fn bytes(&self, kind: Kind) -> Option<i64> {
-        if kind == Kind::Barrier {
+    pub fn bytes(&self, kind: CollectiveKind) -> Option<i64> {
+        if kind == CollectiveKind::Barrier {
             return None;
         }
         let width = element_bytes(self.dtype.as_deref()?)?;
         let named = match kind {
-            Kind::AllToAll | Kind::Send => self.in_elements.or(self.out_elements),
-            Kind::Recv => self.out_elements.or(self.in_elements),
+            CollectiveKind::AllToAll | CollectiveKind::Send => self.in_elements.or(self.out_elements),
+            CollectiveKind::Recv => self.out_elements.or(self.in_elements),
             _ => self.in_elements.max(self.out_elements),
         };
         let members = i64::from(self.group.size.unwrap_or(1));
         let from_shapes = || {
             let n = self.shape_elements?;
             // The recorded input of an all-gather is one member's share of the whole output.
-            if kind == Kind::AllGather { n.checked_mul(members) } else { Some(n) }
+            if kind == CollectiveKind::AllGather { n.checked_mul(members) } else { Some(n) }
         };
         named.filter(|n| *n > 0).or_else(from_shapes)?.checked_mul(width)
     }
 }
 
 /// The kind of collective that a text names.
-pub fn kind_in(text: &str) -> Option<Kind> {
-    collective_kind(text).and_then(Kind::named)
+pub fn kind_in(text: &str) -> Option<CollectiveKind> {
+    collective_kind(text).and_then(CollectiveKind::named)
 }
 
 struct Positional {
@@ -175,10 +175,10 @@ mod tests {
     fn the_size_of_a_gather_is_the_whole_output() {
         let mut e = Evidence { shape_elements: Some(10), dtype: Some("Half".into()), ..Evidence::default() };
         e.group.size = Some(4);
-        assert_eq!(e.bytes(Kind::AllGather), Some(80));
-        assert_eq!(e.bytes(Kind::AllReduce), Some(20));
-        assert_eq!(e.bytes(Kind::Barrier), None);
+        assert_eq!(e.bytes(CollectiveKind::AllGather), Some(80));
+        assert_eq!(e.bytes(CollectiveKind::AllReduce), Some(20));
+        assert_eq!(e.bytes(CollectiveKind::Barrier), None);
         (e.in_elements, e.out_elements) = (Some(3), Some(12));
-        assert_eq!((e.bytes(Kind::AllGather), e.bytes(Kind::AllToAll)), (Some(24), Some(6)));
+        assert_eq!((e.bytes(CollectiveKind::AllGather), e.bytes(CollectiveKind::AllToAll)), (Some(24), Some(6)));
     }
 }

@@ -1,18 +1,18 @@
 //! Collects the calls of a rank.
 
-use crate::trace::collective::{Call, Edge, LocalGroup, RankCalls};
+use crate::trace::collective::{Call, LocalGroup, Message, RankCalls};
 use hashbrown::HashMap;
 
 #[derive(Default)]
-pub(super) struct Found {
-    pub calls: Vec<(Call, Vec<Edge>)>,
+pub(super) struct CallCollector {
+    pub calls: Vec<(Call, Vec<Message>)>,
     groups: Vec<LocalGroup>,
     group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,
     dtype_ids: HashMap<String, u16>,
 }
 
-impl Found {
+impl CallCollector {
     pub fn group(&mut self, group: LocalGroup) -> u32 {
         if let Some(i) = self.group_ids.get(&group) {
             return *i;
@@ -38,7 +38,7 @@ impl Found {
         self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
         let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
         for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
-            edges.extend(of_call.into_iter().map(|e| Edge { call: i as u32, ..e }));
+            edges.extend(of_call.into_iter().map(|e| Message { call: i as u32, ..e }));
             calls.push(call);
         }
         RankCalls::from_lists(calls, self.groups, edges, self.dtypes)

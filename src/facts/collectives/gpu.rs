@@ -1,24 +1,24 @@
 //! Calls on a device: communication kernels, described by the operators that launched them.
 
 use crate::facts::collectives::evidence::{Evidence, kind_in};
-use crate::facts::collectives::found::Found;
+use crate::facts::collectives::found::CallCollector;
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::trace::collective::dtype::{dtype_in_kernel, dtype_name};
 use crate::trace::collective::group::{HeaderGroups, Members};
-use crate::trace::collective::{Call, Edge};
+use crate::trace::collective::{Call, Message};
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::Ns;
 use std::collections::BTreeMap;
 
-pub fn find(trace: &RankTrace, found: &mut Found) {
+pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
-    let marks = Marks::new(trace);
+    let marks = BackendAnnotations::new(trace);
     let mut messages = Messages::new(trace);
-    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == Work::Communication).collect();
+    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
     // In order of launch, so that each kernel takes the messages recorded since the previous one.
     kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
     for a in kernels {
@@ -40,24 +40,24 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
             .kind
             .or_else(|| kind_in(trace.text(a.name)))
             .or_else(|| chain.iter().find_map(|o| kind_in(trace.name(*o))))
-            .unwrap_or(Kind::Unknown);
+            .unwrap_or(CollectiveKind::Unknown);
         if e.dtype.is_none() {
             e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
         }
         e.group.complete(&header);
         let mut edges = Vec::new();
         let me = trace.rank;
-        let edge = |src, dst, bytes| Edge { call: 0, src, dst, bytes };
+        let edge = |src, dst, bytes| Message { call: 0, src, dst, bytes };
         let named = match (kind, e.src, e.dst) {
-            (Kind::Send, _, Some(to)) => Some((me, to)),
-            (Kind::Recv, Some(from), _) => Some((from, me)),
-            (Kind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
+            (CollectiveKind::Send, _, Some(to)) => Some((me, to)),
+            (CollectiveKind::Recv, Some(from), _) => Some((from, me)),
+            (CollectiveKind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
             _ => None,
         };
         let mut bytes = e.bytes(kind);
         match named {
             Some((src, dst)) => edges.push(edge(src, dst, bytes)),
-            None if kind.is_point_to_point() || kind == Kind::Unknown => {
+            None if kind.is_point_to_point() || kind == CollectiveKind::Unknown => {
                 let pending = launch.map(|(at, lane, _)| messages.before(lane, at)).unwrap_or_default();
                 edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
                 if !edges.is_empty() {
@@ -96,18 +96,18 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
 }
 
 /// The kind of a kernel with several messages: an all-to-all if every member is a peer.
-fn joined_kind(edges: &[Edge], me: u32, members: Option<&Members>) -> Kind {
+fn joined_kind(edges: &[Message], me: u32, members: Option<&Members>) -> CollectiveKind {
     let to = |r: u32| edges.iter().any(|e| e.src == me && e.dst == r);
     let from = |r: u32| edges.iter().any(|e| e.dst == me && e.src == r);
     // A group with more members than messages cannot have exchanged data with all of them.
     let small = |m: &&Members| m.len() > 2 && m.len() <= edges.len() + 1;
     if members.filter(small).is_some_and(|m| m.iter().all(|r| r == me || (to(r) && from(r)))) {
-        return Kind::AllToAll;
+        return CollectiveKind::AllToAll;
     }
     match (edges.iter().any(|e| e.src == me), edges.iter().any(|e| e.dst == me)) {
-        (true, false) => Kind::Send,
-        (false, true) => Kind::Recv,
-        _ => Kind::SendRecv,
+        (true, false) => CollectiveKind::Send,
+        (false, true) => CollectiveKind::Recv,
+        _ => CollectiveKind::SendRecv,
     }
 }
 
@@ -128,11 +128,11 @@ fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
 }
 
 /// Annotations of the back end (`nccl:all_reduce`), which carry shape and type of the message.
-struct Marks {
+struct BackendAnnotations {
     by_lane: BTreeMap<u32, Vec<u32>>,
 }
 
-impl Marks {
+impl BackendAnnotations {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let is_mark: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("nccl:")).collect();
@@ -155,7 +155,7 @@ impl Marks {
 }
 
 #[derive(Clone, Copy)]
-struct Message {
+struct TimedMessage {
     at: Ns,
     src: u32,
     dst: u32,
@@ -165,14 +165,14 @@ struct Message {
 /// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched after them
 /// and carries those that no other kernel has taken.
 struct Messages {
-    by_lane: BTreeMap<u32, Vec<Message>>,
+    by_lane: BTreeMap<u32, Vec<TimedMessage>>,
     taken: BTreeMap<u32, Ns>,
 }
 
 impl Messages {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let mut by_lane: BTreeMap<u32, Vec<Message>> = BTreeMap::new();
+        let mut by_lane: BTreeMap<u32, Vec<TimedMessage>> = BTreeMap::new();
         let Some(name) = c.strings.lookup(b"record_param_comms") else {
             return Self { by_lane, taken: BTreeMap::new() };
         };
@@ -185,20 +185,20 @@ impl Messages {
             let mut e = Evidence::default();
             e.add(trace, row);
             let (src, dst) = match (e.kind, e.src, e.dst) {
-                (Some(Kind::Send), _, Some(to)) => (trace.rank, to),
-                (Some(Kind::Recv), Some(from), _) => (from, trace.rank),
+                (Some(CollectiveKind::Send), _, Some(to)) => (trace.rank, to),
+                (Some(CollectiveKind::Recv), Some(from), _) => (from, trace.rank),
                 _ => continue,
             };
             let bytes = e.kind.and_then(|k| e.bytes(k));
             let at = c.ts[row as usize];
-            by_lane.entry(c.lane[row as usize]).or_default().push(Message { at, src, dst, bytes });
+            by_lane.entry(c.lane[row as usize]).or_default().push(TimedMessage { at, src, dst, bytes });
         }
         by_lane.values_mut().for_each(|m| m.sort_by_key(|m| m.at));
         Self { by_lane, taken: BTreeMap::new() }
     }
 
     /// Messages of the thread since its previous launch of a communication kernel.
-    fn before(&mut self, lane: u32, at: Ns) -> Vec<Message> {
+    fn before(&mut self, lane: u32, at: Ns) -> Vec<TimedMessage> {
         let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
         let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
         let (from, until) = (all.partition_point(|m| m.at <= since), all.partition_point(|m| m.at <= at));

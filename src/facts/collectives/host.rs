@@ -10,10 +10,10 @@
 //! range never starts before its operator; if the operator was not recorded, the range has none.
 
 use crate::facts::collectives::evidence::{Evidence, kind_in};
-use crate::facts::collectives::found::Found;
+use crate::facts::collectives::found::CallCollector;
 use crate::trace::category::Class;
 use crate::trace::collective::Call;
-use crate::trace::collective::Kind;
+use crate::trace::collective::CollectiveKind;
 use crate::trace::collective::group::HeaderGroups;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
@@ -24,18 +24,19 @@ const PREFIXES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 
 struct Range {
     row: u32,
-    kind: Kind,
+    kind: CollectiveKind,
     evidence: Evidence,
 }
 
-pub fn find(trace: &RankTrace, found: &mut Found) {
+pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let c = &trace.columns;
     // For each name: the kind of a range with that name, and of an operator with that name.
-    let names: Vec<(Option<Kind>, Option<Kind>)> = c
+    let names: Vec<(Option<CollectiveKind>, Option<CollectiveKind>)> = c
         .strings
         .iter()
         .map(|(_, t)| {
-            let range = PREFIXES.iter().any(|p| t.starts_with(p)).then(|| kind_in(t).unwrap_or(Kind::Unknown));
+            let range =
+                PREFIXES.iter().any(|p| t.starts_with(p)).then(|| kind_in(t).unwrap_or(CollectiveKind::Unknown));
             let op = if t.starts_with("c10d::") { kind_in(t) } else { None };
             (range, op)
         })
@@ -59,7 +60,7 @@ pub fn find(trace: &RankTrace, found: &mut Found) {
     ranges.sort_by_key(by_start);
     ops.sort_by_key(by_start);
     let submission = pair(trace, &ranges, &ops);
-    let signs = Signs::new(trace, submission.iter().flatten().map(|o| c.lane[*o as usize]));
+    let signs = ThreadMoments::new(trace, submission.iter().flatten().map(|o| c.lane[*o as usize]));
     let workers = workers(trace, &ranges);
     let header = HeaderGroups::new(&trace.meta);
     for (range, op) in ranges.into_iter().zip(submission) {
@@ -130,11 +131,11 @@ fn workers(trace: &RankTrace, ranges: &[Range]) -> BTreeMap<u32, (u64, u32)> {
 }
 
 /// Starts and ends of operators and annotations by thread: evidence that the thread continued.
-struct Signs {
+struct ThreadMoments {
     by_lane: BTreeMap<u32, Vec<Ns>>,
 }
 
-impl Signs {
+impl ThreadMoments {
     fn new(trace: &RankTrace, lanes: impl Iterator<Item = u32>) -> Self {
         let mut by_lane: BTreeMap<u32, Vec<Ns>> = lanes.map(|l| (l, Vec::new())).collect();
         for (row, class) in trace.classes.iter().enumerate() {
@@ -164,7 +165,7 @@ fn is_capture(trace: &RankTrace) -> bool {
 /// not start later.
 fn pair(trace: &RankTrace, ranges: &[Range], ops: &[Range]) -> Vec<Option<u32>> {
     // Use sizes only if all ranges and operators of the kind have them.
-    let sized = |kind: Kind| {
+    let sized = |kind: CollectiveKind| {
         let all = |list: &[Range]| list.iter().filter(|r| r.kind == kind).all(|r| r.evidence.shape_elements.is_some());
         let set = |list: &[Range]| {
             let mut n: Vec<_> = list.iter().filter(|r| r.kind == kind).map(|r| r.evidence.shape_elements).collect();
@@ -174,7 +175,7 @@ fn pair(trace: &RankTrace, ranges: &[Range], ops: &[Range]) -> Vec<Option<u32>> 
         };
         all(ranges) && all(ops) && set(ranges) == set(ops)
     };
-    let with_size: BTreeMap<Kind, bool> = ranges.iter().map(|r| (r.kind, sized(r.kind))).collect();
+    let with_size: BTreeMap<CollectiveKind, bool> = ranges.iter().map(|r| (r.kind, sized(r.kind))).collect();
     let key = |r: &Range| (r.kind, r.evidence.shape_elements.filter(|_| with_size.get(&r.kind) == Some(&true)));
     let mut waiting: BTreeMap<_, std::collections::VecDeque<u32>> = BTreeMap::new();
     for op in ops {

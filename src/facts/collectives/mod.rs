@@ -7,13 +7,13 @@ mod host;
 
 use crate::trace::collective::RankCalls;
 use crate::trace::rank_trace::RankTrace;
-use found::Found;
+use found::CallCollector;
 use std::sync::Arc;
 
 /// The rank's calls of collectives.
 pub fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
     trace.shared(|trace| {
-        let mut found = Found::default();
+        let mut found = CallCollector::default();
         // Index 0 is the unknown type.
         found.dtype("");
         gpu::find(trace, &mut found);

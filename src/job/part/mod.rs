@@ -9,7 +9,7 @@ pub use tables::TABLES;
 use crate::facts::collectives::collectives;
 use crate::facts::host_activity::HostNames;
 use crate::job::local;
-use crate::job::local::{Local, Origin};
+use crate::job::local::{KernelOrigin, Local};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use crate::trace::collective::{Call, RankCalls};
 use crate::trace::device::DeviceWork;
@@ -17,7 +17,7 @@ use crate::trace::meta::TimeEra;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::trace::step::StepRule;
 use crate::trace::strings::{Interner, StrId};
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub struct Lane {
 }
 
 /// One rank's part.
-pub struct Part {
+pub struct RankSummary {
     pub rank: u32,
     pub host: Option<String>,
     pub world: Option<u32>,
@@ -78,8 +78,8 @@ pub struct Part {
     pub readiness: Vec<Readiness>,
     pub lanes: Vec<Lane>,
     /// For each lane its calls, by start.
-    order: Vec<Order>,
-    pub origins: BTreeMap<StrId, Origin>,
+    order: Vec<CallsByStart>,
+    pub origins: BTreeMap<StrId, KernelOrigin>,
     /// Names in `lanes` and `origins`.
     pub names: Interner,
 }
@@ -94,7 +94,7 @@ pub struct JobOptions<'a> {
     pub has_peers: bool,
 }
 
-impl Part {
+impl RankSummary {
     /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
     pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
         let calls = RankCalls::clone(&collectives(trace));
@@ -148,7 +148,7 @@ impl Part {
         }
     }
 
-    /// The part as [`Part::new`] makes it where there are no peers.
+    /// The part as [`RankSummary::new`] makes it where there are no peers.
     pub fn without_peers(mut self) -> Self {
         if self.lanes.iter().any(|l| l.is_gpu) {
             // On a rank with devices, the host is a lane only for comparison.
@@ -208,14 +208,14 @@ impl SyncPoints {
 
 /// Calls of one lane by start.
 #[derive(Debug, Clone, Default)]
-struct Order {
+struct CallsByStart {
     calls: Vec<u32>,
     /// Latest end of the calls up to each position.
     reach: Vec<Ns>,
 }
 
-fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<Order> {
-    let mut out: Vec<Order> = vec![Order::default(); lanes.len()];
+fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<CallsByStart> {
+    let mut out: Vec<CallsByStart> = vec![CallsByStart::default(); lanes.len()];
     for (i, c) in calls.calls.iter().enumerate() {
         let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
         if let Some(l) = lane {
@@ -238,7 +238,7 @@ fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<Order> {
 }
 
 fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
-    let exposed = work.timeline.when(Work::Communication).minus(&work.timeline.when(Work::Compute));
+    let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
     let windows = trace.windows(work, model).into_iter().map(|w| {
         let s = work.timeline.shares_in_all(&w.parts);
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));

@@ -1,12 +1,12 @@
 //! Reads a part from its tables. Any tables give either a part or a flaw; indices are checked, so that reducing may
 //! rely on them.
 
-use crate::job::local::{Entry, Local, Origin, Use};
+use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
-use crate::job::part::{Lane, Part, PartStep, PartWindow, Readiness, orders};
-use crate::table::checked::{Flaw, below};
+use crate::job::part::{Lane, PartStep, PartWindow, RankSummary, Readiness, orders};
+use crate::table::checked::{InvalidCell, below};
 use crate::table::schema::{Batch, Table};
-use crate::trace::collective::{Call, Edge, Kind, LocalGroup, Members as LocalMembers, RankCalls};
+use crate::trace::collective::{Call, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
 use crate::trace::step::StepRule;
 use crate::trace::strings::{Interner, StrId};
 use crate::trace::window::Scope;
@@ -16,18 +16,18 @@ use std::collections::BTreeMap;
 const RULES: [StepRule; 4] = [StepRule::ProfilerStep, StepRule::Pattern, StepRule::Annotation, StepRule::Capture];
 const SCOPES: [Scope; 4] = [Scope::Span, Scope::Capture, Scope::Step, Scope::Outside];
 
-impl Part {
-    /// The inverse of [`Part::tables`].
+impl RankSummary {
+    /// The inverse of [`RankSummary::tables`].
     ///
     /// # Errors
     /// The first invalid cell.
-    pub fn from_tables(tables: &[Batch]) -> Result<Self, Flaw> {
+    pub fn from_tables(tables: &[Batch]) -> Result<Self, InvalidCell> {
         let names = interner::<Names>(rows::<Names>(tables)?.map(|(_, r)| r.name))?;
         let (calls, readiness) = calls(tables)?;
         let lanes = lanes(tables, names.len())?;
         let heads: Vec<HeadRow> = rows::<Heads>(tables)?.map(|(_, r)| r).collect();
         let [head] = heads[..] else {
-            return Err(Flaw::new::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
+            return Err(InvalidCell::new::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
         };
         let rule = RULES.into_iter().find(|r| r.name() == head.step_rule);
         Ok(Self {
@@ -36,7 +36,7 @@ impl Part {
             world: head.world_size,
             has_origin: head.has_origin,
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
-            step_rule: rule.ok_or_else(|| Flaw::unknown::<Heads>(0, "step_rule", head.step_rule))?,
+            step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<Steps>(tables)?.map(|(_, r)| step(r)).collect(),
             readiness,
             order: orders(&calls, &lanes),
@@ -49,18 +49,18 @@ impl Part {
 }
 
 /// The rows of a table, numbered.
-fn rows<T: Table>(tables: &[Batch]) -> Result<impl Iterator<Item = (usize, T::Row<'_>)>, Flaw> {
+fn rows<T: Table>(tables: &[Batch]) -> Result<impl Iterator<Item = (usize, T::Row<'_>)>, InvalidCell> {
     let batch = tables.iter().find(|b| b.spec.name == T::SPEC.name);
     let column = T::SPEC.columns.first().map_or("", |c| c.name);
-    Ok(T::rows(batch.ok_or_else(|| Flaw::new::<T>(0, column, "the table", "none"))?).enumerate())
+    Ok(T::rows(batch.ok_or_else(|| InvalidCell::new::<T>(0, column, "the table", "none"))?).enumerate())
 }
 
 /// An interner that contains exactly these texts, in this order.
-fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Interner, Flaw> {
+fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Interner, InvalidCell> {
     let mut names = Interner::default();
     for (row, text) in texts.enumerate() {
         if names.intern(text).0 as usize != row + 1 {
-            return Err(Flaw::new::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
+            return Err(InvalidCell::new::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
         }
     }
     Ok(names)
@@ -70,7 +70,7 @@ fn step(r: StepRow) -> PartStep {
     PartStep { index: r.step, label: r.step_label, window: Span::new(r.start_ns, r.end_ns), is_partial: r.is_partial }
 }
 
-fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
+fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
     let groups = groups(tables)?;
     let dtypes: Vec<String> = rows::<Dtypes>(tables)?.map(|(_, r)| r.dtype.to_string()).collect();
     let (mut all, mut readiness) = (Vec::new(), Vec::new());
@@ -81,7 +81,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
             thread: r.thread,
             span: Span::new(r.start_ns, r.end_ns),
             released: r.released_ns,
-            kind: Kind::named(r.kind).ok_or_else(|| Flaw::unknown::<Calls>(i, "kind", r.kind))?,
+            kind: CollectiveKind::named(r.kind).ok_or_else(|| InvalidCell::unknown::<Calls>(i, "kind", r.kind))?,
             group: below::<Calls>(i, "process_group", r.process_group, groups.len())?,
             seq: r.seq,
             bytes: r.size_bytes,
@@ -99,7 +99,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
     let mut edges = Vec::new();
     for (i, r) in rows::<Edges>(tables)? {
         let call = below::<Edges>(i, "call", r.call, all.len())?;
-        edges.push(Edge { call, src: r.src, dst: r.dst, bytes: r.size_bytes });
+        edges.push(Message { call, src: r.src, dst: r.dst, bytes: r.size_bytes });
     }
     all.shrink_to_fit();
     readiness.shrink_to_fit();
@@ -107,7 +107,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), Flaw> {
     Ok((RankCalls::from_lists(all, groups, edges, dtypes), readiness))
 }
 
-fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
+fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
     let (mut groups, mut listed): (Vec<LocalGroup>, Vec<Option<Vec<u32>>>) = (Vec::new(), Vec::new());
     for (_, r) in rows::<Groups>(tables)? {
         groups.push(LocalGroup {
@@ -126,13 +126,14 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
             groups[at].head.push(r.member);
             continue;
         }
-        let known = || Flaw::new::<Members>(i, "process_group", "a group whose members are known", r.process_group);
+        let known =
+            || InvalidCell::new::<Members>(i, "process_group", "a group whose members are known", r.process_group);
         let list = listed[at].as_mut().ok_or_else(known)?;
         if r.count == 1 {
             list.push(r.member);
         } else {
             let regular = LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
-            let irregular = || Flaw::new::<Members>(i, "count", "ranks at equal distances", r.count);
+            let irregular = || InvalidCell::new::<Members>(i, "count", "ranks at equal distances", r.count);
             groups[at].members = Some(regular.ok_or_else(irregular)?);
         }
     }
@@ -144,7 +145,7 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, Flaw> {
     Ok(groups)
 }
 
-fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, Flaw> {
+fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, InvalidCell> {
     let lane = |r: LaneRow| Lane { device: r.device, is_gpu: r.is_gpu, ..Lane::default() };
     let mut lanes: Vec<Lane> = rows::<Lanes>(tables)?.map(|(_, r)| lane(r)).collect();
     for (i, r) in rows::<Exposed>(tables)? {
@@ -165,12 +166,12 @@ fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, Flaw> {
     Ok(lanes)
 }
 
-fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Flaw> {
+fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, InvalidCell> {
     let mut out = Vec::new();
     for (i, r) in rows::<Windows>(tables)? {
         let scope = SCOPES.into_iter().find(|s| s.name() == r.scope);
         let window = PartWindow {
-            scope: scope.ok_or_else(|| Flaw::unknown::<Windows>(i, "scope", r.scope))?,
+            scope: scope.ok_or_else(|| InvalidCell::unknown::<Windows>(i, "scope", r.scope))?,
             step: r.step,
             label: r.step_label,
             is_partial: r.is_partial,
@@ -189,8 +190,8 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Fla
     Ok(out)
 }
 
-fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Flaw> {
-    let mut lists: Vec<(Vec<Ns>, Vec<Vec<Entry>>)> = vec![Default::default(); lanes];
+fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, InvalidCell> {
+    let mut lists: Vec<(Vec<Ns>, Vec<Vec<LocalEntry>>)> = vec![Default::default(); lanes];
     for (i, r) in rows::<Cuts>(tables)? {
         lists[below::<Cuts>(i, "lane", r.lane, lanes)? as usize].0.push(r.ts_ns);
     }
@@ -199,8 +200,8 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Fla
         pieces.resize_with(cuts.len().saturating_sub(1), Vec::new);
     }
     for (i, r) in rows::<Entries>(tables)? {
-        let entry = Entry {
-            what: Use::named(r.what).ok_or_else(|| Flaw::unknown::<Entries>(i, "what", r.what))?,
+        let entry = LocalEntry {
+            what: TimeUse::named(r.what).ok_or_else(|| InvalidCell::unknown::<Entries>(i, "what", r.what))?,
             name: StrId(below::<Entries>(i, "name", r.name, names)?),
             detail: StrId(below::<Entries>(i, "detail", r.detail, names)?),
             count: r.count,
@@ -209,16 +210,16 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Fla
         let lane = below::<Entries>(i, "lane", r.lane, lanes)?;
         match lists[lane as usize].1.get_mut(r.piece as usize) {
             Some(of_piece) => of_piece.push(entry),
-            None => return Err(Flaw::new::<Entries>(i, "piece", "a piece between two cuts", r.piece)),
+            None => return Err(InvalidCell::new::<Entries>(i, "piece", "a piece between two cuts", r.piece)),
         }
     }
     Ok(lists.into_iter().map(|(cuts, pieces)| Local::from_pieces(cuts, pieces)).collect())
 }
 
-fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, Origin>, Flaw> {
+fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, KernelOrigin>, InvalidCell> {
     let origin = |(i, r): (usize, OriginRow)| {
         let name = |column, id| below::<Origins>(i, column, id, names).map(StrId);
-        Ok((name("kernel", r.kernel)?, Origin { op: name("op", r.op)?, frame: name("frame", r.frame)? }))
+        Ok((name("kernel", r.kernel)?, KernelOrigin { op: name("op", r.op)?, frame: name("frame", r.frame)? }))
     };
     rows::<Origins>(tables)?.map(origin).collect()
 }

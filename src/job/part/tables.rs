@@ -1,4 +1,4 @@
-//! The tables that a [`Part`](crate::job::part::Part) is written in. Positions (of groups, calls, lanes, windows, names) count
+//! The tables that a [`RankSummary`](crate::job::part::RankSummary) is written in. Positions (of groups, calls, lanes, windows, names) count
 //! from 0 within the rank.
 
 use crate::table;

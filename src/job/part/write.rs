@@ -1,12 +1,12 @@
 //! A part as tables.
 
 use crate::job::part::tables::*;
-use crate::job::part::{Lane, Part, Readiness};
+use crate::job::part::{Lane, RankSummary, Readiness};
 use crate::table::schema::Batch;
 use crate::trace::collective::{Call, Members as LocalMembers, RankCalls};
 use crate::trace::strings::Interner;
 
-impl Part {
+impl RankSummary {
     /// The part as tables, in the order of [`TABLES`].
     pub fn tables(&self) -> Vec<Batch> {
         let (groups, members) = groups(&self.calls);

@@ -5,7 +5,7 @@ use crate::analysis::stragglers::tables::{Causes, Delays, Findings};
 use crate::analysis::what_if::WhatIfs;
 use crate::output::html::axis::{Axis, Step};
 use crate::output::html::breakdown::{Heat, SIDE};
-use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
@@ -88,12 +88,12 @@ pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<
         (
             "gain_ns",
             "gain",
-            Kind::Ns,
+            CellType::Ns,
             "how much later it arrived than the second last: what repairing it alone would gain",
         ),
-        ("excess_ns", "excess", Kind::Ns, "how much longer than the median of the others it worked"),
-        ("imposed_wait_ns", "others wait", Kind::Ns, "waiting of the other members where it came last"),
-        ("wait_ns", "waits itself", Kind::Ns, "its own waiting"),
+        ("excess_ns", "excess", CellType::Ns, "how much longer than the median of the others it worked"),
+        ("imposed_wait_ns", "others wait", CellType::Ns, "waiting of the other members where it came last"),
+        ("wait_ns", "waits itself", CellType::Ns, "its own waiting"),
     ];
     let delays = heat.grid("straggler_delays", VALUES, &ranks, &steps, texts);
     let section = Section::default().with("delays", delays).with("verdicts", verdicts(results, texts)?);
@@ -104,16 +104,16 @@ fn verdicts(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> 
     let mut grid = Grid::new(
         "stragglers",
         &[
-            ("pattern", "pattern", Kind::Text, "persistent, in some steps, rotating, late together"),
-            ("ranks", "ranks", Kind::Text, "ranks that make the others wait"),
-            ("gain_per_step_ns", "gain per step", Kind::Ns, "what repairing would gain, over all steps"),
-            ("gain_pct", "of the step", Kind::Ratio, "the same as a share of the median step"),
-            ("steps", "steps", Kind::Text, "steps in which it is late"),
-            ("late_step_count", "late in", Kind::Count, "number of these steps"),
-            ("behind_ranks", "hidden behind", Kind::Text, "ranks that are worse and hide it"),
-            ("cause", "cause", Kind::Text, "kind of the largest cause"),
-            ("cause_name", "name", Kind::Text, "kernel, operator or frame of the largest cause"),
-            ("cause_ns", "costs", Kind::Ns, "time that this cause adds, over all steps"),
+            ("pattern", "pattern", CellType::Text, "persistent, in some steps, rotating, late together"),
+            ("ranks", "ranks", CellType::Text, "ranks that make the others wait"),
+            ("gain_per_step_ns", "gain per step", CellType::Ns, "what repairing would gain, over all steps"),
+            ("gain_pct", "of the step", CellType::Ratio, "the same as a share of the median step"),
+            ("steps", "steps", CellType::Text, "steps in which it is late"),
+            ("late_step_count", "late in", CellType::Count, "number of these steps"),
+            ("behind_ranks", "hidden behind", CellType::Text, "ranks that are worse and hide it"),
+            ("cause", "cause", CellType::Text, "kind of the largest cause"),
+            ("cause_name", "name", CellType::Text, "kernel, operator or frame of the largest cause"),
+            ("cause_ns", "costs", CellType::Ns, "time that this cause adds, over all steps"),
         ],
     );
     let mut left = 0;
@@ -161,13 +161,13 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "straggler_causes",
         &[
-            ("delta_ns", "adds", Kind::Ns, "what it takes longer than on the typical rank"),
-            ("rank", "rank", Kind::Id, "the late rank"),
-            ("step", "step", Kind::Text, "step"),
-            ("cause", "cause", Kind::Text, "kind of cause"),
-            ("name", "name", Kind::Text, "kernel, operator, call or frame"),
-            ("op", "operator", Kind::Text, "operator that launched it"),
-            ("frame", "frame", Kind::Text, "Python frame around it, where stacks were recorded"),
+            ("delta_ns", "adds", CellType::Ns, "what it takes longer than on the typical rank"),
+            ("rank", "rank", CellType::Id, "the late rank"),
+            ("step", "step", CellType::Text, "step"),
+            ("cause", "cause", CellType::Text, "kind of cause"),
+            ("name", "name", CellType::Text, "kernel, operator, call or frame"),
+            ("op", "operator", CellType::Text, "operator that launched it"),
+            ("frame", "frame", CellType::Text, "Python frame around it, where stacks were recorded"),
         ],
     );
     for (ns, rank, step, names) in found {
@@ -223,18 +223,18 @@ pub fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result
     let mut grid = Grid::new(
         "collective_summary",
         &[
-            ("kind", "kind", Kind::Text, "kind of collective"),
-            ("dtype", "type", Kind::Text, "element type"),
-            ("process_group", "group", Kind::Text, "name and members of the group"),
-            ("size_bytes", "size", Kind::Bytes, "size; the largest over members"),
-            ("count", "count", Kind::Count, "instances"),
-            ("timed_count", "timed", Kind::Count, "complete instances with a transfer time"),
-            ("dur_sum_ns", "time", Kind::Ns, "length of all calls on all ranks"),
-            ("wait_sum_ns", "waiting", Kind::Ns, "waiting in all calls"),
-            ("transfer_p50_ns", "transfer", Kind::Ns, "median transfer time of the rank that came last"),
-            ("start_skew_p50_ns", "skew", Kind::Ns, "last minus first arrival, median"),
-            ("alg_bw_gb_per_s", "algorithm bandwidth", Kind::GbPerS, "sum of sizes / sum of transfer times"),
-            ("bus_bw_gb_per_s", "bus bandwidth", Kind::GbPerS, "the same times the factor of nccl-tests"),
+            ("kind", "kind", CellType::Text, "kind of collective"),
+            ("dtype", "type", CellType::Text, "element type"),
+            ("process_group", "group", CellType::Text, "name and members of the group"),
+            ("size_bytes", "size", CellType::Bytes, "size; the largest over members"),
+            ("count", "count", CellType::Count, "instances"),
+            ("timed_count", "timed", CellType::Count, "complete instances with a transfer time"),
+            ("dur_sum_ns", "time", CellType::Ns, "length of all calls on all ranks"),
+            ("wait_sum_ns", "waiting", CellType::Ns, "waiting in all calls"),
+            ("transfer_p50_ns", "transfer", CellType::Ns, "median transfer time of the rank that came last"),
+            ("start_skew_p50_ns", "skew", CellType::Ns, "last minus first arrival, median"),
+            ("alg_bw_gb_per_s", "algorithm bandwidth", CellType::GbPerS, "sum of sizes / sum of transfer times"),
+            ("bus_bw_gb_per_s", "bus bandwidth", CellType::GbPerS, "the same times the factor of nccl-tests"),
         ],
     );
     for s in &sizes {
@@ -260,19 +260,19 @@ fn groups(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "process_groups",
         &[
-            ("process_group", "group", Kind::Text, "name and members"),
-            ("member_count", "members", Kind::Count, "ranks in the group"),
-            ("present_count", "present", Kind::Count, "of these, ranks whose trace is there"),
+            ("process_group", "group", CellType::Text, "name and members"),
+            ("member_count", "members", CellType::Count, "ranks in the group"),
+            ("present_count", "present", CellType::Count, "of these, ranks whose trace is there"),
             (
                 "matched_by",
                 "matched by",
-                Kind::Text,
+                CellType::Text,
                 "evidence: seq, sequence, inferred, peers; `hta explain matching`",
             ),
-            ("call_count", "calls", Kind::Count, "calls of all ranks"),
-            ("matched_count", "matched", Kind::Count, "calls that were matched"),
-            ("collective_count", "collectives", Kind::Count, "instances"),
-            ("complete_count", "complete", Kind::Count, "instances that every member recorded"),
+            ("call_count", "calls", CellType::Count, "calls of all ranks"),
+            ("matched_count", "matched", CellType::Count, "calls that were matched"),
+            ("collective_count", "collectives", CellType::Count, "instances"),
+            ("complete_count", "complete", CellType::Count, "instances that every member recorded"),
         ],
     );
     let (mut left, mut sums) = (0, [0; 4]);
@@ -299,11 +299,11 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     let mut grid = Grid::new(
         "what_if",
         &[
-            ("scope", "repair of", Kind::Text, "all, a rank, a step or a cause"),
-            ("what", "what", Kind::Text, "what is repaired"),
-            ("step_ns", "step then", Kind::Ns, "mean step with the repair"),
-            ("gain_ns", "gain per step", Kind::Ns, "mean step of the replay without repairs minus that"),
-            ("gain_pct", "of the step", Kind::Ratio, "of the mean step of the replay without repairs"),
+            ("scope", "repair of", CellType::Text, "all, a rank, a step or a cause"),
+            ("what", "what", CellType::Text, "what is repaired"),
+            ("step_ns", "step then", CellType::Ns, "mean step with the repair"),
+            ("gain_ns", "gain per step", CellType::Ns, "mean step of the replay without repairs minus that"),
+            ("gain_pct", "of the step", CellType::Ratio, "of the mean step of the replay without repairs"),
         ],
     );
     let mut left = 0;

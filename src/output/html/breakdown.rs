@@ -3,7 +3,7 @@
 
 use crate::analysis::breakdown::Breakdowns;
 use crate::output::html::axis::{Axis, Step};
-use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
@@ -23,7 +23,7 @@ const MOST_CELLS: usize = 8_192;
 pub const SIDE: usize = 128;
 
 /// Length, compute, exposed communication, exposed memory, idle; ns.
-type Parts = [i64; 5];
+type WindowParts = [i64; 5];
 
 columns! {
     Window of Breakdowns {
@@ -33,7 +33,7 @@ columns! {
 }
 
 impl Window<'_> {
-    fn parts(&self) -> Parts {
+    fn parts(&self) -> WindowParts {
         [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.exposed_memory_ns, self.idle_ns]
     }
 }
@@ -44,8 +44,8 @@ pub struct Lane {
     /// Number of full steps; if 0, the span is used.
     pub full: u32,
     partial: u32,
-    parts: Parts,
-    span: Parts,
+    parts: WindowParts,
+    span: WindowParts,
     /// Start and length of the capture, ns.
     capture: Option<(i64, i64)>,
 }
@@ -56,7 +56,7 @@ impl Lane {
         self.full.max(1)
     }
 
-    fn sums(&self) -> &Parts {
+    fn sums(&self) -> &WindowParts {
         if self.full > 0 { &self.parts } else { &self.span }
     }
 
@@ -98,12 +98,12 @@ impl Lanes {
 struct StepSums {
     windows: u32,
     partial: u32,
-    parts: Parts,
+    parts: WindowParts,
     shortest: i64,
     longest: (i64, u32),
 }
 
-fn add(to: &mut Parts, parts: &Parts) {
+fn add(to: &mut WindowParts, parts: &WindowParts) {
     to.iter_mut().zip(parts).for_each(|(a, b)| *a += b);
 }
 
@@ -150,21 +150,21 @@ pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
 }
 
 const PARTS: [Heading; 5] = [
-    ("dur_ns", "length", Kind::Ns, "length of the window"),
-    ("compute_ns", "compute", Kind::Ns, "some compute runs"),
-    ("exposed_communication_ns", "exposed communication", Kind::Ns, "communication runs and no compute"),
-    ("exposed_memory_ns", "exposed memory", Kind::Ns, "only copies or sets run"),
-    ("idle_ns", "idle", Kind::Ns, "nothing runs"),
+    ("dur_ns", "length", CellType::Ns, "length of the window"),
+    ("compute_ns", "compute", CellType::Ns, "some compute runs"),
+    ("exposed_communication_ns", "exposed communication", CellType::Ns, "communication runs and no compute"),
+    ("exposed_memory_ns", "exposed memory", CellType::Ns, "only copies or sets run"),
+    ("idle_ns", "idle", CellType::Ns, "nothing runs"),
 ];
 
 /// Headings of the columns that identify a lane.
 pub const LANE: [Heading; 3] = [
-    ("rank", "rank", Kind::Id, "rank"),
-    ("device", "device", Kind::Id, "device index; none on a CPU-only rank"),
+    ("rank", "rank", CellType::Id, "rank"),
+    ("device", "device", CellType::Id, "device index; none on a CPU-only rank"),
     (
         "windows",
         "windows",
-        Kind::Count,
+        CellType::Count,
         "full steps that the sums are over; 1: the span, where there are no full steps",
     ),
 ];
@@ -234,20 +234,20 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
 
 fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
     let mut headings: Vec<Heading> = vec![
-        ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
-        ("windows", "ranks", Kind::Count, "full steps that the sums are over, one for each device of a rank"),
+        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
+        ("windows", "ranks", CellType::Count, "full steps that the sums are over, one for each device of a rank"),
         (
             "partial_count",
             "partial",
-            Kind::Count,
+            CellType::Count,
             "steps left out: cut by the capture, or with far less work than the others",
         ),
     ];
     headings.extend(PARTS);
     headings.extend([
-        ("shortest_ns", "shortest", Kind::Ns, "length on the rank that takes least time"),
-        ("longest_ns", "longest", Kind::Ns, "the rank that takes longest"),
-        ("longest_rank", "on rank", Kind::Id, "the rank that takes longest"),
+        ("shortest_ns", "shortest", CellType::Ns, "length on the rank that takes least time"),
+        ("longest_ns", "longest", CellType::Ns, "the rank that takes longest"),
+        ("longest_rank", "on rank", CellType::Id, "the rank that takes longest"),
     ]);
     let mut grid = Grid::new("temporal_breakdown", &headings);
     let mut places: Vec<Option<StepSums>> = (0..axis.len()).map(|_| None).collect();
@@ -289,13 +289,13 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
     let chosen: BTreeSet<LaneKey> = worst.iter().take(room).map(|(k, _)| **k).collect();
 
     let mut headings: Vec<Heading> = vec![
-        ("rank", "rank", Kind::Id, "rank"),
-        ("device", "device", Kind::Id, "device index"),
-        ("step", "step", Kind::Text, "number in the step's name; @n: its place in time"),
+        ("rank", "rank", CellType::Id, "rank"),
+        ("device", "device", CellType::Id, "device index"),
+        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
         (
             "is_partial",
             "partial",
-            Kind::Count,
+            CellType::Count,
             "1: the step is cut by the capture, or has far less work than the others",
         ),
     ];
@@ -335,7 +335,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
         cells.notes.push(say);
     }
     const LENGTH: &[Heading] =
-        &[("dur_ns", "length", Kind::Ns, "length of the step, summed over the ranks and steps of this field")];
+        &[("dur_ns", "length", CellType::Ns, "length of the step, summed over the ranks and steps of this field")];
     Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
 }
 
@@ -376,14 +376,14 @@ impl<const N: usize> Heat<N> {
         texts: &mut Texts,
     ) -> Grid {
         let mut headings: Vec<Heading> = vec![
-            ("ranks", "rank", Kind::Text, "rank, or consecutive ranks that share a row of the map"),
-            ("steps", "step", Kind::Text, "step, or consecutive steps that share a column of the map"),
-            ("count", "values", Kind::Count, "ranks and steps that are aggregated here"),
+            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row of the map"),
+            ("steps", "step", CellType::Text, "step, or consecutive steps that share a column of the map"),
+            ("count", "values", CellType::Count, "ranks and steps that are aggregated here"),
         ];
         headings.extend(values);
         headings.extend([
-            ("most_ns", "largest", Kind::Ns, "the largest of the first value"),
-            ("most_rank", "on rank", Kind::Id, "the rank that has it"),
+            ("most_ns", "largest", CellType::Ns, "the largest of the first value"),
+            ("most_rank", "on rank", CellType::Id, "the rank that has it"),
         ]);
         let mut grid = Grid::new(table, &headings);
         for (i, place) in self.cells.iter().enumerate() {

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 /// Type of a column's cells, which determines their formatting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CellType {
     Ns,
     Count,
     Bytes,
@@ -19,22 +19,22 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl CellType {
     fn name(self) -> &'static str {
         match self {
-            Kind::Ns => "ns",
-            Kind::Count => "count",
-            Kind::Bytes => "bytes",
-            Kind::Ratio => "ratio",
-            Kind::GbPerS => "gb_per_s",
-            Kind::Id => "id",
-            Kind::Text => "text",
+            CellType::Ns => "ns",
+            CellType::Count => "count",
+            CellType::Bytes => "bytes",
+            CellType::Ratio => "ratio",
+            CellType::GbPerS => "gb_per_s",
+            CellType::Id => "id",
+            CellType::Text => "text",
         }
     }
 }
 
 /// A column: name, heading, type, and meaning.
-pub type Heading = (&'static str, &'static str, Kind, &'static str);
+pub type Heading = (&'static str, &'static str, CellType, &'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell {

@@ -2,7 +2,7 @@
 
 use crate::analysis::idle::{IdleHost, Idles};
 use crate::output::html::breakdown::{LANE, LaneKey, Lanes, lane_cells};
-use crate::output::html::grid::{Cell, Grid, Heading, Kind, Section, missing};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
@@ -75,13 +75,13 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     let listed: BTreeSet<&LaneKey> = lanes.listed().into_iter().map(|(key, _)| key).collect();
     let mut headings: Vec<Heading> = LANE.to_vec();
     headings.extend([
-        ("idle_ns", "idle", Kind::Ns, "nothing runs: the sum of what follows"),
-        ("kernel_wait_ns", "kernel wait", Kind::Ns, "submitted, and about to start"),
-        ("other_ns", "held", Kind::Ns, "submitted, but held back by something else; or the launch is unknown"),
+        ("idle_ns", "idle", CellType::Ns, "nothing runs: the sum of what follows"),
+        ("kernel_wait_ns", "kernel wait", CellType::Ns, "submitted, and about to start"),
+        ("other_ns", "held", CellType::Ns, "submitted, but held back by something else; or the launch is unknown"),
     ]);
     let about = "host wait during this activity of the launching thread";
-    headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, Kind::Ns, about)));
-    let unnamed: Heading = ("host_ns", "other host wait", Kind::Ns, "host wait whose activity is unknown");
+    headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, CellType::Ns, about)));
+    let unnamed: Heading = ("host_ns", "other host wait", CellType::Ns, "host wait whose activity is unknown");
     headings.push(unnamed);
     let mut grid = Grid::new("idle", &headings);
     let (mut left, mut rest) = (0, vec![0i64; 4 + ACTIVITIES.len()]);
@@ -103,13 +103,13 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
     let mut host = Grid::new(
         "idle_host",
         &[
-            ("activity", "the host was in", Kind::Text, "kind of the innermost open event of the launching thread"),
-            ("name", "name", Kind::Text, "its name; a Python frame with file and line"),
-            ("time_ns", "host wait", Kind::Ns, "idle time during this activity, over all ranks and windows"),
-            ("gap_count", "gaps", Kind::Count, "gaps with this activity"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
-            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("activity", "the host was in", CellType::Text, "kind of the innermost open event of the launching thread"),
+            ("name", "name", CellType::Text, "its name; a Python frame with file and line"),
+            ("time_ns", "host wait", CellType::Ns, "idle time during this activity, over all ranks and windows"),
+            ("gap_count", "gaps", CellType::Count, "gaps with this activity"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
     names.fill(&mut host, texts, MOST_ACTIVITIES, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);

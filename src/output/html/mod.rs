@@ -19,6 +19,6 @@ mod tally;
 mod texts;
 mod time;
 
-pub use overview::Found;
+pub use overview::StoredFinding;
 pub use page::{Editor, PageOptions, write};
 pub use results::{Results, ResultsError};

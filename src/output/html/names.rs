@@ -6,9 +6,9 @@ use crate::analysis::stacks::anomalies::Anomalies;
 use crate::analysis::stacks::call_tree::CallTree;
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
-use crate::output::html::grid::{Cell, Grid, Kind, Section, missing};
+use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
-use crate::output::html::tally::{Tallied, Tally};
+use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ columns! {
     Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
 }
 
-fn of_ranks<const K: usize, const N: usize>(t: &Tallied<K, N>) -> Vec<Cell> {
+fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
 }
 
@@ -78,15 +78,15 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     let mut grid = Grid::new(
         "kernels_by_name",
         &[
-            ("class", "class", Kind::Text, "compute, communication or memory; `hta explain rules`"),
-            ("name", "kernel", Kind::Text, "full name"),
-            ("sum_ns", "time", Kind::Ns, "sum of durations over all ranks; concurrent ones count twice"),
-            ("count", "count", Kind::Count, "how often, over all ranks"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
-            ("most_ns", "largest", Kind::Ns, "sum on the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
-            ("min_ns", "shortest", Kind::Ns, "shortest of all"),
-            ("max_ns", "longest", Kind::Ns, "longest of all"),
+            ("class", "class", CellType::Text, "compute, communication or memory; `hta explain rules`"),
+            ("name", "kernel", CellType::Text, "full name"),
+            ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
+            ("count", "count", CellType::Count, "how often, over all ranks"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "sum on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
+            ("min_ns", "shortest", CellType::Ns, "shortest of all"),
+            ("max_ns", "longest", CellType::Ns, "longest of all"),
         ],
     );
     names.fill(&mut grid, texts, MOST_NAMES, |t| {
@@ -125,16 +125,21 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
     let mut grid = Grid::new(
         "repeats",
         &[
-            ("names", "sequence", Kind::Text, "names of its kernels, copies and sets; a loop is its body"),
-            ("length", "length", Kind::Text, "activities in one occurrence"),
-            ("gpu_ns", "GPU time", Kind::Ns, "sum of durations in all occurrences; sequences may contain one another"),
-            ("count", "count", Kind::Count, "occurrences over all ranks"),
-            ("gap_ns", "gaps", Kind::Ns, "time inside occurrences in which the stream ran nothing"),
-            ("idle_ns", "idle", Kind::Ns, "part of the gaps in which no stream of the device ran anything"),
-            ("extent_ns", "first to last", Kind::Ns, "sum of last end minus first start"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
-            ("most_ns", "largest", Kind::Ns, "GPU time on the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("names", "sequence", CellType::Text, "names of its kernels, copies and sets; a loop is its body"),
+            ("length", "length", CellType::Text, "activities in one occurrence"),
+            (
+                "gpu_ns",
+                "GPU time",
+                CellType::Ns,
+                "sum of durations in all occurrences; sequences may contain one another",
+            ),
+            ("count", "count", CellType::Count, "occurrences over all ranks"),
+            ("gap_ns", "gaps", CellType::Ns, "time inside occurrences in which the stream ran nothing"),
+            ("idle_ns", "idle", CellType::Ns, "part of the gaps in which no stream of the device ran anything"),
+            ("extent_ns", "first to last", CellType::Ns, "sum of last end minus first start"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "GPU time on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
     all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
@@ -160,13 +165,13 @@ pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
     let mut grid = Grid::new(
         "operators",
         &[
-            ("name", "operator", Kind::Text, "operator; [no operator]: API calls outside any"),
-            ("gpu_self_ns", "own GPU time", Kind::Ns, "GPU work of its own API calls, over all ranks"),
-            ("host_self_ns", "own host time", Kind::Ns, "time on the host, without nested operators and API calls"),
-            ("gpu_ns", "GPU time", Kind::Ns, "with everything inside"),
-            ("host_ns", "host time", Kind::Ns, "with everything inside"),
-            ("count", "count", Kind::Count, "calls"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("name", "operator", CellType::Text, "operator; [no operator]: API calls outside any"),
+            ("gpu_self_ns", "own GPU time", CellType::Ns, "GPU work of its own API calls, over all ranks"),
+            ("host_self_ns", "own host time", CellType::Ns, "time on the host, without nested operators and API calls"),
+            ("gpu_ns", "GPU time", CellType::Ns, "with everything inside"),
+            ("host_ns", "host time", CellType::Ns, "with everything inside"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
     operators.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
@@ -183,15 +188,15 @@ fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "stack_anomalies",
         &[
-            ("kind", "kind", Kind::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
-            ("name", "call", Kind::Text, "operator or API call"),
-            ("first_stack", "first from", Kind::Text, "operators around the first of a rank"),
-            ("host_ns", "on the host", Kind::Ns, "time on the host, over all ranks"),
-            ("gpu_ns", "GPU time", Kind::Ns, "GPU work launched in them"),
-            ("count", "count", Kind::Count, "calls"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
-            ("most_ns", "largest", Kind::Ns, "on the host of the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("kind", "kind", CellType::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
+            ("name", "call", CellType::Text, "operator or API call"),
+            ("first_stack", "first from", CellType::Text, "operators around the first of a rank"),
+            ("host_ns", "on the host", CellType::Ns, "time on the host, over all ranks"),
+            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched in them"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "on the host of the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
     all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
@@ -206,13 +211,13 @@ fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "modules",
         &[
-            ("path", "module", Kind::Text, "path of nn.Modules"),
-            ("gpu_self_ns", "own GPU time", Kind::Ns, "forward, without nested modules, over all ranks"),
-            ("host_self_ns", "own host time", Kind::Ns, "forward, without nested modules"),
-            ("gpu_ns", "GPU time", Kind::Ns, "forward, with everything inside"),
-            ("host_ns", "host time", Kind::Ns, "forward, with everything inside"),
-            ("count", "count", Kind::Count, "calls"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("path", "module", CellType::Text, "path of nn.Modules"),
+            ("gpu_self_ns", "own GPU time", CellType::Ns, "forward, without nested modules, over all ranks"),
+            ("host_self_ns", "own host time", CellType::Ns, "forward, without nested modules"),
+            ("gpu_ns", "GPU time", CellType::Ns, "forward, with everything inside"),
+            ("host_ns", "host time", CellType::Ns, "forward, with everything inside"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
     all.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
@@ -231,13 +236,13 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "call_tree",
         &[
-            ("name", "function", Kind::Text, "Python function, with file and line"),
-            ("thread", "thread", Kind::Text, "idle: it waits on a thread that launches no GPU work"),
-            ("self_ns", "own time", Kind::Ns, "without the functions that it calls, over all ranks"),
-            ("dur_ns", "time", Kind::Ns, "with everything inside; a function that calls itself counts again"),
-            ("gpu_ns", "GPU time", Kind::Ns, "GPU work launched inside"),
-            ("count", "count", Kind::Count, "calls"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
+            ("name", "function", CellType::Text, "Python function, with file and line"),
+            ("thread", "thread", CellType::Text, "idle: it waits on a thread that launches no GPU work"),
+            ("self_ns", "own time", CellType::Ns, "without the functions that it calls, over all ranks"),
+            ("dur_ns", "time", CellType::Ns, "with everything inside; a function that calls itself counts again"),
+            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched inside"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
     all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t| vec![t.ranks.into()]);

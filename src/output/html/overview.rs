@@ -4,7 +4,7 @@ use crate::analysis::api::{Certainty, Finding};
 use crate::analysis::inventory;
 use crate::analysis::inventory::HealthTable;
 use crate::analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};
-use crate::output::html::grid::{Cell, Grid, Kind, Section};
+use crate::output::html::grid::{Cell, CellType, Grid, Section};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
@@ -27,7 +27,7 @@ const MOST_PROBLEMS: usize = 300;
 
 /// A finding as stored in `summary.json`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Found {
+pub struct StoredFinding {
     analysis: String,
     ranks: Vec<u32>,
     steps: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Found {
     table: String,
 }
 
-impl From<&Finding> for Found {
+impl From<&Finding> for StoredFinding {
     fn from(f: &Finding) -> Self {
         Self {
             analysis: f.analysis.to_string(),
@@ -61,10 +61,10 @@ impl From<&Finding> for Found {
 ///
 /// # Errors
 /// When there is no summary, or `hta` did not write it.
-pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
+pub fn findings(results: &Results) -> Result<Vec<StoredFinding>, ResultsError> {
     #[derive(Deserialize)]
     struct Summary {
-        findings: Vec<Found>,
+        findings: Vec<StoredFinding>,
     }
     let path = results.folder().join("summary.json");
     let shown = path.display().to_string();
@@ -80,7 +80,7 @@ pub fn findings(results: &Results) -> Result<Vec<Found>, ResultsError> {
 }
 
 /// The section on findings, in their order.
-pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts) -> Section {
+pub fn findings_section(found: &[StoredFinding], note: Option<String>, texts: &mut Texts) -> Section {
     if found.is_empty() {
         let mut section = Section::without("Nothing stands out: no analysis had a finding.");
         section.notes.extend(note);
@@ -89,24 +89,24 @@ pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts
     let mut grid = Grid::new(
         "summary.json",
         &[
-            ("sentence", "what", Kind::Text, "what was found"),
+            ("sentence", "what", CellType::Text, "what was found"),
             (
                 "cost_ns_per_step",
                 "cost per step",
-                Kind::Ns,
+                CellType::Ns,
                 "what it costs per step (per window where there are no steps)",
             ),
-            ("share_of_step", "of the step", Kind::Ratio, "the same as a share of the step"),
-            ("ranks", "ranks", Kind::Text, "ranks that it is about; none: all"),
-            ("steps", "steps", Kind::Text, "steps that it is about; none: all"),
+            ("share_of_step", "of the step", CellType::Ratio, "the same as a share of the step"),
+            ("ranks", "ranks", CellType::Text, "ranks that it is about; none: all"),
+            ("steps", "steps", CellType::Text, "steps that it is about; none: all"),
             (
                 "certainty",
                 "certainty",
-                Kind::Text,
+                CellType::Text,
                 "measured: follows from recorded times; inferred: rests on an interpretation",
             ),
-            ("analysis", "analysis", Kind::Text, "`hta explain NAME` defines it"),
-            ("table", "table", Kind::Text, "table with the rows that it is based on"),
+            ("analysis", "analysis", CellType::Text, "`hta explain NAME` defines it"),
+            ("table", "table", CellType::Text, "table with the rows that it is based on"),
         ],
     );
     let text = |list: String, texts: &mut Texts| if list.is_empty() { Cell::Nothing } else { texts.cell(&list) };
@@ -123,7 +123,7 @@ pub fn findings_section(found: &[Found], note: Option<String>, texts: &mut Texts
             texts.cell(&f.table),
         ]);
     }
-    let left: Vec<&Found> = found.iter().skip(MOST_FINDINGS).collect();
+    let left: Vec<&StoredFinding> = found.iter().skip(MOST_FINDINGS).collect();
     grid.leave_out(left.len(), Vec::new());
     let mut section = Section::default().with("findings", grid);
     section.notes.extend(note);
@@ -174,7 +174,7 @@ pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, R
 
 /// Key figures of the set.
 #[derive(Default, Serialize)]
-pub struct Set {
+pub struct SetSummary {
     pub ranks: usize,
     pub rank_list: String,
     pub world_size: Option<u32>,
@@ -199,7 +199,7 @@ pub struct Capture {
 
 #[derive(Default)]
 pub struct Ranks {
-    pub set: Set,
+    pub set: SetSummary,
     /// On the common clock.
     pub captures: BTreeMap<u32, Capture>,
     pub offsets: BTreeMap<u32, i64>,
@@ -222,19 +222,19 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
     let mut grid = Grid::new(
         "ranks",
         &[
-            ("rank", "rank", Kind::Id, "rank"),
-            ("host_name", "host", Kind::Text, "host"),
-            ("devices", "device", Kind::Text, "device indices that were used"),
-            ("device_name", "device name", Kind::Text, "name of the device"),
-            ("step_count", "steps", Kind::Count, "steps"),
-            ("length_ns", "recorded", Kind::Ns, "first to last recorded event"),
-            ("event_count", "events", Kind::Count, "complete events"),
-            ("activity_count", "GPU activities", Kind::Count, "kernels, copies and sets"),
-            ("unlinked_count", "without launch", Kind::Count, "GPU activities whose launch was not recorded"),
-            ("clock_state", "clock", Kind::Text, "state of its clock offset; `hta explain clocks`"),
-            ("clock_offset_ns", "offset", Kind::Ns, "what was subtracted from its times to compare ranks"),
-            ("unpacked_bytes", "JSON", Kind::Bytes, "size of the trace, unpacked"),
-            ("file", "file", Kind::Text, "trace file"),
+            ("rank", "rank", CellType::Id, "rank"),
+            ("host_name", "host", CellType::Text, "host"),
+            ("devices", "device", CellType::Text, "device indices that were used"),
+            ("device_name", "device name", CellType::Text, "name of the device"),
+            ("step_count", "steps", CellType::Count, "steps"),
+            ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
+            ("event_count", "events", CellType::Count, "complete events"),
+            ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
+            ("unlinked_count", "without launch", CellType::Count, "GPU activities whose launch was not recorded"),
+            ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
+            ("clock_offset_ns", "offset", CellType::Ns, "what was subtracted from its times to compare ranks"),
+            ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
+            ("file", "file", CellType::Text, "trace file"),
         ],
     );
     let mut names: [BTreeSet<String>; 3] = Default::default();
@@ -327,13 +327,13 @@ pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
     let mut grid = Grid::new(
         "health",
         &[
-            ("severity", "severity", Kind::Text, "fatal, loss, repair or info"),
-            ("counter", "what", Kind::Text, "`hta explain health` lists every counter"),
-            ("count", "cases", Kind::Count, "over all ranks"),
-            ("ranks", "ranks", Kind::Count, "ranks that have it"),
-            ("description", "meaning", Kind::Text, "what it is, and what was done"),
-            ("file", "first in", Kind::Text, "first file that has it"),
-            ("example", "example", Kind::Text, "the first that was found"),
+            ("severity", "severity", CellType::Text, "fatal, loss, repair or info"),
+            ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
+            ("count", "cases", CellType::Count, "over all ranks"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("description", "meaning", CellType::Text, "what it is, and what was done"),
+            ("file", "first in", CellType::Text, "first file that has it"),
+            ("example", "example", CellType::Text, "the first that was found"),
         ],
     );
     for ((_, counter), [severity, description, file, example]) in kinds.iter().take(MOST_PROBLEMS) {
@@ -355,11 +355,11 @@ pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
             (
                 "severity",
                 "severity",
-                Kind::Text,
+                CellType::Text,
                 "fatal: named on the command line, or damaged; info: merely found in the folder",
             ),
-            ("file", "file", Kind::Text, "file that was not analysed"),
-            ("reason", "why", Kind::Text, "why not"),
+            ("file", "file", CellType::Text, "file that was not analysed"),
+            ("reason", "why", CellType::Text, "why not"),
         ],
     );
     for (severity, file, reason) in refused.iter().take(MOST_PROBLEMS) {

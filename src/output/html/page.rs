@@ -2,9 +2,9 @@
 
 use crate::output::html::breakdown::Lanes;
 use crate::output::html::grid::Section;
-use crate::output::html::overview::{Found, Set};
+use crate::output::html::overview::{SetSummary, StoredFinding};
 use crate::output::html::results::{Results, ResultsError};
-use crate::output::html::texts::{Shown, Texts};
+use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::{across, breakdown, idle, names, overview, time};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -49,7 +49,7 @@ struct Data<'a> {
     hta_version: &'static str,
     editor: Editor,
     source_root: &'a str,
-    set: Set,
+    set: SetSummary,
     sections: Sections,
     texts: &'a [String],
     cut_texts: usize,
@@ -61,7 +61,7 @@ struct Data<'a> {
 /// When the folder is not a results folder, or the page cannot be written.
 pub fn write(
     results: &Results,
-    found: Option<Vec<Found>>,
+    found: Option<Vec<StoredFinding>>,
     options: &PageOptions,
     out: &mut (impl Write + Send),
 ) -> Result<(), ResultsError> {
@@ -87,13 +87,13 @@ type Sections = Vec<(&'static str, Section)>;
 
 /// The data of the page.
 struct Gathered {
-    set: Set,
+    set: SetSummary,
     /// In the order of the page.
     sections: Sections,
-    texts: Shown,
+    texts: PageTexts,
 }
 
-fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, ResultsError> {
+fn gather(results: &Results, found: Option<Vec<StoredFinding>>) -> Result<Gathered, ResultsError> {
     let found = found.map_or_else(|| overview::findings(results), Ok)?;
     let mut of_ranks = Texts::default();
     let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
@@ -104,7 +104,7 @@ fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, Resu
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, Part); 12] = [
+    let parts: [(&str, SectionBuilder); 12] = [
         ("findings", &|texts| Ok(overview::findings_section(&found, note.clone(), texts))),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
@@ -118,13 +118,13 @@ fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, Resu
         ("stacks", &|texts| names::stacks(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
     ];
-    let one = |(name, make): (&'static str, Part)| {
+    let one = |(name, make): (&'static str, SectionBuilder)| {
         let mut texts = Texts::default();
         make(&mut texts).map(|section| (name, section, texts))
     };
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
-    let mut shown = Shown::default();
+    let mut shown = PageTexts::default();
     inventory.place_texts(&shown.add(of_ranks));
     let mut sections = Vec::with_capacity(parts.len() + 1);
     for made in made {
@@ -137,7 +137,7 @@ fn gather(results: &Results, found: Option<Vec<Found>>) -> Result<Gathered, Resu
 }
 
 /// Builds a section and its texts.
-type Part<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
+type SectionBuilder<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
 
 type Made = Result<Section, ResultsError>;
 

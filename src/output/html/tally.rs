@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use std::cmp::Reverse;
 
 /// The sums of one key.
-pub struct Tallied<const K: usize, const N: usize> {
+pub struct KeySums<const K: usize, const N: usize> {
     key: [u32; K],
     pub sums: [i64; N],
     pub ranks: usize,
@@ -20,7 +20,7 @@ pub struct Tallied<const K: usize, const N: usize> {
 pub struct Tally<const K: usize, const N: usize> {
     ids: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
-    rows: HashMap<[u32; K], Tallied<K, N>>,
+    rows: HashMap<[u32; K], KeySums<K, N>>,
 }
 
 impl<const K: usize, const N: usize> Default for Tally<K, N> {
@@ -42,7 +42,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
 
     pub fn add(&mut self, key: [&str; K], rank: u32, values: [i64; N]) {
         let key = key.map(|t| self.id(t));
-        let fresh = || Tallied { key, sums: [0; N], ranks: 0, most: (i64::MIN, rank), rank: None, of_rank: 0 };
+        let fresh = || KeySums { key, sums: [0; N], ranks: 0, most: (i64::MIN, rank), rank: None, of_rank: 0 };
         let row = self.rows.entry(key).or_insert_with(fresh);
         if row.rank != Some(rank) {
             row.rank = Some(rank);
@@ -59,7 +59,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
     }
 
     /// The sums of a key.
-    pub fn of(&self, key: [&str; K]) -> Option<&Tallied<K, N>> {
+    pub fn of(&self, key: [&str; K]) -> Option<&KeySums<K, N>> {
         let mut ids = [0; K];
         for (id, text) in ids.iter_mut().zip(key) {
             *id = *self.ids.get(text)?;
@@ -68,7 +68,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
     }
 
     /// The texts of a row's key.
-    pub fn key(&self, row: &Tallied<K, N>) -> [&str; K] {
+    pub fn key(&self, row: &KeySums<K, N>) -> [&str; K] {
         row.key.map(|id| self.text(id))
     }
 
@@ -82,7 +82,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
 
     /// Adds the `most` largest rows to a grid, and sums the others below. A row of the grid begins with the texts and
     /// the sums; `tail` gives the remaining cells.
-    pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&Tallied<K, N>) -> Vec<Cell>) {
+    pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&KeySums<K, N>) -> Vec<Cell>) {
         self.fill_with_last(grid, texts, most, |_| false, tail);
     }
 
@@ -93,10 +93,10 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         texts: &mut Texts,
         most: usize,
         last: impl Fn([&str; K]) -> bool,
-        tail: impl Fn(&Tallied<K, N>) -> Vec<Cell>,
+        tail: impl Fn(&KeySums<K, N>) -> Vec<Cell>,
     ) {
-        let mut rows: Vec<&Tallied<K, N>> = self.rows.values().collect();
-        let order = |r: &&Tallied<K, N>| (last(self.key(r)), Reverse(r.sums));
+        let mut rows: Vec<&KeySums<K, N>> = self.rows.values().collect();
+        let order = |r: &&KeySums<K, N>| (last(self.key(r)), Reverse(r.sums));
         rows.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| self.key(a).cmp(&self.key(b))));
         for row in rows.iter().take(most) {
             let mut cells: Vec<Cell> = self.key(row).iter().map(|t| texts.cell(t)).collect();

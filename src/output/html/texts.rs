@@ -46,14 +46,14 @@ impl Texts {
 /// Texts of the page. Kernel names can have thousands of characters; what does not fit is cut and counted, and complete
 /// in the Parquet table.
 #[derive(Default)]
-pub struct Shown {
+pub struct PageTexts {
     places: HashMap<Box<str>, u32>,
     texts: Vec<String>,
     bytes: usize,
     cut: usize,
 }
 
-impl Shown {
+impl PageTexts {
     /// Adds the texts of the next section, and returns their indices in the page.
     pub fn add(&mut self, section: Texts) -> Vec<u32> {
         let mut new: Vec<(u32, Box<str>, usize)> =
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn sections_that_share_texts_share_their_places() {
-        let (mut first, mut second, mut shown) = (Texts::default(), Texts::default(), Shown::default());
+        let (mut first, mut second, mut shown) = (Texts::default(), Texts::default(), PageTexts::default());
         assert_eq!([first.cell("a"), first.cell("b"), first.cell("a")], [0, 1, 0].map(Cell::Text));
         assert_eq!(
             [second.cell("c"), second.of(Some("a")), second.of(None)],
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_sentences_are_not() {
-        let (mut texts, mut shown) = (Texts::default(), Shown::default());
+        let (mut texts, mut shown) = (Texts::default(), PageTexts::default());
         // The limit falls in the middle of a two-byte character.
         let long = format!("{}é", "x".repeat(LONGEST - 1));
         let (sentence, many) = ("s".repeat(ROOM + 1), "m".repeat(LONGEST));

@@ -4,7 +4,7 @@ use crate::analysis::counters::CounterValues;
 use crate::analysis::critical_path::tables::CriticalSummary;
 use crate::output::html::axis::Axis;
 use crate::output::html::breakdown::{LaneKey, Lanes};
-use crate::output::html::grid::{Grid, Heading, Kind, Section, missing};
+use crate::output::html::grid::{CellType, Grid, Heading, Section, missing};
 use crate::output::html::overview::Ranks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
@@ -121,17 +121,17 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
         return Ok(Section::without(if there { none.to_string() } else { missing("counters") }));
     }
     const HEADINGS: &[Heading] = &[
-        ("start_ns", "from", Kind::Ns, "start of the stretch"),
-        ("mean", "utilization", Kind::Ratio, "share of the time in which a kernel runs; mean over the devices"),
-        ("lowest", "lowest", Kind::Ratio, "of the least busy device"),
-        ("highest", "highest", Kind::Ratio, "of the busiest device"),
+        ("start_ns", "from", CellType::Ns, "start of the stretch"),
+        ("mean", "utilization", CellType::Ratio, "share of the time in which a kernel runs; mean over the devices"),
+        ("lowest", "lowest", CellType::Ratio, "of the least busy device"),
+        ("highest", "highest", CellType::Ratio, "of the busiest device"),
         (
             "sm_efficiency",
             "SM efficiency",
-            Kind::Ratio,
+            CellType::Ratio,
             "estimated share of the SMs that have a block; mean over the devices",
         ),
-        ("occupancy", "occupancy", Kind::Ratio, "recorded occupancy of the kernels, weighted by their durations"),
+        ("occupancy", "occupancy", CellType::Ratio, "recorded occupancy of the kernels, weighted by their durations"),
     ];
     let mut grid = Grid::new("counters", HEADINGS);
     let used = (length / width + 1).min(STRETCHES);
@@ -150,9 +150,9 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
     let mut map = Grid::new(
         "counters",
         &[
-            ("ranks", "rank", Kind::Text, "rank, or consecutive ranks that share a row"),
-            ("start_ns", "from", Kind::Ns, "start of the stretch"),
-            ("utilization", "utilization", Kind::Ratio, "share of the time in which a kernel runs"),
+            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row"),
+            ("start_ns", "from", CellType::Ns, "start of the stretch"),
+            ("utilization", "utilization", CellType::Ratio, "share of the time in which a kernel runs"),
         ],
     );
     for (place, means) in &busy {
@@ -199,28 +199,28 @@ pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts
     let mut grid = Grid::new(
         "critical_path_summary",
         &[
-            ("class", "class", Kind::Text, "what the path goes through; `hta explain critical-path`"),
-            ("window", "window", Kind::Text, "the full step of median length, or what was asked for"),
-            ("time_ns", "on the path", Kind::Ns, "time on the path, over all ranks"),
-            ("work_ns", "work", Kind::Ns, "of that, work"),
-            ("overhead_ns", "waiting", Kind::Ns, "of that, waiting and overhead"),
-            ("count", "segments", Kind::Count, "segments"),
-            ("ranks", "ranks", Kind::Count, "ranks whose path goes through it"),
-            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("class", "class", CellType::Text, "what the path goes through; `hta explain critical-path`"),
+            ("window", "window", CellType::Text, "the full step of median length, or what was asked for"),
+            ("time_ns", "on the path", CellType::Ns, "time on the path, over all ranks"),
+            ("work_ns", "work", CellType::Ns, "of that, work"),
+            ("overhead_ns", "waiting", CellType::Ns, "of that, waiting and overhead"),
+            ("count", "segments", CellType::Count, "segments"),
+            ("ranks", "ranks", CellType::Count, "ranks whose path goes through it"),
+            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
     classes.fill(&mut grid, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     let mut names = Grid::new(
         "critical_path_summary",
         &[
-            ("class", "class", Kind::Text, "what the path goes through"),
-            ("window", "window", Kind::Text, "the window"),
-            ("name", "name", Kind::Text, "the name with most time of the class, on one rank or several"),
-            ("time_ns", "on the path", Kind::Ns, "its time on these ranks"),
-            ("ranks", "ranks", Kind::Count, "ranks where it has most"),
-            ("most_ns", "largest", Kind::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", Kind::Id, "that rank"),
+            ("class", "class", CellType::Text, "what the path goes through"),
+            ("window", "window", CellType::Text, "the window"),
+            ("name", "name", CellType::Text, "the name with most time of the class, on one rank or several"),
+            ("time_ns", "on the path", CellType::Ns, "its time on these ranks"),
+            ("ranks", "ranks", CellType::Count, "ranks where it has most"),
+            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
     tops.fill(&mut names, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);

@@ -8,7 +8,7 @@ use crate::health::Health;
 use crate::overlay::copy::mend;
 use crate::overlay::copy::mend::Edit;
 use crate::overlay::copy::retime::Retime;
-use crate::read::kineto::cursor::{Kind, Token};
+use crate::read::kineto::cursor::{Token, TokenKind};
 use crate::read::kineto::number::{Integer, integer};
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::decode;
@@ -54,7 +54,7 @@ const EXACT: u64 = 1 << 52;
 #[derive(Default)]
 pub struct Rewrite {
     pub processes: Option<Processes>,
-    pub ids: Option<Ids>,
+    pub ids: Option<FlowIds>,
     pub time: Retime,
     /// Whether top-level members are copied as well as events.
     pub keeps_members: bool,
@@ -82,7 +82,7 @@ impl Processes {
 
 /// New flow ids. Each rank has its own range of `ID_SPAN` ids.
 #[derive(Debug, Clone)]
-pub struct Ids {
+pub struct FlowIds {
     base: u64,
     /// New ids for old ids that are too large or not numbers.
     others: BTreeMap<String, u64>,
@@ -92,7 +92,7 @@ pub struct Ids {
 /// others.
 const ID_SPAN: u64 = 1 << 33;
 
-impl Ids {
+impl FlowIds {
     /// Ids of the rank at `position` among the sources.
     pub fn of_rank(position: usize) -> Self {
         Self { base: Self::first(position), others: BTreeMap::new() }
@@ -183,12 +183,12 @@ impl Copier {
         if let Some(p) = &r.processes {
             let new = p.ids.get(pid).copied().unwrap_or_default();
             match t.pid.kind {
-                Kind::Absent => {
+                TokenKind::Absent => {
                     edits.push(Edit { at: t.start + 1..t.start + 1, text: format!("\"pid\": {new}, ").into_bytes() });
                 }
                 _ => edits.push(Edit { at: whole(t.pid), text: new.to_string().into_bytes() }),
             }
-            if t.label.kind != Kind::Absent {
+            if t.label.kind != TokenKind::Absent {
                 let old = text(t.label, e.buf);
                 let mut new = Vec::new();
                 match label {
@@ -204,7 +204,7 @@ impl Copier {
                 }
             }
         }
-        if let (Some(ids), true) = (&mut r.ids, has_id(e.phase) && t.id.kind != Kind::Absent) {
+        if let (Some(ids), true) = (&mut r.ids, has_id(e.phase) && t.id.kind != TokenKind::Absent) {
             edits.push(Edit { at: whole(t.id), text: ids.id(&text(t.id, e.buf)).to_string().into_bytes() });
         }
         let (start, length) = (t.ts.bytes(e.buf), t.dur.bytes(e.buf));
@@ -235,7 +235,7 @@ impl Copier {
             ("dur", t.dur),
             ("id", t.id),
         ];
-        for (i, (key, token)) in known.into_iter().filter(|(_, t)| t.kind != Kind::Absent).enumerate() {
+        for (i, (key, token)) in known.into_iter().filter(|(_, t)| t.kind != TokenKind::Absent).enumerate() {
             self.out.extend_from_slice(if i == 0 { b"\"" } else { b", \"" });
             self.out.extend_from_slice(key.as_bytes());
             self.out.extend_from_slice(b"\": ");
@@ -243,8 +243,8 @@ impl Copier {
             let is_inside = edit.is_some_and(|x| x.at != whole(token));
             let raw = edit.map_or(token.bytes(e.buf), |x| &x.text);
             match edit {
-                Some(_) if !is_inside || token.kind == Kind::Bare => self.out.extend_from_slice(raw),
-                None if token.kind == Kind::Bare && mend::is_json(raw) => self.out.extend_from_slice(raw),
+                Some(_) if !is_inside || token.kind == TokenKind::Bare => self.out.extend_from_slice(raw),
+                None if token.kind == TokenKind::Bare && mend::is_json(raw) => self.out.extend_from_slice(raw),
                 _ => mend::text(raw, &mut self.out),
             }
         }
@@ -382,7 +382,7 @@ fn whole(t: Token) -> std::ops::Range<usize> {
 }
 
 fn text(t: Token, buf: &[u8]) -> String {
-    decode(t.bytes(buf), t.kind == Kind::Escaped, &mut Health::default(), 0).into_owned()
+    decode(t.bytes(buf), t.kind == TokenKind::Escaped, &mut Health::default(), 0).into_owned()
 }
 
 fn is_flow(phase: u8) -> bool {

@@ -4,7 +4,7 @@
 //! A repaired text keeps what [`decode`](crate::read::kineto::text::decode) reads from it. A bare word becomes a
 //! string, so that it reads as the same value.
 
-use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
+use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 use std::io::Write;
@@ -63,7 +63,7 @@ pub fn write(buf: &[u8], span: Range<usize>, edits: &[Edit], out: &mut Vec<u8>) 
 }
 
 /// A list or object that is being written.
-struct Open {
+struct OpenContainer {
     close: u8,
     /// Where its text starts in the source; `out` is the same for the output.
     from: usize,
@@ -75,7 +75,7 @@ struct Open {
 
 fn mend(buf: &[u8], start: usize, edits: &[Edit], out: &mut Vec<u8>) -> Option<()> {
     let mut c = Cursor::new(buf, start);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     let mut edits = edits.iter().peekable();
     loop {
         match token(&mut c, &mut open, &mut edits, out) {
@@ -99,7 +99,7 @@ fn mend(buf: &[u8], start: usize, edits: &[Edit], out: &mut Vec<u8>) -> Option<(
 /// Writes the next token. Returns true when the event is complete.
 fn token<'e>(
     c: &mut Cursor,
-    open: &mut Vec<Open>,
+    open: &mut Vec<OpenContainer>,
     edits: &mut std::iter::Peekable<impl Iterator<Item = &'e Edit>>,
     out: &mut Vec<u8>,
 ) -> Parse<bool> {
@@ -121,7 +121,7 @@ fn token<'e>(
         }
         if top.close == b'}' {
             if next != b'"' {
-                return Err(Halt::Syntax);
+                return Err(TokenError::Syntax);
             }
             let key = c.string()?;
             c.expect(b':')?;
@@ -139,7 +139,7 @@ fn token<'e>(
     match next {
         b'{' | b'[' => {
             let close = if next == b'{' { b'}' } else { b']' };
-            open.push(Open { close, from: c.pos, out: out.len(), is_empty: true, is_args });
+            open.push(OpenContainer { close, from: c.pos, out: out.len(), is_empty: true, is_args });
             c.pos += 1;
             out.push(next);
             if let Some(e) = edits.next_if(|e| e.at.is_empty() && e.at.start == c.pos) {
@@ -169,7 +169,7 @@ fn token<'e>(
 
 fn word(t: Token, buf: &[u8], out: &mut Vec<u8>) {
     let raw = t.bytes(buf);
-    if t.kind == Kind::Bare && is_json(raw) {
+    if t.kind == TokenKind::Bare && is_json(raw) {
         out.extend_from_slice(raw);
     } else {
         text(raw, out);

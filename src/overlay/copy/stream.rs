@@ -9,7 +9,7 @@ use crate::read::kineto::load::{drained, refused, refused_by};
 use crate::read::kineto::number::FractionVerdict;
 use crate::read::options::LoadOptions;
 use crate::read::reading::Chunks;
-use crate::read::room::{Alone, MemoryLimit, Room, Unbounded};
+use crate::read::room::{FixedLimit, MemoryGate, MemoryLimit, Unbounded};
 use crate::read::source::{ByteCount, open, packing};
 use crate::trace::meta::Meta;
 use std::io;
@@ -102,8 +102,8 @@ fn run(
             io::Error::other("the copy cannot be written")
         })
     };
-    let alone = memory.map(Alone);
-    let room: &dyn Room = match &alone {
+    let alone = memory.map(FixedLimit);
+    let room: &dyn MemoryGate = match &alone {
         Some(alone) => alone,
         None => &Unbounded,
     };

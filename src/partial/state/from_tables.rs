@@ -3,14 +3,14 @@
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::health::{COUNTERS, Health};
-use crate::job::Part;
+use crate::job::RankSummary;
 use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
 use crate::partial::tables::{Contents, FileRow, Files, MappedRanks, PartialRow, Partials, Tallies};
 use crate::read::input::Input;
-use crate::run::Done;
+use crate::run::MappedRank;
 use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, StoredPartial};
-use crate::table::checked::Flaw;
+use crate::table::checked::InvalidCell;
 use crate::table::schema::{Batch, Table, TableSpec};
 use crate::units::MemoryLimit;
 use arrow::array::RecordBatch;
@@ -64,7 +64,7 @@ pub struct Seen {
 pub struct State {
     pub files: Vec<Seen>,
     /// In order of rank. Their rows are those of `tables` until these are moved into a store.
-    pub ranks: Vec<Done>,
+    pub ranks: Vec<MappedRank>,
     tables: Vec<StateTable>,
 }
 
@@ -92,33 +92,33 @@ impl State {
 ///
 /// # Errors
 /// The first cell that cannot be.
-pub fn state(stored: Vec<StateTable>) -> Result<State, Flaw> {
+pub fn state(stored: Vec<StateTable>) -> Result<State, InvalidCell> {
     let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
     let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
     let list = tables.rest(MappedRanks::SPEC)?;
-    let mut ranks: Vec<Done> = Vec::new();
+    let mut ranks: Vec<MappedRank> = Vec::new();
     for (i, row) in MappedRanks::rows(&list).enumerate() {
         let rank = row.rank;
         if let Some(before) = ranks.last().filter(|d| d.rank >= rank) {
-            return Err(Flaw::new::<MappedRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
+            return Err(InvalidCell::new::<MappedRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
         }
         if of_rows.get(i) != Some(&rank) {
-            return Err(Flaw::new::<MappedRanks>(i, RANK, rank, "another rank"));
+            return Err(InvalidCell::new::<MappedRanks>(i, RANK, rank, "another rank"));
         }
         let source = SOURCES.into_iter().find(|s| s.name() == row.rank_source);
         let era = ERAS.into_iter().find(|e| e.name() == row.time_era);
         let (partials, part) = tables.partials(rank, row.has_part)?;
         let mut partials = partials.into_iter();
         let inventory = partials.next();
-        ranks.push(Done {
+        ranks.push(MappedRank {
             rank,
-            source: source.ok_or_else(|| Flaw::unknown::<MappedRanks>(i, "rank_source", row.rank_source))?,
+            source: source.ok_or_else(|| InvalidCell::unknown::<MappedRanks>(i, "rank_source", row.rank_source))?,
             file: row.file.to_string(),
             partials: partials.collect(),
-            inventory: inventory.ok_or_else(|| Flaw::new::<MappedRanks>(i, "rank", "its inventory", "none"))?,
+            inventory: inventory.ok_or_else(|| InvalidCell::new::<MappedRanks>(i, "rank", "its inventory", "none"))?,
             part,
             health: tables.health(rank, row.defect_count as usize)?,
-            era: era.ok_or_else(|| Flaw::unknown::<MappedRanks>(i, "time_era", row.time_era))?,
+            era: era.ok_or_else(|| InvalidCell::unknown::<MappedRanks>(i, "time_era", row.time_era))?,
             base: row.base_ns,
             world: row.world_size,
             unpacked: row.unpacked_bytes,
@@ -129,21 +129,21 @@ pub fn state(stored: Vec<StateTable>) -> Result<State, Flaw> {
     Ok(State { files, ranks, tables: tables.0.into_values().map(|(table, _)| table).collect() })
 }
 
-fn check_part(rank: u32, tables: &[Batch]) -> Result<(), Flaw> {
-    let part = Part::from_tables(tables)?;
+fn check_part(rank: u32, tables: &[Batch]) -> Result<(), InvalidCell> {
+    let part = RankSummary::from_tables(tables)?;
     if part.rank != rank {
         let (table, column) = ("part", "rank");
         let (expected, found) = (rank.to_string(), part.rank.to_string());
-        return Err(Flaw { table, row: 0, column, expected, found });
+        return Err(InvalidCell { table, row: 0, column, expected, found });
     }
     Ok(())
 }
 
-fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
+fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
     let mut mapped = BTreeSet::new();
     let mut out = Vec::new();
     for (i, row) in Files::rows(list).enumerate() {
-        let invalid = |column, expected: &str, found: String| Flaw::new::<Files>(i, column, expected, found);
+        let invalid = |column, expected: &str, found: String| InvalidCell::new::<Files>(i, column, expected, found);
         let error = || {
             error_of(row).ok_or_else(|| invalid("error", "why it was refused", row.error.unwrap_or("none").to_string()))
         };
@@ -162,7 +162,12 @@ fn seen(list: &Batch, ranks: &[Done]) -> Result<Vec<Seen>, Flaw> {
         out.push(Seen { input, claim: row.claim, fate });
     }
     if mapped.len() != ranks.len() {
-        return Err(Flaw::new::<Files>(out.len(), "rank", format!("files of {} ranks", ranks.len()), mapped.len()));
+        return Err(InvalidCell::new::<Files>(
+            out.len(),
+            "rank",
+            format!("files of {} ranks", ranks.len()),
+            mapped.len(),
+        ));
     }
     Ok(out)
 }
@@ -178,14 +183,14 @@ impl Tables {
         spec: &'static TableSpec,
         rank: u32,
         count: usize,
-    ) -> Result<(Place, Batch), Flaw> {
+    ) -> Result<(Place, Batch), InvalidCell> {
         let none = Batch { spec, rows: RecordBatch::new_empty(spec.schema()) };
         if count == 0 {
             return Ok((Place { spec, first_row: 0, row_count: 0 }, none));
         }
         let invalid = |row, found: &str| {
             let (expected, found) = (format!("{count} rows of rank {rank}"), found.to_string());
-            Flaw { table: spec.name, row, column: RANK, expected, found }
+            InvalidCell { table: spec.name, row, column: RANK, expected, found }
         };
         let (stored, at) = self.0.get_mut(&(of, spec.name)).ok_or_else(|| invalid(0, "none"))?;
         let (ranks, first_row) = (&stored.ranks, *at);
@@ -199,12 +204,12 @@ impl Tables {
     }
 
     /// That every row has been taken.
-    fn all_taken(&self) -> Result<(), Flaw> {
+    fn all_taken(&self) -> Result<(), InvalidCell> {
         let left = self.0.values().find(|(s, at)| *at < s.ranks.len());
         left.map_or(Ok(()), |(s, at)| {
             let (table, row) = (s.spec.name, *at);
             let (expected, found) = ("no more rows".to_string(), format!("{}", s.ranks.len() - at));
-            Err(Flaw { table, row, column: RANK, expected, found })
+            Err(InvalidCell { table, row, column: RANK, expected, found })
         })
     }
 
@@ -215,36 +220,41 @@ impl Tables {
     }
 
     /// All rows of a table of the set, whatever ranks they are of.
-    fn rest(&mut self, spec: &'static TableSpec) -> Result<Batch, Flaw> {
+    fn rest(&mut self, spec: &'static TableSpec) -> Result<Batch, InvalidCell> {
         let rows = self.0.remove(&(SET, spec.name)).map(|(s, _)| s.rows);
         Ok(Batch { spec, rows: rows.unwrap_or_else(|| RecordBatch::new_empty(spec.schema())) })
     }
 
-    fn of_set(&mut self, spec: &'static TableSpec, rank: u32) -> Result<Batch, Flaw> {
+    fn of_set(&mut self, spec: &'static TableSpec, rank: u32) -> Result<Batch, InvalidCell> {
         let count = self.count(spec, rank);
         Ok(self.take(SET, spec, rank, count)?.1)
     }
 
     /// The partials of a rank, the inventory first, and its part.
-    fn partials(&mut self, rank: u32, has_part: bool) -> Result<(Vec<StoredPartial>, Option<StoredPartial>), Flaw> {
+    fn partials(
+        &mut self,
+        rank: u32,
+        has_part: bool,
+    ) -> Result<(Vec<StoredPartial>, Option<StoredPartial>), InvalidCell> {
         let list = self.of_set(Partials::SPEC, rank)?;
         let rows: Vec<PartialRow> = Partials::rows(&list).collect();
         let analyses: Vec<&str> = rows.iter().map(|r| r.analysis).collect();
         let expected: Vec<&'static str> = std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
         if analyses != expected {
-            return Err(Flaw::new::<Partials>(0, "analysis", expected.join(", "), analyses.join(", ")));
+            return Err(InvalidCell::new::<Partials>(0, "analysis", expected.join(", "), analyses.join(", ")));
         }
         let contents = self.contents(rank)?;
         let mut out = Vec::new();
         for (i, (row, of)) in rows.iter().zip(expected).enumerate() {
             let own: Vec<_> = contents.iter().filter(|c| c.0 == of).collect();
             if own.len() != row.table_count as usize {
-                return Err(Flaw::new::<Partials>(i, "table_count", own.len(), row.table_count));
+                return Err(InvalidCell::new::<Partials>(i, "table_count", own.len(), row.table_count));
             }
             let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
             let tables = places.collect::<Result<Vec<_>, _>>()?;
             let why = |text: &str| {
-                let long = || Flaw::new::<Partials>(i, "reason", "a short reason", format!("{} bytes", text.len()));
+                let long =
+                    || InvalidCell::new::<Partials>(i, "reason", "a short reason", format!("{} bytes", text.len()));
                 constant(text).ok_or_else(long)
             };
             out.push(StoredPartial { of, rank: row.own_rank, tables, reason: row.reason.map(why).transpose()? });
@@ -258,27 +268,31 @@ impl Tables {
         Ok((out, Some(StoredPartial { of: PART, rank, reason: None, tables })))
     }
 
-    fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, Flaw> {
+    fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, InvalidCell> {
         let list = self.of_set(Contents::SPEC, rank)?;
         let mut out = Vec::new();
         for (i, row) in Contents::rows(&list).enumerate() {
             let known = spec_of(row.analysis, row.table);
-            let unknown = || Flaw::new::<Contents>(i, "table", "a known table", format!("`{}`", row.table));
+            let unknown = || InvalidCell::new::<Contents>(i, "table", "a known table", format!("`{}`", row.table));
             let (of, spec) = known.ok_or_else(unknown)?;
             let count = usize::try_from(row.row_count);
-            out.push((of, spec, count.map_err(|e| Flaw::new::<Contents>(i, "row_count", "a number of rows", e))?));
+            out.push((
+                of,
+                spec,
+                count.map_err(|e| InvalidCell::new::<Contents>(i, "row_count", "a number of rows", e))?,
+            ));
         }
         Ok(out)
     }
 
-    fn health(&mut self, rank: u32, count: usize) -> Result<Health, Flaw> {
+    fn health(&mut self, rank: u32, count: usize) -> Result<Health, InvalidCell> {
         let (_, list) = self.take(SET, Tallies::SPEC, rank, count)?;
         let mut health = Health::default();
         for (i, row) in Tallies::rows(&list).enumerate() {
             let counter = COUNTERS.iter().find(|c| c.name == row.counter).map(|c| c.id);
-            let counter = counter.ok_or_else(|| Flaw::unknown::<Tallies>(i, "counter", row.counter))?;
+            let counter = counter.ok_or_else(|| InvalidCell::unknown::<Tallies>(i, "counter", row.counter))?;
             if health.count(counter) > 0 {
-                return Err(Flaw::new::<Tallies>(i, "counter", "each once", row.counter));
+                return Err(InvalidCell::new::<Tallies>(i, "counter", "each once", row.counter));
             }
             health.add(counter, row.count, row.first_byte, row.example);
         }

@@ -7,7 +7,7 @@ use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
     ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
 };
-use crate::run::{Done, MappedSet};
+use crate::run::{MappedRank, MappedSet};
 use crate::store::{PartialStore, RankRows, StoredPartial};
 use crate::table::schema::{Batch, TableSpec};
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Tables {
     }
 }
 
-fn rank(d: &Done) -> Batch {
+fn rank(d: &MappedRank) -> Batch {
     let mut table = MappedRanks::default();
     table.push(MappedRankRow {
         rank: d.rank,

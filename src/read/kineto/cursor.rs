@@ -1,20 +1,20 @@
 //! A JSON tokenizer over bytes: white space, strings, whole values. Builds no tree and copies nothing.
 //!
 //! It is lenient where producers are sloppy (control characters in strings, bare words), but exact about whether a
-//! token is complete in the buffer: [`Halt::Incomplete`] means "try again with more bytes", [`Halt::Syntax`] means that
+//! token is complete in the buffer: [`TokenError::Incomplete`] means "try again with more bytes", [`TokenError::Syntax`] means that
 //! more bytes will not help.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Halt {
+pub enum TokenError {
     Incomplete,
     Syntax,
 }
 
-pub type Parse<T> = Result<T, Halt>;
+pub type Parse<T> = Result<T, TokenError>;
 
 /// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
+pub enum TokenKind {
     #[default]
     Absent,
     /// A string without escapes; the token's range excludes the quotes.
@@ -32,7 +32,7 @@ pub enum Kind {
 pub struct Token {
     pub start: usize,
     pub end: usize,
-    pub kind: Kind,
+    pub kind: TokenKind,
 }
 
 impl Token {
@@ -41,7 +41,7 @@ impl Token {
     }
 
     pub fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Escaped)
+        matches!(self.kind, TokenKind::Text | TokenKind::Escaped)
     }
 }
 
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(_) => self.pos += 1,
-                None => return Err(Halt::Incomplete),
+                None => return Err(TokenError::Incomplete),
             }
         }
     }
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn expect(&mut self, byte: u8) -> Parse<()> {
         if self.peek()? != byte {
-            return Err(Halt::Syntax);
+            return Err(TokenError::Syntax);
         }
         self.pos += 1;
         Ok(())
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
     pub fn string(&mut self) -> Parse<Token> {
         let start = self.pos + 1;
         let mut at = start;
-        let mut kind = Kind::Text;
+        let mut kind = TokenKind::Text;
         // Most strings are short and found in the first words; memchr is faster for long ones.
         for _ in 0..4 {
             let Some(word) = word_at(self.buf, at) else { break };
@@ -129,16 +129,16 @@ impl<'a> Cursor<'a> {
             at += 8;
         }
         loop {
-            let rest = self.buf.get(at..).ok_or(Halt::Incomplete)?;
+            let rest = self.buf.get(at..).ok_or(TokenError::Incomplete)?;
             at += match rest.first() {
                 Some(b'"' | b'\\') => 0,
-                _ => memchr::memchr2(b'"', b'\\', rest).ok_or(Halt::Incomplete)?,
+                _ => memchr::memchr2(b'"', b'\\', rest).ok_or(TokenError::Incomplete)?,
             };
             if self.buf[at] == b'"' {
                 self.pos = at + 1;
                 return Ok(Token { start, end: at, kind });
             }
-            kind = Kind::Escaped;
+            kind = TokenKind::Escaped;
             at += 2;
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
         match self.peek()? {
             b'"' => self.string(),
             b'{' | b'[' => self.nested(),
-            b',' | b'}' | b']' | b':' => Err(Halt::Syntax),
+            b',' | b'}' | b']' | b':' => Err(TokenError::Syntax),
             _ => self.bare(),
         }
     }
@@ -170,14 +170,14 @@ impl<'a> Cursor<'a> {
         }
         loop {
             match self.buf.get(at) {
-                None => return Err(Halt::Incomplete),
+                None => return Err(TokenError::Incomplete),
                 Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' | b'/' | b'_' | b'#') => at += 1,
                 Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') if at > start => break,
-                Some(_) => return Err(Halt::Syntax),
+                Some(_) => return Err(TokenError::Syntax),
             }
         }
         self.pos = at;
-        Ok(Token { start, end: at, kind: Kind::Bare })
+        Ok(Token { start, end: at, kind: TokenKind::Bare })
     }
 
     /// A list or object with balanced brackets; strings inside are skipped. Not recursive, so depth costs no stack.
@@ -186,7 +186,7 @@ impl<'a> Cursor<'a> {
         let mut depth = 0u32;
         loop {
             match self.buf.get(self.pos) {
-                None => return Err(Halt::Incomplete),
+                None => return Err(TokenError::Incomplete),
                 Some(b'"') => {
                     self.string()?;
                     continue;
@@ -196,7 +196,7 @@ impl<'a> Cursor<'a> {
                     depth -= 1;
                     if depth == 0 {
                         self.pos += 1;
-                        return Ok(Token { start, end: self.pos, kind: Kind::Nested });
+                        return Ok(Token { start, end: self.pos, kind: TokenKind::Nested });
                     }
                 }
                 Some(_) => {
@@ -222,7 +222,7 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    fn value(text: &str) -> Parse<(String, Kind)> {
+    fn value(text: &str) -> Parse<(String, TokenKind)> {
         let mut c = Cursor::new(text.as_bytes(), 0);
         let t = c.value()?;
         Ok((String::from_utf8_lossy(t.bytes(c.buf)).into_owned(), t.kind))
@@ -230,12 +230,12 @@ mod tests {
 
     #[test]
     fn values_end_where_they_end() {
-        assert_eq!(value(r#" "ab" ,"#), Ok(("ab".into(), Kind::Text)));
-        assert_eq!(value(r#""a\"b","#), Ok((r#"a\"b"#.into(), Kind::Escaped)));
-        assert_eq!(value("12.5}"), Ok(("12.5".into(), Kind::Bare)));
-        assert_eq!(value(r#"[1,{"a":"]"}],"#), Ok((r#"[1,{"a":"]"}]"#.into(), Kind::Nested)));
+        assert_eq!(value(r#" "ab" ,"#), Ok(("ab".into(), TokenKind::Text)));
+        assert_eq!(value(r#""a\"b","#), Ok((r#"a\"b"#.into(), TokenKind::Escaped)));
+        assert_eq!(value("12.5}"), Ok(("12.5".into(), TokenKind::Bare)));
+        assert_eq!(value(r#"[1,{"a":"]"}],"#), Ok((r#"[1,{"a":"]"}]"#.into(), TokenKind::Nested)));
         let long = "x".repeat(100);
-        assert_eq!(value(&format!("\"{long}\"")), Ok((long, Kind::Text)));
+        assert_eq!(value(&format!("\"{long}\"")), Ok((long, TokenKind::Text)));
     }
 
     #[test]
@@ -255,18 +255,18 @@ mod tests {
     fn lists_end_at_their_own_bracket_wherever_it_stands() {
         for n in 0..40 {
             let inner = format!("[{}, [3], {{\"]}}\": [{}]}}]", "1".repeat(n), "2, ".repeat(n));
-            assert_eq!(value(&format!("{inner}{}", ", ".repeat(9))), Ok((inner.clone(), Kind::Nested)));
-            assert_eq!(value(&inner[..inner.len() - 1]), Err(Halt::Incomplete));
+            assert_eq!(value(&format!("{inner}{}", ", ".repeat(9))), Ok((inner.clone(), TokenKind::Nested)));
+            assert_eq!(value(&inner[..inner.len() - 1]), Err(TokenError::Incomplete));
         }
     }
 
     #[test]
     fn an_unfinished_value_asks_for_more() {
         for text in ["\"ab", "12", "[1,2", "  ", "\"ab\\", "{\"a\":\"}"] {
-            assert_eq!(value(text), Err(Halt::Incomplete), "{text}");
+            assert_eq!(value(text), Err(TokenError::Incomplete), "{text}");
         }
         for text in [",", "12\"", "(x)"] {
-            assert_eq!(value(text), Err(Halt::Syntax), "{text}");
+            assert_eq!(value(text), Err(TokenError::Syntax), "{text}");
         }
     }
 }

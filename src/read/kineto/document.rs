@@ -5,13 +5,13 @@
 //! skipped up to the start of the next event; a damaged top-level value is skipped up to the next key.
 
 use crate::health::{Counter, Health};
-use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
-use crate::read::kineto::event::{EventReader, Rules};
+use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use crate::read::kineto::event::{EventReader, Leniency};
 use crate::read::kineto::header;
 use crate::read::kineto::number::Fraction;
 use crate::read::kineto::text::decode;
 use crate::read::options::LoadOptions;
-use crate::read::room::{Held, NoRoom};
+use crate::read::room::{MemoryUse, OutOfMemory};
 use crate::trace::meta::Meta;
 use crate::units::Ns;
 use memchr::memmem;
@@ -32,7 +32,7 @@ pub enum Refusal {
     /// Valid, but without events.
     NoEvents,
     /// Reading needs more memory than allowed.
-    NoRoom(NoRoom),
+    OutOfMemory(OutOfMemory),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ enum State {
 }
 
 /// What follows the end of a document.
-enum Next {
+enum AfterDocument {
     Document,
     /// More bytes are needed to decide.
     NeedMore,
@@ -132,11 +132,11 @@ impl Document {
     }
 
     /// Memory of what has been read, in addition to `buffers` bytes of text.
-    pub fn held(&self, buffers: u64) -> Held {
+    pub fn held(&self, buffers: u64) -> MemoryUse {
         let texts = self.reader.columns.strings.held_bytes();
         let columns = self.reader.columns.held_bytes().saturating_sub(texts);
         let buffers = buffers + self.kept_bytes;
-        Held { columns, texts, buffers, unpacked: self.offset, is_whole: false }
+        MemoryUse { columns, texts, buffers, unpacked: self.offset, is_whole: false }
     }
 
     pub fn root_is_array(&self) -> bool {
@@ -284,11 +284,11 @@ impl Document {
         let (before, schemas) = (c.pos, self.schemas);
         match self.top_level_key(c) {
             Ok(()) => self.known_foreign().map_or(Ok(true), Err),
-            Err(Halt::Incomplete) if !eof => {
+            Err(TokenError::Incomplete) if !eof => {
                 c.pos = before;
                 Ok(false)
             }
-            Err(Halt::Incomplete) => {
+            Err(TokenError::Incomplete) => {
                 c.pos = before;
                 if self.interleaved_in(&c.buf[before..]) {
                     return Err(Refusal::Interleaved { byte: self.offset + before as u64 });
@@ -297,7 +297,7 @@ impl Document {
                 c.pos = c.buf.len();
                 Ok(true)
             }
-            Err(Halt::Syntax) => {
+            Err(TokenError::Syntax) => {
                 // Continue at the next key, if there is one.
                 let Some(next) = next_top_level_key(c.buf, before + 1, eof) else {
                     c.pos = before;
@@ -342,10 +342,10 @@ impl Document {
                 return Ok(());
             }
             b'"' => {}
-            _ => return Err(Halt::Syntax),
+            _ => return Err(TokenError::Syntax),
         }
         let token = c.string()?;
-        let key = decode(token.bytes(c.buf), token.kind == Kind::Escaped, &mut Health::default(), 0).into_owned();
+        let key = decode(token.bytes(c.buf), token.kind == TokenKind::Escaped, &mut Health::default(), 0).into_owned();
         c.expect(b':')?;
         if key == "traceEvents" && c.peek()? == b'[' {
             c.pos += 1;
@@ -359,10 +359,10 @@ impl Document {
         }
         let start = c.pos;
         let value = match strict_value(c) {
-            Err(Halt::Syntax) => {
+            Err(TokenError::Syntax) => {
                 self.saw(key);
                 c.pos = start;
-                return Err(Halt::Syntax);
+                return Err(TokenError::Syntax);
             }
             other => other?,
         };
@@ -412,12 +412,12 @@ impl Document {
             let at = self.offset + (c.pos + i) as u64;
             if !self.trailing_counted && !self.cut {
                 match self.next_document(c, c.pos + i, eof) {
-                    Next::Document => return Ok(true),
-                    Next::NeedMore => {
+                    AfterDocument::Document => return Ok(true),
+                    AfterDocument::NeedMore => {
                         c.pos += i;
                         return Ok(false);
                     }
-                    Next::Else => {}
+                    AfterDocument::Else => {}
                 }
             }
             if let Some(second) = memmem::find(&c.buf[c.pos..], SECOND_TRACE) {
@@ -442,13 +442,13 @@ impl Document {
     }
 
     /// Continues with another document that begins at `at`, if there is one.
-    fn next_document(&mut self, c: &mut Cursor, at: usize, eof: bool) -> Next {
+    fn next_document(&mut self, c: &mut Cursor, at: usize, eof: bool) -> AfterDocument {
         let mut ahead = Cursor::new(c.buf, at + 1);
         let is_list = match (c.buf.get(at), ahead.peek()) {
             (Some(b'{'), Ok(b'"')) => false,
             (Some(b'['), Ok(b'{')) => true,
-            (Some(b'{' | b'['), Err(_)) if !eof => return Next::NeedMore,
-            _ => return Next::Else,
+            (Some(b'{' | b'['), Err(_)) if !eof => return AfterDocument::NeedMore,
+            _ => return AfterDocument::Else,
         };
         self.reader.columns.health.hit(Counter::LaterDocument, self.offset + at as u64);
         self.later_documents += 1;
@@ -460,7 +460,7 @@ impl Document {
         } else {
             self.state = State::TopLevel
         }
-        Next::Document
+        AfterDocument::Document
     }
 
     /// Recognizes other kinds of files by a key, before the whole file is read.
@@ -597,7 +597,7 @@ impl EventReader {
             let start = c.pos;
             let at = offset + start as u64;
             let step = if c.buf[start] == b'{' {
-                self.collect(c, Rules::Strict)
+                self.collect(c, Leniency::Strict)
             } else {
                 match c.value().and_then(|_| c.peek()) {
                     Ok(b',' | b']') => {
@@ -605,13 +605,13 @@ impl EventReader {
                         comma = None;
                         continue;
                     }
-                    Ok(_) => Err(Halt::Syntax),
+                    Ok(_) => Err(TokenError::Syntax),
                     Err(halt) => Err(halt),
                 }
             };
             match step {
                 Ok(()) => self.commit(c.buf, at),
-                Err(Halt::Incomplete) if !eof => {
+                Err(TokenError::Incomplete) if !eof => {
                     c.pos = comma.unwrap_or(start);
                     return Ok(EventsEnd::NeedMore);
                 }
@@ -634,13 +634,13 @@ impl EventReader {
         &mut self,
         c: &Cursor,
         start: usize,
-        halt: Halt,
+        halt: TokenError,
         offset: u64,
         eof: bool,
     ) -> Result<Option<usize>, Refusal> {
         let at = offset + start as u64;
         let next = next_event(c.buf, start + 1);
-        if next.is_none() && (!eof || halt == Halt::Incomplete) {
+        if next.is_none() && (!eof || halt == TokenError::Incomplete) {
             if eof && memmem::find(&c.buf[start..], SECOND_TRACE).is_some() {
                 return Err(Refusal::Interleaved { byte: at });
             }
@@ -654,12 +654,12 @@ impl EventReader {
         }
         if damaged[start] == b'{' {
             let mut again = Cursor::new(damaged, start);
-            if self.collect(&mut again, Rules::LooseName).is_ok() {
+            if self.collect(&mut again, Leniency::LooseName).is_ok() {
                 self.commit(damaged, at);
                 return Ok(Some(again.pos));
             }
             // Only the arguments are damaged, possibly in addition to the name.
-            for rules in [Rules::Strict, Rules::LooseName] {
+            for rules in [Leniency::Strict, Leniency::LooseName] {
                 let _ = self.collect(&mut Cursor::new(damaged, start), rules);
                 if self.scratch.can_do_without_args() {
                     self.drop_args(at);
@@ -802,7 +802,7 @@ fn strict_value(c: &mut Cursor) -> Parse<Token> {
                     c.pos += 1;
                     open.pop();
                 }
-                _ => return Err(Halt::Syntax),
+                _ => return Err(TokenError::Syntax),
             }
         }
         if !want_value && open.is_empty() {
@@ -810,9 +810,9 @@ fn strict_value(c: &mut Cursor) -> Parse<Token> {
             return match c.peek()? {
                 b',' | b'}' => {
                     c.pos = end;
-                    Ok(Token { start, end, kind: Kind::Nested })
+                    Ok(Token { start, end, kind: TokenKind::Nested })
                 }
-                _ => Err(Halt::Syntax),
+                _ => Err(TokenError::Syntax),
             };
         }
     }
@@ -820,7 +820,7 @@ fn strict_value(c: &mut Cursor) -> Parse<Token> {
 
 fn member_key(c: &mut Cursor) -> Parse<()> {
     if c.peek()? != b'"' {
-        return Err(Halt::Syntax);
+        return Err(TokenError::Syntax);
     }
     c.string()?;
     c.expect(b':')

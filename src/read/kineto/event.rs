@@ -4,10 +4,10 @@
 //! is reached. Only tokens that a column needs are converted.
 
 use crate::health::{Counter, Health};
-use crate::read::kineto::cursor::{Cursor, Halt, Kind, Parse, Token};
-use crate::read::kineto::gaps::{Gaps, Place, Step};
+use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
-use crate::read::kineto::recent::Recent;
+use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 /// How much an event may deviate from JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
+pub enum Leniency {
     Strict,
     /// The name may contain bare quotes: it ends before the next known key.
     LooseName,
@@ -32,27 +32,27 @@ fn is_plain(raw: &[u8]) -> bool {
 }
 
 /// The meaning of a key of an event.
-fn event_step(key: &[u8]) -> Step {
+fn event_step(key: &[u8]) -> GapEnd {
     match key {
-        b"ph" => Step::Ph,
-        b"cat" => Step::Cat,
-        b"name" => Step::Name,
-        b"pid" => Step::Pid,
-        b"tid" => Step::Tid,
-        b"ts" => Step::Ts,
-        b"dur" => Step::Dur,
-        b"id" => Step::Id,
-        b"args" => Step::Args,
-        _ => Step::Ignored,
+        b"ph" => GapEnd::Ph,
+        b"cat" => GapEnd::Cat,
+        b"name" => GapEnd::Name,
+        b"pid" => GapEnd::Pid,
+        b"tid" => GapEnd::Tid,
+        b"ts" => GapEnd::Ts,
+        b"dur" => GapEnd::Dur,
+        b"id" => GapEnd::Id,
+        b"args" => GapEnd::Args,
+        _ => GapEnd::Ignored,
     }
 }
 
 /// The meaning of a key of `args`.
-fn arg_step(key: &[u8], wanted: &[bool]) -> Step {
+fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
     match KEYS.find(key) {
-        Some(arg) if wanted.get(arg as usize) == Some(&true) => Step::Arg(arg),
-        Some(_) => Step::Unwanted,
-        None => Step::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
+        Some(arg) if wanted.get(arg as usize) == Some(&true) => GapEnd::Arg(arg),
+        Some(_) => GapEnd::Unwanted,
+        None => GapEnd::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
     }
 }
 
@@ -65,7 +65,7 @@ fn plain_key(key: Token, buf: &[u8]) -> String {
 /// Stores a token; the last of several counts.
 #[inline]
 fn keep(slot: &mut Token, value: Token, repeated: &mut bool) {
-    *repeated |= slot.kind != Kind::Absent;
+    *repeated |= slot.kind != TokenKind::Absent;
     *slot = value;
 }
 
@@ -123,8 +123,8 @@ pub struct EventReader {
     wanted: Vec<bool>,
     gaps: Gaps,
     texts: Texts,
-    recent_lanes: Recent<2>,
-    recent_cats: Recent<1>,
+    recent_lanes: LookupCache<2>,
+    recent_cats: LookupCache<1>,
     /// How fractions of times are interpreted.
     pub(super) fraction: Fraction,
     /// If set, events go to this sink, and no columns are made.
@@ -149,8 +149,8 @@ impl EventReader {
             wanted,
             gaps,
             texts: Texts::default(),
-            recent_lanes: Recent::default(),
-            recent_cats: Recent::default(),
+            recent_lanes: LookupCache::default(),
+            recent_cats: LookupCache::default(),
             fraction: Fraction::default(),
             sink: None,
         }
@@ -170,11 +170,11 @@ impl EventReader {
     }
 
     /// Collects the tokens of the event whose `{` is at the cursor.
-    pub fn collect(&mut self, c: &mut Cursor, rules: Rules) -> Parse<()> {
+    pub fn collect(&mut self, c: &mut Cursor, rules: Leniency) -> Parse<()> {
         self.scratch.clear();
         self.scratch.start = c.pos;
         c.pos += 1;
-        let mut place = Place::OPEN;
+        let mut place = ParserState::OPEN;
         let mut keep_rest = false;
         loop {
             let made =
@@ -190,19 +190,19 @@ impl EventReader {
             place = made.place;
             let s = &mut self.scratch;
             match made.step {
-                Step::Ph => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
-                Step::Cat => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
-                Step::Name if rules == Rules::LooseName => {
+                GapEnd::Ph => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
+                GapEnd::Cat => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
+                GapEnd::Name if rules == Leniency::LooseName => {
                     s.name = loose_string(c)?;
                     s.loose_name = true;
                 }
-                Step::Name => keep(&mut s.name, c.value()?, &mut s.repeated_key),
-                Step::Pid => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
-                Step::Tid => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
-                Step::Ts => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
-                Step::Dur => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
-                Step::Id => keep(&mut s.id, c.value()?, &mut s.repeated_key),
-                Step::Args if c.peek()? == b'{' => {
+                GapEnd::Name => keep(&mut s.name, c.value()?, &mut s.repeated_key),
+                GapEnd::Pid => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
+                GapEnd::Tid => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
+                GapEnd::Ts => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
+                GapEnd::Dur => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
+                GapEnd::Id => keep(&mut s.id, c.value()?, &mut s.repeated_key),
+                GapEnd::Args if c.peek()? == b'{' => {
                     c.pos += 1;
                     // The last of several counts, as for every key.
                     s.repeated_key |= s.seen_args;
@@ -211,20 +211,21 @@ impl EventReader {
                     (s.seen_args, s.in_args) = (true, true);
                     // Arguments of counters have arbitrary names. If the category is not known yet, this is decided at
                     // the end of the event.
-                    keep_rest =
-                        self.options.rest_args || s.cat.kind == Kind::Absent || is_counter_range(s.cat.bytes(c.buf));
+                    keep_rest = self.options.rest_args
+                        || s.cat.kind == TokenKind::Absent
+                        || is_counter_range(s.cat.bytes(c.buf));
                 }
-                Step::Args => {
+                GapEnd::Args => {
                     c.value()?;
-                    place = Place::NO_ARGS;
+                    place = ParserState::NO_ARGS;
                 }
-                Step::Ignored | Step::Unwanted => {
+                GapEnd::Ignored | GapEnd::Unwanted => {
                     c.value()?;
                 }
-                Step::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                Step::Other { label } => {
+                GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
+                GapEnd::Other { label } => {
                     let value = c.value()?;
-                    let is_huge = value.kind == Kind::Bare && value.end - value.start > 19;
+                    let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
                     s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
                     if label {
                         s.label = value;
@@ -233,8 +234,8 @@ impl EventReader {
                         s.rest.push(member(made.key, value));
                     }
                 }
-                Step::Close => s.in_args = false,
-                Step::End => {
+                GapEnd::Close => s.in_args = false,
+                GapEnd::End => {
                     s.end = c.pos;
                     return Ok(());
                 }
@@ -246,7 +247,7 @@ impl EventReader {
     pub fn commit(&mut self, buf: &[u8], at: u64) {
         let phase = match self.scratch.ph.bytes(buf) {
             [p] => *p,
-            _ if self.scratch.ph.kind == Kind::Escaped && plain_key(self.scratch.ph, buf).len() == 1 => {
+            _ if self.scratch.ph.kind == TokenKind::Escaped && plain_key(self.scratch.ph, buf).len() == 1 => {
                 plain_key(self.scratch.ph, buf).as_bytes()[0]
             }
             _ => {
@@ -347,7 +348,7 @@ impl EventReader {
             _ => self.duration(buf, at),
         };
         let name = match self.scratch.name.kind {
-            Kind::Absent => {
+            TokenKind::Absent => {
                 self.columns.health.hit(Counter::NameMissing, at);
                 StrId::EMPTY
             }
@@ -478,7 +479,7 @@ impl EventReader {
     /// Stores one argument with its column's type.
     fn argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) {
         let raw = token.bytes(buf);
-        if token.kind == Kind::Bare && raw == b"null" {
+        if token.kind == TokenKind::Bare && raw == b"null" {
             return;
         }
         let value = match arg.spec().ty {
@@ -553,7 +554,7 @@ impl EventReader {
     /// Handles a value that is not a number in a numeric column.
     #[cold]
     fn odd_number(&mut self, key: usize, token: Token, at: u64) {
-        if token.kind == Kind::Bare {
+        if token.kind == TokenKind::Bare {
             self.columns.health.hit(Counter::BareWord, at);
         } else {
             self.keep_as_text(key, token);
@@ -574,7 +575,7 @@ impl EventReader {
         if raw.ends_with(b"...]") || raw.windows(5).any(|w| w == b"\"...\"") {
             self.columns.health.hit(Counter::ListTruncated, at);
         }
-        let token = Token { start: 0, end: text.len(), kind: Kind::Text };
+        let token = Token { start: 0, end: text.len(), kind: TokenKind::Text };
         u64::from(self.texts.intern(token, &text, &mut self.columns, at).0)
     }
 
@@ -588,7 +589,7 @@ impl EventReader {
             text.extend_from_slice(&compact(token.bytes(buf)));
         }
         text.push(b'}');
-        let token = Token { start: 0, end: text.len(), kind: Kind::Text };
+        let token = Token { start: 0, end: text.len(), kind: TokenKind::Text };
         let id = self.texts.intern(token, &text, &mut self.columns, at);
         self.columns.args.rest.push(row, u64::from(id.0));
     }
@@ -645,7 +646,7 @@ pub const OVERLAY: &[u8] = b"hta_";
 
 /// `"key": value` of an object, from the opening quote of the key.
 fn member(key: usize, value: Token) -> Token {
-    Token { start: key, end: value.end + usize::from(value.is_text()), kind: Kind::Nested }
+    Token { start: key, end: value.end + usize::from(value.is_text()), kind: TokenKind::Nested }
 }
 
 /// Keys that may follow a name; a name with bare quotes ends before one of them.
@@ -659,12 +660,12 @@ fn loose_string(c: &mut Cursor) -> Parse<Token> {
     }
     let start = c.pos + 1;
     let mut at = start;
-    let mut kind = Kind::Text;
+    let mut kind = TokenKind::Text;
     loop {
-        let rest = c.buf.get(at..).ok_or(Halt::Incomplete)?;
-        at += memchr::memchr2(b'"', b'\\', rest).ok_or(Halt::Incomplete)?;
+        let rest = c.buf.get(at..).ok_or(TokenError::Incomplete)?;
+        at += memchr::memchr2(b'"', b'\\', rest).ok_or(TokenError::Incomplete)?;
         if c.buf[at] == b'\\' {
-            kind = Kind::Escaped;
+            kind = TokenKind::Escaped;
             at += 2;
             continue;
         }
@@ -695,7 +696,7 @@ mod tests {
     fn read(options: LoadOptions, text: &str) -> EventReader {
         let mut r = EventReader::new(options);
         let mut c = Cursor::new(text.as_bytes(), 0);
-        assert_eq!(r.collect(&mut c, Rules::Strict), Ok(()));
+        assert_eq!(r.collect(&mut c, Leniency::Strict), Ok(()));
         r.commit(text.as_bytes(), 0);
         r
     }
@@ -742,9 +743,9 @@ mod tests {
     fn a_name_with_bare_quotes_ends_before_the_next_key() {
         let text = r#"{"ph":"X","name": "f({"a": 1, "pid": 2})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
         let mut r = EventReader::new(LoadOptions::default());
-        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Rules::Strict), Err(Halt::Syntax));
+        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Leniency::Strict), Err(TokenError::Syntax));
         let text = r#"{"ph":"X","name": "f({"a": 1})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
-        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Rules::LooseName), Ok(()));
+        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Leniency::LooseName), Ok(()));
         r.commit(text.as_bytes(), 0);
         assert_eq!(r.columns.strings.get(r.columns.name[0]), r#"f({"a": 1})"#);
         assert_eq!(r.columns.health.count(Counter::UnescapedQuote), 1);

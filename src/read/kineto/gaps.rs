@@ -13,14 +13,14 @@
 //! differs in one byte is parsed. Comparing takes two loads of 16 bytes, where parsing takes a branch per byte.
 
 use crate::health::Health;
-use crate::read::kineto::cursor::{Cursor, Halt, Parse, word_at};
+use crate::read::kineto::cursor::{Cursor, Parse, TokenError, word_at};
 use crate::read::kineto::text::decode;
 use crate::trace::args::Arg;
 use hashbrown::HashMap;
 
 /// What follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum GapEnd {
     Ph,
     Cat,
     Name,
@@ -47,30 +47,30 @@ pub enum Step {
 }
 
 /// The result of reading one gap.
-pub struct Made {
-    pub step: Step,
+pub struct GapRead {
+    pub step: GapEnd,
     /// The state after the gap.
-    pub place: Place,
+    pub place: ParserState,
     /// Position of the key's opening quote.
     pub key: usize,
 }
 
 /// Parser state: the key whose value was read last, after which the next gap begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place(u16);
+pub struct ParserState(u16);
 
-impl Place {
+impl ParserState {
     /// After the brace that opens an event.
-    pub const OPEN: Place = Place(0);
+    pub const OPEN: ParserState = ParserState(0);
     /// After the brace that closes `args`.
-    const CLOSED: Place = Place(1);
+    const CLOSED: ParserState = ParserState(1);
     /// After an event.
-    const END: Place = Place(2);
+    const END: ParserState = ParserState(2);
     /// After an `args` that is not an object.
-    pub const NO_ARGS: Place = Place(3);
+    pub const NO_ARGS: ParserState = ParserState(3);
     /// After a key beyond the limit of `PLACES`.
-    const ANY: Place = Place(4);
-    const ANY_ARG: Place = Place(5);
+    const ANY: ParserState = ParserState(4);
+    const ANY_ARG: ParserState = ParserState(5);
 }
 
 /// Longest gap that is remembered, bytes; longer ones are parsed each time.
@@ -81,19 +81,19 @@ const WAYS: usize = 8;
 /// Number of keys that are distinguished.
 const PLACES: usize = 1024;
 
-struct Way {
+struct KnownGap {
     gap: [u64; WORDS],
     /// A mask of the gap's bytes.
     mask: [u64; WORDS],
     len: u8,
     /// Offset of the key's opening quote in the gap.
     key: u8,
-    to: Place,
-    step: Step,
+    to: ParserState,
+    step: GapEnd,
 }
 
-impl Way {
-    fn new(gap: &[u8], key: usize, to: Place, step: Step) -> Option<Self> {
+impl KnownGap {
+    fn new(gap: &[u8], key: usize, to: ParserState, step: GapEnd) -> Option<Self> {
         let (len, key) = (u8::try_from(gap.len()).ok()?, u8::try_from(key).ok()?);
         let (mut bytes, mut mask) = ([0; LONGEST], [0; LONGEST]);
         bytes.get_mut(..gap.len())?.copy_from_slice(gap);
@@ -117,14 +117,14 @@ impl Way {
 /// The gaps learned so far.
 pub struct Gaps {
     /// Indexed by state.
-    ways: Vec<Vec<Way>>,
+    ways: Vec<Vec<KnownGap>>,
     /// States by key as written in the file: outside of `args`, and inside.
-    places: [HashMap<Box<[u8]>, Place>; 2],
+    places: [HashMap<Box<[u8]>, ParserState>; 2],
 }
 
 impl Default for Gaps {
     fn default() -> Self {
-        let fixed = usize::from(Place::ANY_ARG.0) + 1;
+        let fixed = usize::from(ParserState::ANY_ARG.0) + 1;
         Self { ways: (0..fixed).map(|_| Vec::new()).collect(), places: Default::default() }
     }
 }
@@ -132,12 +132,12 @@ impl Default for Gaps {
 impl Gaps {
     /// Reads a gap that is already known; `None` leaves the cursor where it is.
     #[inline]
-    pub fn follow(&self, from: Place, c: &mut Cursor) -> Option<Made> {
+    pub fn follow(&self, from: ParserState, c: &mut Cursor) -> Option<GapRead> {
         let text = c.buf.get(c.pos..)?.first_chunk()?;
         let way = self.ways.get(usize::from(from.0))?.iter().find(|w| w.leads(text))?;
         let key = c.pos + usize::from(way.key);
         c.pos += usize::from(way.len);
-        Some(Made { step: way.step, place: way.to, key })
+        Some(GapRead { step: way.step, place: way.to, key })
     }
 
     /// Parses a gap and remembers it. `step` gives the meaning of a key.
@@ -145,7 +145,13 @@ impl Gaps {
     /// # Errors
     /// When the text ends, or is not valid here.
     #[cold]
-    pub fn parse(&mut self, from: Place, inside: bool, c: &mut Cursor, step: impl Fn(&[u8]) -> Step) -> Parse<Made> {
+    pub fn parse(
+        &mut self,
+        from: ParserState,
+        inside: bool,
+        c: &mut Cursor,
+        step: impl Fn(&[u8]) -> GapEnd,
+    ) -> Parse<GapRead> {
         let start = c.pos;
         let made = loop {
             match c.peek()? {
@@ -156,18 +162,19 @@ impl Gaps {
                     let raw = token.bytes(c.buf);
                     let key = decode(raw, raw.contains(&b'\\'), &mut Health::default(), 0);
                     let place = self.place(inside, raw);
-                    break Made { step: step(key.as_bytes()), place, key: token.start - 1 };
+                    break GapRead { step: step(key.as_bytes()), place, key: token.start - 1 };
                 }
                 b',' => c.pos += 1,
                 b'}' => {
                     c.pos += 1;
-                    let (step, place) = if inside { (Step::Close, Place::CLOSED) } else { (Step::End, Place::END) };
-                    break Made { step, place, key: start };
+                    let (step, place) =
+                        if inside { (GapEnd::Close, ParserState::CLOSED) } else { (GapEnd::End, ParserState::END) };
+                    break GapRead { step, place, key: start };
                 }
-                _ => return Err(Halt::Syntax),
+                _ => return Err(TokenError::Syntax),
             }
         };
-        let way = Way::new(&c.buf[start..c.pos], made.key - start, made.place, made.step);
+        let way = KnownGap::new(&c.buf[start..c.pos], made.key - start, made.place, made.step);
         // A known gap near the end of a block is parsed, too, and must not take a second slot.
         if let (Some(ways), Some(way)) = (self.ways.get_mut(usize::from(from.0)), way)
             && ways.len() < WAYS
@@ -178,16 +185,16 @@ impl Gaps {
         Ok(made)
     }
 
-    fn place(&mut self, inside: bool, key: &[u8]) -> Place {
+    fn place(&mut self, inside: bool, key: &[u8]) -> ParserState {
         let places = &mut self.places[usize::from(inside)];
         if let Some(place) = places.get(key) {
             return *place;
         }
         let number = self.ways.len();
         if number >= PLACES || key.len() > LONGEST {
-            return if inside { Place::ANY_ARG } else { Place::ANY };
+            return if inside { ParserState::ANY_ARG } else { ParserState::ANY };
         }
-        let place = Place(number as u16);
+        let place = ParserState(number as u16);
         self.ways.push(Vec::new());
         places.insert(Box::from(key), place);
         place
@@ -198,8 +205,8 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    fn step(key: &[u8]) -> Step {
-        if key == b"ph" { Step::Ph } else { Step::Ignored }
+    fn step(key: &[u8]) -> GapEnd {
+        if key == b"ph" { GapEnd::Ph } else { GapEnd::Ignored }
     }
 
     #[test]
@@ -208,14 +215,14 @@ mod tests {
         let padded = |text: &str| format!("{text}{}", " ".repeat(LONGEST)).into_bytes();
         let first = padded("{ \"ph\" : \"X\"}");
         let mut c = Cursor::new(&first, 1);
-        assert!(gaps.follow(Place::OPEN, &mut c).is_none());
-        assert_eq!(gaps.parse(Place::OPEN, false, &mut c, step).map(|m| (m.step, m.key)), Ok((Step::Ph, 2)));
+        assert!(gaps.follow(ParserState::OPEN, &mut c).is_none());
+        assert_eq!(gaps.parse(ParserState::OPEN, false, &mut c, step).map(|m| (m.step, m.key)), Ok((GapEnd::Ph, 2)));
         assert_eq!(c.pos, 9);
         for (text, known) in [("{ \"ph\" : 5", true), ("{ \"pH\" : 5", false), ("{ \"ph\": 5", false), ("{", false)] {
             let text = padded(text);
             let mut c = Cursor::new(&text, 1);
-            let made = gaps.follow(Place::OPEN, &mut c).map(|m| (m.step, m.key));
-            assert_eq!((made, c.pos), if known { (Some((Step::Ph, 2)), 9) } else { (None, 1) });
+            let made = gaps.follow(ParserState::OPEN, &mut c).map(|m| (m.step, m.key));
+            assert_eq!((made, c.pos), if known { (Some((GapEnd::Ph, 2)), 9) } else { (None, 1) });
         }
     }
 
@@ -225,11 +232,11 @@ mod tests {
         let (short, other) = (b"{\"ph\": 1".to_vec(), format!("{{\"ts\": 1{}", " ".repeat(LONGEST)).into_bytes());
         for _ in 0..=WAYS {
             let mut c = Cursor::new(&short, 1);
-            assert!(gaps.follow(Place::OPEN, &mut c).is_none());
-            assert!(gaps.parse(Place::OPEN, false, &mut c, step).is_ok());
+            assert!(gaps.follow(ParserState::OPEN, &mut c).is_none());
+            assert!(gaps.parse(ParserState::OPEN, false, &mut c, step).is_ok());
         }
-        assert!(gaps.parse(Place::OPEN, false, &mut Cursor::new(&other, 1), step).is_ok());
-        assert!(gaps.follow(Place::OPEN, &mut Cursor::new(&other, 1)).is_some());
+        assert!(gaps.parse(ParserState::OPEN, false, &mut Cursor::new(&other, 1), step).is_ok());
+        assert!(gaps.follow(ParserState::OPEN, &mut Cursor::new(&other, 1)).is_some());
         assert_eq!(gaps.ways[0].len(), 2);
     }
 
@@ -241,14 +248,14 @@ mod tests {
             let text = format!("{{{blanks}\"key {n}\": 1}}{}", " ".repeat(LONGEST));
             for _ in 0..2 {
                 let mut c = Cursor::new(text.as_bytes(), 1);
-                let made = match gaps.follow(Place::OPEN, &mut c) {
+                let made = match gaps.follow(ParserState::OPEN, &mut c) {
                     Some(made) => made,
-                    None => gaps.parse(Place::OPEN, false, &mut c, step).expect("a key"),
+                    None => gaps.parse(ParserState::OPEN, false, &mut c, step).expect("a key"),
                 };
-                assert_eq!((made.step, made.key), (Step::Ignored, 1 + blanks.len()));
+                assert_eq!((made.step, made.key), (GapEnd::Ignored, 1 + blanks.len()));
                 assert_eq!(c.buf[c.pos], b'1');
                 let made = gaps.parse(made.place, false, &mut Cursor::new(c.buf, c.pos + 1), step);
-                assert_eq!(made.map(|m| m.step), Ok(Step::End));
+                assert_eq!(made.map(|m| m.step), Ok(GapEnd::End));
             }
         }
         assert!(gaps.ways.len() <= PLACES && gaps.ways.iter().all(|w| w.len() <= WAYS));

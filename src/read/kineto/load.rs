@@ -7,8 +7,8 @@ use crate::error::ReadError;
 use crate::health::{Counter, Health};
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Spread, Unsettled};
-use crate::read::room::{Held, NoRoom, Room, estimate};
-use crate::read::source::{Packing, Source, SourceError, open, packing};
+use crate::read::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
+use crate::read::source::{Compression, Source, SourceError, open, packing};
 use std::io;
 
 /// Reads a file, and reads it again if the fractions of its times turn out to lack leading zeros.
@@ -43,13 +43,13 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
     Ok(Unsettled { columns, meta, unpacked_bytes })
 }
 
-fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {
+fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {
     let Reading { options, spread, chunks, count, room } = *how;
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let mut document = Document::with_fraction(options, fraction);
-    let ahead = spread == Spread::AllCores && packed != Packing::Plain;
+    let ahead = spread == Spread::AllCores && packed != Compression::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
-    let pieces = spread == Spread::AllCores && packed == Packing::Plain;
+    let pieces = spread == Spread::AllCores && packed == Compression::Plain;
     let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces, room)
         .and_then(|how| match how {
             Ok(Streamed::Finished) => Ok(Ok(())),
@@ -77,7 +77,7 @@ fn read_document(input: &Input, packed: Packing, fraction: Fraction, how: &Readi
         }
         other => refused_by(input, other, &document.reader.columns.health),
     })?;
-    room.hold(Held { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::NoRoom(e)))?;
+    room.hold(MemoryUse { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::OutOfMemory(e)))?;
     Ok(document)
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
         Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         Refusal::CutBeforeEvents => ReadError::Cut { file },
         Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
-        Refusal::NoRoom(NoRoom { limit }) => {
+        Refusal::OutOfMemory(OutOfMemory { limit }) => {
             let needs = Some(estimate(&input.path)).filter(|n| *n > limit.bytes);
             ReadError::TooLarge { file, needs, limit }
         }
@@ -119,7 +119,7 @@ pub(crate) fn drained(
     document: &mut Document,
     source: &mut dyn Source,
     block: usize,
-    room: &dyn Room,
+    room: &dyn MemoryGate,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
 ) -> io::Result<Result<(), Refusal>> {
     Ok(blocks(document, source, block, false, room, drain)?.map(|_| ()))
@@ -131,7 +131,7 @@ fn stream(
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
-    room: &dyn Room,
+    room: &dyn MemoryGate,
 ) -> io::Result<Result<Streamed, Refusal>> {
     blocks(document, source, block, stop_at_events, room, &mut |_| Ok(()))
 }
@@ -141,7 +141,7 @@ fn blocks(
     source: &mut dyn Source,
     block: usize,
     stop_at_events: bool,
-    room: &dyn Room,
+    room: &dyn MemoryGate,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
 ) -> io::Result<Result<Streamed, Refusal>> {
     let mut buf = vec![0; block.max(1)];
@@ -178,7 +178,7 @@ fn blocks(
         let is_full = filled == buf.len();
         let text = if is_full { 2 * buf.len() } else { buf.len() } as u64 + looked_back_on(source, document);
         if let Err(e) = room.hold(document.held(text)) {
-            return Ok(Err(Refusal::NoRoom(e)));
+            return Ok(Err(Refusal::OutOfMemory(e)));
         }
         if is_full {
             // A single value is larger than the buffer.

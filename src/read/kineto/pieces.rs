@@ -19,9 +19,9 @@ use crate::read::kineto::event::EventReader;
 use crate::read::kineto::gaps::Gaps;
 use crate::read::kineto::number::Fraction;
 use crate::read::options::LoadOptions;
-use crate::read::room::Room;
+use crate::read::room::MemoryGate;
 use crate::read::source::{ByteCount, Range};
-use queue::{Next, Queue, Read};
+use queue::{Next, PieceResult, Queue};
 use std::io;
 use std::path::Path;
 
@@ -45,7 +45,7 @@ pub fn read_pieces(
     piece_len: usize,
     options: LoadOptions,
     count: &ByteCount,
-    room: &dyn Room,
+    room: &dyn MemoryGate,
 ) -> io::Result<Result<u64, Refusal>> {
     let from = document.offset();
     let threads = rayon::current_num_threads().max(1);
@@ -54,8 +54,8 @@ pub fn read_pieces(
     let text = (ahead * (piece_len + far(piece_len))) as u64;
     let queue = Queue::new(pieces, ahead);
     let fraction = document.reader.fraction;
-    let worker = || Worker { queue: &queue, fraction, buf: Vec::new(), gaps: Gaps::default() };
-    let read = |worker: &mut Worker, i: usize| {
+    let worker = || PieceReader { queue: &queue, fraction, buf: Vec::new(), gaps: Gaps::default() };
+    let read = |worker: &mut PieceReader, i: usize| {
         let start = from + i as u64 * piece_len as u64;
         let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
         queue.finished(i, piece);
@@ -78,7 +78,7 @@ pub fn read_pieces(
                         return Ok(Ok(at));
                     }
                     if let Err(e) = room.hold(document.held(text)) {
-                        return Ok(Err(Refusal::NoRoom(e)));
+                        return Ok(Err(Refusal::OutOfMemory(e)));
                     }
                 }
                 Next::End => return Ok(Ok(at)),
@@ -113,14 +113,14 @@ fn far(piece_len: usize) -> usize {
 }
 
 /// A thread that reads pieces. It reuses its buffer and learned gaps, because fresh memory and learning again are slow.
-struct Worker<'a> {
+struct PieceReader<'a> {
     queue: &'a Queue,
     fraction: Fraction,
     buf: Vec<u8>,
     gaps: Gaps,
 }
 
-impl Drop for Worker<'_> {
+impl Drop for PieceReader<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.queue.fail();
@@ -128,7 +128,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-impl Worker<'_> {
+impl PieceReader<'_> {
     fn read_piece(
         &mut self,
         path: &Path,
@@ -137,7 +137,7 @@ impl Worker<'_> {
         len: usize,
         options: LoadOptions,
         count: &ByteCount,
-    ) -> Read {
+    ) -> PieceResult {
         let mut range = Range::open(path, start, count)?;
         let mut filled = range.read_up_to(len + OVERRUN, 0, &mut self.buf)?;
         // Compute the next piece's guess in the same way as that piece does.

@@ -10,19 +10,19 @@ struct Entry<const N: usize> {
 }
 
 /// Numbers for the last texts, where `N` texts as written in the file form one key.
-pub struct Recent<const N: usize> {
+pub struct LookupCache<const N: usize> {
     entries: Vec<Entry<N>>,
     /// The slot of the oldest entry, which is replaced next.
     next: usize,
 }
 
-impl<const N: usize> Default for Recent<N> {
+impl<const N: usize> Default for LookupCache<N> {
     fn default() -> Self {
         Self { entries: Vec::new(), next: 0 }
     }
 }
 
-impl<const N: usize> Recent<N> {
+impl<const N: usize> LookupCache<N> {
     #[inline]
     pub fn find(&self, texts: [&[u8]; N]) -> Option<u32> {
         self.entries.iter().find(|e| e.texts.iter().zip(texts).all(|(a, b)| a == b)).map(|e| e.meaning)
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_found_and_older_ones_forgotten() {
-        let mut recent = Recent::default();
+        let mut recent = LookupCache::default();
         assert_eq!(recent.find([b"", b""]), None);
         let text = |n: u32| n.to_string().into_bytes();
         for n in 0..2 * KEPT as u32 + 3 {

@@ -1,6 +1,6 @@
 //! The tokens of one event, collected before its row is made, because keys come in any order.
 
-use super::cursor::{Kind, Token};
+use super::cursor::{Token, TokenKind};
 use crate::trace::args::Arg;
 
 #[derive(Default)]
@@ -43,6 +43,6 @@ impl Scratch {
 
     /// Whether reading stopped inside `args`, after everything that identifies the event.
     pub fn can_do_without_args(&self) -> bool {
-        self.in_args && self.ph.is_text() && self.ts.kind != Kind::Absent
+        self.in_args && self.ph.is_text() && self.ts.kind != TokenKind::Absent
     }
 }

@@ -1,7 +1,7 @@
 //! Text of JSON strings: resolves escapes, and replaces and counts invalid UTF-8.
 
 use crate::health::{Counter, Health};
-use crate::read::kineto::cursor::{Kind, Token};
+use crate::read::kineto::cursor::{Token, TokenKind};
 use crate::trace::events::ColumnsBuilder;
 use crate::trace::strings::{Interner, StrId};
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ impl Texts {
     #[inline]
     pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
         let raw = token.bytes(buf);
-        if token.kind != Kind::Escaped
+        if token.kind != TokenKind::Escaped
             && let Some(id) = columns.strings.lookup(raw)
             && (self.odd.is_empty() || !self.odd.contains(&id))
         {
@@ -40,7 +40,7 @@ impl Texts {
 
     #[cold]
     fn decode_and_intern(&mut self, token: Token, raw: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
-        let text = decode(raw, token.kind == Kind::Escaped, &mut columns.health, at);
+        let text = decode(raw, token.kind == TokenKind::Escaped, &mut columns.health, at);
         let id = columns.strings.intern(&text);
         if text.bytes().any(is_control) {
             self.odd.insert(id);

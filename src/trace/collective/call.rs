@@ -1,7 +1,7 @@
 //! The calls of collectives of one rank.
 
 use crate::trace::collective::group::LocalGroup;
-use crate::trace::collective::kind::Kind;
+use crate::trace::collective::kind::CollectiveKind;
 use crate::units::{Ns, Span};
 
 /// One rank's part in one collective.
@@ -18,7 +18,7 @@ pub struct Call {
     /// When work that waits for it continues, ns: the end of a kernel; on the host, the first recorded activity of the
     /// submitting thread after both the range and the operator have ended.
     pub released: Ns,
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     /// Index into [`RankCalls::groups`].
     pub group: u32,
     /// Sequence number within the group.
@@ -46,7 +46,7 @@ impl Call {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub struct Message {
     /// Index into [`RankCalls::calls`].
     pub call: u32,
     pub src: u32,
@@ -59,7 +59,7 @@ pub struct RankCalls {
     pub calls: Vec<Call>,
     pub groups: Vec<LocalGroup>,
     /// Sorted by call.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<Message>,
     /// Element types; the first is the empty text.
     pub dtypes: Vec<String>,
     /// Indices of the calls, in order of their events.
@@ -68,7 +68,7 @@ pub struct RankCalls {
 
 impl RankCalls {
     /// `calls` must be in order of submission.
-    pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Edge>, dtypes: Vec<String>) -> Self {
+    pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Message>, dtypes: Vec<String>) -> Self {
         let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
         by_event.sort_by_key(|i| calls[*i as usize].event);
         let by_event = by_event.into_boxed_slice();
@@ -89,8 +89,8 @@ impl RankCalls {
     }
 
     /// The kind of collective of an event; unknown if it is none.
-    pub fn kind_of(&self, row: u32) -> Kind {
-        self.of_event(row).map_or(Kind::Unknown, |c| c.kind)
+    pub fn kind_of(&self, row: u32) -> CollectiveKind {
+        self.of_event(row).map_or(CollectiveKind::Unknown, |c| c.kind)
     }
 
     /// The element type of a call, if known.

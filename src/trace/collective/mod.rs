@@ -8,6 +8,6 @@ pub(crate) mod dtype;
 pub(crate) mod group;
 mod kind;
 
-pub use call::{Call, Edge, RankCalls};
+pub use call::{Call, Message, RankCalls};
 pub use group::{LocalGroup, Members};
-pub use kind::Kind;
+pub use kind::CollectiveKind;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::trace::testing::event::{Event, EventRow, LaunchPoint, Phase, Place};
+use crate::trace::testing::event::{Event, EventRow, IdValue, LaunchPoint, Phase};
 use crate::trace::testing::row::Row;
 use crate::trace::testing::trace::complete;
 use crate::trace::testing::vendor::Vendor;
@@ -147,7 +147,7 @@ impl<'a> Row<'a> {
 
     fn device_row(&self, category: &str, name: &str, stream: i64, span: Range<i64>) -> EventRow {
         let device = self.trace.device_index;
-        let mut row = complete(category, name, Place::Number(device), Place::Stream(stream), span);
+        let mut row = complete(category, name, IdValue::Number(device), IdValue::Stream(stream), span);
         row.launch = Some(self.launch_point());
         match self.trace.vendor {
             Vendor::Nvidia => {
@@ -193,7 +193,7 @@ impl<'a> Row<'a> {
         trace.events.push(Event::Row(row));
         let at = trace.events.len() - 1;
         if let (true, Some(_), Some(id)) = (trace.draws_flows, launch, correlation) {
-            let (from_pid, from_tid) = (Place::Number(point.pid), Place::Number(point.tid));
+            let (from_pid, from_tid) = (IdValue::Number(point.pid), IdValue::Number(point.tid));
             trace.flow("ac2g", Phase::FlowStart { id }, from_pid, from_tid, point.ts);
             trace.flow("ac2g", Phase::FlowEnd { id }, pid, tid, ts);
         }

@@ -13,14 +13,14 @@ pub(super) enum Event {
 pub(super) struct EventRow {
     pub phase: Phase,
     pub category: String,
-    pub name: Name,
-    pub pid: Place,
-    pub tid: Place,
+    pub name: NameValue,
+    pub pid: IdValue,
+    pub tid: IdValue,
     pub ts: i64,
     pub dur: Option<i64>,
     /// The launch that this row is, or that caused it; used to find `External id` when the trace is written.
     pub launch: Option<LaunchPoint>,
-    pub args: Vec<(String, Arg)>,
+    pub args: Vec<(String, ArgValue)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,14 @@ pub(super) enum Phase {
 
 /// An event's name. The raw form is written unescaped, for tests of broken producers.
 #[derive(Clone, Debug)]
-pub(super) enum Name {
+pub(super) enum NameValue {
     Text(String),
     Raw(Vec<u8>),
 }
 
 /// A process or thread id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum IdValue {
     Number(i64),
     Stream(i64),
     Text(String),
@@ -50,7 +50,7 @@ pub(super) enum Place {
 
 /// A value in `args`. The raw form is written unchanged, for example a bare `inf`.
 #[derive(Clone, Debug)]
-pub(super) enum Arg {
+pub(super) enum ArgValue {
     Json(Value),
     Raw(String),
 }
@@ -66,13 +66,13 @@ pub(super) struct LaunchPoint {
 impl EventRow {
     pub fn arg(&self, key: &str) -> Option<&Value> {
         self.args.iter().find(|(k, _)| k == key).and_then(|(_, v)| match v {
-            Arg::Json(value) => Some(value),
-            Arg::Raw(_) => None,
+            ArgValue::Json(value) => Some(value),
+            ArgValue::Raw(_) => None,
         })
     }
 
     /// Sets an argument, replacing an older value of the same key.
-    pub fn set(&mut self, key: &str, value: Arg) {
+    pub fn set(&mut self, key: &str, value: ArgValue) {
         match self.args.iter_mut().find(|(k, _)| k == key) {
             Some((_, old)) => *old = value,
             None => self.args.push((key.to_owned(), value)),
@@ -80,7 +80,7 @@ impl EventRow {
     }
 
     pub fn set_json(&mut self, key: &str, value: impl Into<Value>) {
-        self.set(key, Arg::Json(value.into()));
+        self.set(key, ArgValue::Json(value.into()));
     }
 
     pub fn correlation(&self) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::trace::testing::event::{Arg, Event, Phase, Place};
+use crate::trace::testing::event::{ArgValue, Event, IdValue, Phase};
 use crate::trace::testing::row::Row;
 use crate::trace::testing::thread::Thread;
 use crate::trace::testing::trace::{TraceBuilder, complete};
@@ -33,18 +33,18 @@ impl TraceBuilder {
 
     /// `gpu_user_annotation`: a host range repeated on a stream.
     pub fn gpu_annotation(&mut self, name: &str, stream: i64, span: Range<i64>) -> Row<'_> {
-        let pid = Place::Number(self.device_index);
-        self.add(complete("gpu_user_annotation", name, pid, Place::Stream(stream), span))
+        let pid = IdValue::Number(self.device_index);
+        self.add(complete("gpu_user_annotation", name, pid, IdValue::Stream(stream), span))
     }
 
     /// Time that the profiler itself took.
     pub fn overhead(&mut self, name: &str, span: Range<i64>) -> Row<'_> {
-        self.add(complete("overhead", name, Place::Number(-1), Place::Number(0), span))
+        self.add(complete("overhead", name, IdValue::Number(-1), IdValue::Number(0), span))
     }
 
     /// A counter sample, shown under the rank's device.
     pub fn counter(&mut self, name: &str, ts: i64, values: &[(&str, f64)]) -> Row<'_> {
-        let mut row = complete("", name, Place::Number(self.device_index), Place::Number(0), ts..ts);
+        let mut row = complete("", name, IdValue::Number(self.device_index), IdValue::Number(0), ts..ts);
         row.phase = Phase::Counter;
         row.dur = None;
         for (key, value) in values {
@@ -55,18 +55,18 @@ impl TraceBuilder {
 
     /// A `fwdbwd` flow from a forward operator to its backward node, each given as (thread, time).
     pub fn forward_backward(&mut self, id: u64, forward: (i64, i64), backward: (i64, i64)) {
-        let pid = Place::Number(self.pid);
+        let pid = IdValue::Number(self.pid);
         let ends = [(Phase::FlowStart { id }, forward), (Phase::FlowEnd { id }, backward)];
         for (phase, (tid, ts)) in ends {
-            self.flow("fwdbwd", phase, pid.clone(), Place::Number(tid), ts);
+            self.flow("fwdbwd", phase, pid.clone(), IdValue::Number(tid), ts);
         }
     }
 
     /// The record window: the `Trace` span, `Iteration Start` and `Record Window End`.
     pub fn window(&mut self, span: Range<i64>) {
         let (start, end) = (span.start, span.end);
-        let tid = Place::Text("PyTorch Profiler".to_owned());
-        let mut trace = complete("Trace", "PyTorch Profiler (0)", Place::Text("Spans".to_owned()), tid, span);
+        let tid = IdValue::Text("PyTorch Profiler".to_owned());
+        let mut trace = complete("Trace", "PyTorch Profiler (0)", IdValue::Text("Spans".to_owned()), tid, span);
         trace.set_json("Op count", 0);
         self.add(trace);
         self.instant("Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler", start);
@@ -75,7 +75,7 @@ impl TraceBuilder {
 
     /// Any complete event.
     pub fn event(&mut self, category: &str, name: &str, pid: i64, tid: i64, span: Range<i64>) -> Row<'_> {
-        self.add(complete(category, name, Place::Number(pid), Place::Number(tid), span))
+        self.add(complete(category, name, IdValue::Number(pid), IdValue::Number(tid), span))
     }
 
     /// Bytes that are written into the list of events unchanged, JSON or not.
@@ -85,12 +85,12 @@ impl TraceBuilder {
 
     /// `process_name`, `process_labels`, `thread_name` and sort rows for every process, thread and stream used so far.
     pub fn name_rows(&mut self, process: &str, threads: &[(i64, &str)]) {
-        let mut places: Vec<(Place, Place)> = Vec::new();
+        let mut places: Vec<(IdValue, IdValue)> = Vec::new();
         for event in &self.events {
             if let Event::Row(row) = event
                 && row.phase == Phase::Complete
-                && !matches!(row.pid, Place::Text(_))
-                && row.pid != Place::Number(-1)
+                && !matches!(row.pid, IdValue::Text(_))
+                && row.pid != IdValue::Number(-1)
             {
                 places.push((row.pid.clone(), row.tid.clone()));
             }
@@ -99,23 +99,23 @@ impl TraceBuilder {
         places.dedup();
         let mut last_pid = None;
         for (pid, tid) in places {
-            let on_host = pid == Place::Number(self.pid);
+            let on_host = pid == IdValue::Number(self.pid);
             if last_pid.as_ref() != Some(&pid) {
                 let label = if on_host { "CPU".to_owned() } else { format!("GPU {}", self.device_index) };
                 let sort_index = if on_host { self.pid } else { 5_000_000 + self.device_index };
-                let zero = Place::Number(0);
+                let zero = IdValue::Number(0);
                 self.meta("process_name", &pid, &zero, "name", json!(process));
                 self.meta("process_labels", &pid, &zero, "labels", json!(label));
                 self.meta("process_sort_index", &pid, &zero, "sort_index", json!(sort_index));
                 last_pid = Some(pid.clone());
             }
             let (number, text) = match &tid {
-                Place::Stream(n) => (*n, format!("stream {n} ")),
-                Place::Number(n) => {
+                IdValue::Stream(n) => (*n, format!("stream {n} ")),
+                IdValue::Number(n) => {
                     let name = threads.iter().find(|(t, _)| t == n).map_or(process, |(_, name)| name);
                     (*n, format!("thread {n} ({name})"))
                 }
-                Place::Text(t) => (0, t.clone()),
+                IdValue::Text(t) => (0, t.clone()),
             };
             self.meta("thread_name", &pid, &tid, "name", json!(text));
             self.meta("thread_sort_index", &pid, &tid, "sort_index", json!(number));
@@ -128,17 +128,17 @@ impl TraceBuilder {
     }
 
     fn instant(&mut self, name: &str, pid: &str, tid: &str, ts: i64) {
-        let mut row = complete("", name, Place::Text(pid.to_owned()), Place::Text(tid.to_owned()), ts..ts);
+        let mut row = complete("", name, IdValue::Text(pid.to_owned()), IdValue::Text(tid.to_owned()), ts..ts);
         row.phase = Phase::Instant { scope: "g" };
         row.dur = None;
         self.add(row);
     }
 
-    fn meta(&mut self, name: &str, pid: &Place, tid: &Place, key: &str, value: Value) {
+    fn meta(&mut self, name: &str, pid: &IdValue, tid: &IdValue, key: &str, value: Value) {
         let mut row = complete("", name, pid.clone(), tid.clone(), 0..0);
         row.phase = Phase::Metadata;
         row.dur = None;
-        row.set(key, Arg::Json(value));
+        row.set(key, ArgValue::Json(value));
         self.add(row);
     }
 }

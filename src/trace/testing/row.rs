@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use crate::trace::testing::collective::Collective;
-use crate::trace::testing::event::{Arg, Event, EventRow, Name};
+use crate::trace::testing::event::{ArgValue, Event, EventRow, NameValue};
 use crate::trace::testing::trace::TraceBuilder;
 
 /// The row that was added last. Calls that set arguments change it; calls that add a device row (`kernel`, `memcpy`,
@@ -37,12 +37,12 @@ impl<'a> Row<'a> {
 
     /// Sets an argument, possibly replacing the builder's own.
     pub fn arg(self, key: &str, value: impl Into<Value>) -> Self {
-        self.edit(|row| row.set(key, Arg::Json(value.into())))
+        self.edit(|row| row.set(key, ArgValue::Json(value.into())))
     }
 
     /// Sets an argument to text that is written unchanged: `inf`, `0x0`, or invalid JSON.
     pub fn raw_arg(self, key: &str, text: &str) -> Self {
-        self.edit(|row| row.set(key, Arg::Raw(text.to_owned())))
+        self.edit(|row| row.set(key, ArgValue::Raw(text.to_owned())))
     }
 
     /// Removes an argument.
@@ -52,7 +52,7 @@ impl<'a> Row<'a> {
 
     /// Replaces the name by bytes that are written unescaped.
     pub fn raw_name(self, bytes: impl AsRef<[u8]>) -> Self {
-        self.edit(|row| row.name = Name::Raw(bytes.as_ref().to_vec()))
+        self.edit(|row| row.name = NameValue::Raw(bytes.as_ref().to_vec()))
     }
 
     /// Replaces the category.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::json;
 
 use crate::trace::testing::collective::Collective;
-use crate::trace::testing::event::{EventRow, LaunchPoint, Phase, Place};
+use crate::trace::testing::event::{EventRow, IdValue, LaunchPoint, Phase};
 use crate::trace::testing::row::Row;
 use crate::trace::testing::trace::{TraceBuilder, complete};
 use crate::trace::testing::vendor::Call;
@@ -176,6 +176,6 @@ impl<'a> Thread<'a> {
     }
 
     fn row(&self, category: &str, name: &str, span: Range<i64>) -> EventRow {
-        complete(category, name, Place::Number(self.trace.pid), Place::Number(self.tid), span)
+        complete(category, name, IdValue::Number(self.trace.pid), IdValue::Number(self.tid), span)
     }
 }

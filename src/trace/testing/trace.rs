@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::trace::testing::event::{Event, EventRow, Name, Phase, Place};
+use crate::trace::testing::event::{Event, EventRow, IdValue, NameValue, Phase};
 use crate::trace::testing::time::{DEFAULT_BASE_NS, DEFAULT_ORIGIN_AFTER_BASE_NS};
 use crate::trace::testing::vendor::Vendor;
 
@@ -158,7 +158,7 @@ impl TraceBuilder {
 }
 
 impl TraceBuilder {
-    pub(super) fn flow(&mut self, category: &str, phase: Phase, pid: Place, tid: Place, ts: i64) {
+    pub(super) fn flow(&mut self, category: &str, phase: Phase, pid: IdValue, tid: IdValue, ts: i64) {
         let mut row = complete(category, category, pid, tid, ts..ts);
         row.phase = phase;
         row.dur = None;
@@ -189,11 +189,11 @@ fn take(counter: &mut u64) -> u64 {
 }
 
 /// A complete event without arguments. The end may precede the start, for tests of broken times.
-pub(super) fn complete(category: &str, name: &str, pid: Place, tid: Place, span: Range<i64>) -> EventRow {
+pub(super) fn complete(category: &str, name: &str, pid: IdValue, tid: IdValue, span: Range<i64>) -> EventRow {
     EventRow {
         phase: Phase::Complete,
         category: category.to_owned(),
-        name: Name::Text(name.to_owned()),
+        name: NameValue::Text(name.to_owned()),
         pid,
         tid,
         ts: span.start,

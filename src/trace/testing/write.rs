@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use flate2::{Compression, GzBuilder};
 use serde_json::Value;
 
-use crate::trace::testing::event::{Arg, Event, EventRow, Name, Phase, Place};
+use crate::trace::testing::event::{ArgValue, Event, EventRow, IdValue, NameValue, Phase};
 use crate::trace::testing::format::{Categories, ExternalIds, Format, Ids, Layout, Root, Side, Times};
 use crate::trace::testing::nesting::{Nested, Nesting};
 use crate::trace::testing::time::{duration, timestamp};
@@ -24,7 +24,7 @@ impl TraceBuilder {
     /// The file in a chosen format. Not valid UTF-8 if such raw bytes were added.
     pub fn to_bytes(&self, format: &Format) -> Vec<u8> {
         let mut events: Vec<Vec<u8>> = {
-            let pen = Pen {
+            let pen = EventWriter {
                 trace: self,
                 format,
                 operators: self.nesting("cpu_op", "External id"),
@@ -84,7 +84,7 @@ impl TraceBuilder {
     /// Spans of one category that have an id under `key`.
     fn nesting(&self, category: &str, key: &str) -> Nesting {
         let span = |row: &EventRow| {
-            let (Place::Number(pid), Place::Number(tid)) = (&row.pid, &row.tid) else {
+            let (IdValue::Number(pid), IdValue::Number(tid)) = (&row.pid, &row.tid) else {
                 return None;
             };
             let id = row.arg(key).and_then(Value::as_u64)?;
@@ -100,14 +100,14 @@ impl TraceBuilder {
 }
 
 /// Writes the events of one trace in one format.
-struct Pen<'a> {
+struct EventWriter<'a> {
     trace: &'a TraceBuilder,
     format: &'a Format,
     operators: Nesting,
     frames: Nesting,
 }
 
-impl Pen<'_> {
+impl EventWriter<'_> {
     fn event(&self, event: &Event) -> Vec<u8> {
         let row = match event {
             Event::Raw(bytes) => return bytes.clone(),
@@ -117,8 +117,8 @@ impl Pen<'_> {
         let ts = self.time(timestamp(absolute, self.trace.base_ns, self.format.era, self.format.fraction));
         let category = self.category(&row.category);
         let name = match &row.name {
-            Name::Text(text) => quoted(self.flow_name(row, text)).into_bytes(),
-            Name::Raw(bytes) => [b"\"", &bytes[..], b"\""].concat(),
+            NameValue::Text(text) => quoted(self.flow_name(row, text)).into_bytes(),
+            NameValue::Raw(bytes) => [b"\"", &bytes[..], b"\""].concat(),
         };
         let cat = (!category.is_empty()).then(|| ("cat", quoted(category).into_bytes()));
         let (pid, tid) = (("pid", self.place(&row.pid)), ("tid", self.place(&row.tid)));
@@ -158,8 +158,8 @@ impl Pen<'_> {
         let parent = self.python_parent(row).map(|id| ("Python parent id", id));
         let given = row.args.iter().map(|(key, value)| {
             let text = match value {
-                Arg::Json(value) => value.to_string().into_bytes(),
-                Arg::Raw(text) => text.clone().into_bytes(),
+                ArgValue::Json(value) => value.to_string().into_bytes(),
+                ArgValue::Raw(text) => text.clone().into_bytes(),
             };
             (key.as_str(), text)
         });
@@ -236,12 +236,12 @@ impl Pen<'_> {
         }
     }
 
-    fn place(&self, place: &Place) -> Vec<u8> {
+    fn place(&self, place: &IdValue) -> Vec<u8> {
         let text = match (place, self.format.ids) {
-            (Place::Text(text), _) => quoted(text),
-            (Place::Number(n) | Place::Stream(n), Ids::Numbers) => n.to_string(),
-            (Place::Number(n), Ids::Text) => quoted(&n.to_string()),
-            (Place::Stream(n), Ids::Text) => quoted(&format!("stream {n}")),
+            (IdValue::Text(text), _) => quoted(text),
+            (IdValue::Number(n) | IdValue::Stream(n), Ids::Numbers) => n.to_string(),
+            (IdValue::Number(n), Ids::Text) => quoted(&n.to_string()),
+            (IdValue::Stream(n), Ids::Text) => quoted(&format!("stream {n}")),
         };
         text.into_bytes()
     }

@@ -8,7 +8,7 @@
 use crate::run::{Answer, Record, answer, options, rank_trace};
 use crate::shared::samples;
 use hta::trace::args::Arg;
-use hta::trace::timeline::Work;
+use hta::trace::timeline::WorkClass;
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -130,7 +130,7 @@ fn collectives_start_end_and_wait_as_planted() {
 fn sequence_numbers_of_collectives_are_read() {
     let trace = rank_trace(&samples().join("gpu_ddp8/rank_6.json.gz"), 6);
     let of = |a: &hta::trace::activity::Activity| trace.columns.args.uint(Arg::Seq, a.row);
-    let seqs: Vec<_> = trace.activities.iter().filter(|a| a.work == Work::Communication).map(of).collect();
+    let seqs: Vec<_> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).map(of).collect();
     let known: Vec<_> = list(&KNOWN["collectives"]).iter().map(|c| c["seq"].as_u64()).collect();
     assert_eq!(seqs, known);
 }

@@ -12,7 +12,7 @@
 use crate::analysis::critical_path::nodes::sync::{StreamKey, Syncs};
 use crate::analysis::critical_path::segment::Edge;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::Work;
+use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,15 +31,15 @@ const POLL_WITHIN: Ns = 100_000;
 
 /// What a start waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Before {
+pub struct StartCause {
     pub edge: Edge,
-    pub from: From,
+    pub from: EdgeOrigin,
     pub at: Ns,
 }
 
 /// Where the edge to a start begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum EdgeOrigin {
     /// End of an activity, by index.
     End(u32),
     /// Start of a launch call, by row.
@@ -65,7 +65,7 @@ struct Awaited {
 }
 
 /// The activities of a rank, indexed for the walk.
-pub struct Gpu<'a> {
+pub struct GpuNodes<'a> {
     trace: &'a RankTrace,
     streams: BTreeMap<StreamKey, Stream>,
     /// Activities of all devices by end; at equal ends the lowest row last.
@@ -74,7 +74,7 @@ pub struct Gpu<'a> {
     communication: BTreeMap<u32, Vec<(Ns, u32)>>,
 }
 
-impl<'a> Gpu<'a> {
+impl<'a> GpuNodes<'a> {
     pub fn new(trace: &'a RankTrace, syncs: &Syncs) -> Self {
         let mut by_end: Vec<u32> = (0..trace.activities.len() as u32).collect();
         by_end.sort_unstable_by_key(|&i| {
@@ -93,7 +93,7 @@ impl<'a> Gpu<'a> {
         let mut communication: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
         for &i in &by_end {
             let a = &trace.activities[i as usize];
-            if let Some(call) = a.launch().filter(|_| a.work == Work::Communication) {
+            if let Some(call) = a.launch().filter(|_| a.work == WorkClass::Communication) {
                 let lane = trace.columns.lane[call as usize];
                 communication.entry(lane).or_default().push((trace.columns.ts[call as usize], i));
             }
@@ -125,13 +125,13 @@ impl<'a> Gpu<'a> {
     }
 
     /// The edge that determines an activity's start.
-    pub fn before_start(&self, i: u32) -> Option<Before> {
+    pub fn before_start(&self, i: u32) -> Option<StartCause> {
         let a = &self.trace.activities[i as usize];
         let start = a.span.start;
-        let mut found: Vec<(Before, u32)> = Vec::with_capacity(4);
+        let mut found: Vec<(StartCause, u32)> = Vec::with_capacity(4);
         let ends = |edge, j: u32| {
             let b = &self.trace.activities[j as usize];
-            (Before { edge, from: From::End(j), at: b.span.end }, b.row)
+            (StartCause { edge, from: EdgeOrigin::End(j), at: b.span.end }, b.row)
         };
         let stream = self.streams.get(&(a.device(), a.stream()));
         found.extend(
@@ -140,7 +140,7 @@ impl<'a> Gpu<'a> {
         if let Some(call) = a.launch() {
             let at = self.trace.columns.ts[call as usize];
             if at <= start {
-                found.push((Before { edge: Edge::Launch, from: From::Call(call), at }, call));
+                found.push((StartCause { edge: Edge::Launch, from: EdgeOrigin::Call(call), at }, call));
             }
             found.extend(self.awaited(i, at).map(|j| ends(Edge::StreamWait, j)));
         }

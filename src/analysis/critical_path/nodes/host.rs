@@ -16,7 +16,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::{RankTrace, is_host_communication};
 use crate::trace::strings::StrId;
-use crate::trace::thread::Piece;
+use crate::trace::thread::InnermostSpan;
 use crate::units::{Ns, Span};
 use hashbrown::HashMap;
 use std::cell::{OnceCell, RefCell};
@@ -45,7 +45,7 @@ pub struct Stretch {
 }
 
 /// The threads of a rank.
-pub struct Host<'a> {
+pub struct HostNodes<'a> {
     trace: &'a RankTrace,
     names: Arc<HostNames>,
     working: BTreeMap<u32, Union>,
@@ -61,7 +61,7 @@ struct Ends {
     latest: RefCell<HashMap<Ns, Option<WorkEnd>>>,
 }
 
-impl<'a> Host<'a> {
+impl<'a> HostNodes<'a> {
     pub fn new(trace: &'a RankTrace) -> Self {
         let works = |row: &&u32| match trace.classes[**row as usize] {
             Class::HostOp | Class::Runtime | Class::Collective => true,
@@ -183,12 +183,12 @@ impl<'a> Host<'a> {
     }
 
     /// The piece that starts last before `t`.
-    fn piece_before(&self, lane: u32, t: Ns) -> Option<Piece> {
+    fn piece_before(&self, lane: u32, t: Ns) -> Option<InnermostSpan> {
         self.trace.thread(lane)?.before(t).next()
     }
 
     /// Class and event of a piece.
-    fn class(&self, piece: &Piece, works: bool) -> (PathClass, u32) {
+    fn class(&self, piece: &InnermostSpan, works: bool) -> (PathClass, u32) {
         if let Some(loader) = piece.marked {
             return (PathClass::HostDataLoader, loader);
         }

@@ -6,6 +6,6 @@ mod gpu;
 mod host;
 mod sync;
 
-pub use gpu::{From, Gpu};
-pub use host::Host;
+pub use gpu::{EdgeOrigin, GpuNodes};
+pub use host::HostNodes;
 pub use sync::{Moment, Syncs};

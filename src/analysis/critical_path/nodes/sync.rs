@@ -55,7 +55,7 @@ pub(super) struct SyncRow {
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blocks {
+pub(super) enum AwaitedTarget {
     Device,
     Stream,
     Event,
@@ -64,17 +64,17 @@ pub(super) enum Blocks {
 
 /// A call that may block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct BlockingCall {
     pub(super) end: Ns,
     pub(super) row: u32,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: AwaitedTarget,
 }
 
 /// The blocking calls and synchronisation rows of a rank.
 #[derive(Default)]
 pub struct Syncs {
     /// By thread, in order of end.
-    pub(super) calls: BTreeMap<u32, Vec<Call>>,
+    pub(super) calls: BTreeMap<u32, Vec<BlockingCall>>,
     /// Sorted by correlation.
     rows: Vec<SyncRow>,
     /// By waiting stream, in order of call.
@@ -86,7 +86,7 @@ impl Syncs {
         let c = &trace.columns;
         let mut me = Self::default();
         let mut rows: Vec<u32> = Vec::new();
-        let mut known: HashMap<StrId, Option<Blocks>> = HashMap::new();
+        let mut known: HashMap<StrId, Option<AwaitedTarget>> = HashMap::new();
         for (row, class) in trace.classes.iter().enumerate() {
             if *class == Class::Sync {
                 rows.push(row as u32);
@@ -94,7 +94,11 @@ impl Syncs {
                 && let Some(blocks) = *known.entry(c.name(row)).or_insert_with(|| blocks(trace.text(c.name(row))))
             {
                 let row = row as u32;
-                me.calls.entry(c.lane[row as usize]).or_default().push(Call { end: trace.span(row).end, row, blocks });
+                me.calls.entry(c.lane[row as usize]).or_default().push(BlockingCall {
+                    end: trace.span(row).end,
+                    row,
+                    blocks,
+                });
             }
         }
         me.calls.values_mut().for_each(|calls| calls.sort_by_key(|c| (c.end, c.row)));
@@ -158,19 +162,19 @@ fn calls(trace: &RankTrace, mut wanted: Vec<u64>) -> BTreeMap<u64, u32> {
     found
 }
 
-fn blocks(name: &str) -> Option<Blocks> {
+fn blocks(name: &str) -> Option<AwaitedTarget> {
     let lower = name.to_ascii_lowercase();
     if lower.contains("memcpy") {
-        return Some(Blocks::Copy);
+        return Some(AwaitedTarget::Copy);
     }
     if !lower.contains("synchronize") {
         return None;
     }
     Some(if lower.contains("stream") {
-        Blocks::Stream
+        AwaitedTarget::Stream
     } else if lower.contains("event") {
-        Blocks::Event
+        AwaitedTarget::Event
     } else {
-        Blocks::Device
+        AwaitedTarget::Device
     })
 }

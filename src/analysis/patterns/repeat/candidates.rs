@@ -14,8 +14,8 @@
 //! run. Therefore the runs are walked, not the candidates: each marks the open intervals between two rounds and its own
 //! length, and stops at one that is already marked.
 
-use crate::analysis::patterns::repeat::Least;
-use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::MinimumSize;
+use crate::analysis::patterns::repeat::lcp::SuffixArrayWithLcp;
 use crate::analysis::patterns::repeat::runs::Run;
 
 /// A string, given by its places: the suffixes `[from, until)` of the suffix array begin with it.
@@ -35,7 +35,7 @@ impl Candidate {
 
 /// Maximal repeats that are not loops, and the roots (loop bodies) of those that are; each string once, sorted. `runs`
 /// must be in order of rank.
-pub fn candidates(text: &[u32], sorted: &Sorted, runs: Vec<Run>, least: Least) -> Vec<Candidate> {
+pub fn candidates(text: &[u32], sorted: &SuffixArrayWithLcp, runs: Vec<Run>, least: MinimumSize) -> Vec<Candidate> {
     let repeats = maximal_repeats(text, sorted, least.length);
     let mut is_loop = vec![false; repeats.len()];
     let mut found = roots(&repeats, runs, &mut is_loop);
@@ -47,7 +47,7 @@ pub fn candidates(text: &[u32], sorted: &Sorted, runs: Vec<Run>, least: Least) -
 }
 
 /// LCP intervals of at least `least` symbols with more than one left symbol, inner ones before outer ones.
-fn maximal_repeats(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Candidate> {
+fn maximal_repeats(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<Candidate> {
     let n = sorted.len();
     let left = sorted.before(text);
     let mut found = Vec::new();

@@ -7,7 +7,7 @@ const BLOCK: usize = 16;
 const DIRECT: usize = 8;
 
 /// The suffix array of a text with its inverse and its LCP array.
-pub struct Sorted {
+pub struct SuffixArrayWithLcp {
     /// Starts of the suffixes, in sorted order.
     pub suffixes: Vec<u32>,
     /// Index in `suffixes` of each position's suffix.
@@ -18,7 +18,7 @@ pub struct Sorted {
     least: Vec<Vec<u32>>,
 }
 
-impl Sorted {
+impl SuffixArrayWithLcp {
     pub fn new(text: &[u32], suffixes: Vec<u32>) -> Self {
         let n = text.len();
         let mut rank = vec![0u32; n];

@@ -36,7 +36,7 @@ pub use occurrences::Repeats;
 
 /// Requirements for a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Least {
+pub struct MinimumSize {
     /// Smallest number of symbols, at least 1.
     pub length: u32,
     /// Smallest number of occurrences that do not overlap, at least 1.
@@ -44,9 +44,9 @@ pub struct Least {
 }
 
 /// The patterns of a text, in a deterministic order. `weights` has one entry per position.
-pub fn repeats(text: &[u32], weights: &[i64], least: Least) -> Repeats {
+pub fn repeats(text: &[u32], weights: &[i64], least: MinimumSize) -> Repeats {
     let suffixes = suffix_array::suffix_array(text);
-    let sorted = lcp::Sorted::new(text, suffixes);
+    let sorted = lcp::SuffixArrayWithLcp::new(text, suffixes);
     let runs = runs::runs(text, &sorted, least.length);
     let candidates = candidates::candidates(text, &sorted, runs, least);
     occurrences::occurrences(text, weights, sorted, candidates, least)

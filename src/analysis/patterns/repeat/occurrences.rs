@@ -13,9 +13,9 @@
 //! block, each changed in another place). Therefore the number of visited places is limited to a multiple of the text's
 //! length; strings that cover little are left out first, and counted.
 
-use crate::analysis::patterns::repeat::Least;
+use crate::analysis::patterns::repeat::MinimumSize;
 use crate::analysis::patterns::repeat::candidates::Candidate;
-use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::lcp::SuffixArrayWithLcp;
 use crate::analysis::patterns::repeat::pattern::Pattern;
 use crate::analysis::patterns::repeat::prefixes::Prefixes;
 use crate::analysis::patterns::repeat::rotation::one_of_rotations;
@@ -29,7 +29,7 @@ pub struct Repeats {
     pub patterns: Vec<Pattern>,
     /// Starts of taken occurrences, pattern by pattern.
     positions: Vec<u32>,
-    pub(super) sorted: Sorted,
+    pub(super) sorted: SuffixArrayWithLcp,
     /// Strings that were not looked up because of the bound on work; 0 but for texts made for it.
     #[cfg(test)]
     pub left_out: usize,
@@ -45,9 +45,9 @@ impl Repeats {
 pub fn occurrences(
     text: &[u32],
     weights: &[i64],
-    sorted: Sorted,
+    sorted: SuffixArrayWithLcp,
     mut candidates: Vec<Candidate>,
-    least: Least,
+    least: MinimumSize,
 ) -> Repeats {
     let _left_out = keep_within_bound(text.len(), &mut candidates);
     let mut before = Vec::with_capacity(weights.len() + 1);
@@ -59,7 +59,7 @@ pub fn occurrences(
     }
     let mut patterns: Vec<Pattern> =
         candidates.iter().map(|&at| Pattern { at, first: 0, count: 0, weight: 0, from: 0 }).collect();
-    let walked = walk(&sorted, &candidates, |w: &mut Found, length, i| {
+    let walked = walk(&sorted, &candidates, |w: &mut FirstWalkStats, length, i| {
         if w.count == 0 {
             w.first = i;
         }
@@ -100,26 +100,30 @@ pub fn occurrences(
 
 /// What the first walk learns about a candidate.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found {
+struct FirstWalkStats {
     first: u32,
     count: u32,
     weight: i64,
 }
 
-fn walk<T: Default>(sorted: &Sorted, candidates: &[Candidate], take: impl FnMut(&mut T, u32, u32)) -> Vec<T> {
+fn walk<T: Default>(
+    sorted: &SuffixArrayWithLcp,
+    candidates: &[Candidate],
+    take: impl FnMut(&mut T, u32, u32),
+) -> Vec<T> {
     walk_from(sorted, candidates, T::default, take)
 }
 
 /// Calls `take(state, length, i)` for each taken occurrence of a candidate, in order of position. Returns the
 /// candidates' states, which `state` creates, in the order of the candidates.
 fn walk_from<T>(
-    sorted: &Sorted,
+    sorted: &SuffixArrayWithLcp,
     candidates: &[Candidate],
     mut state: impl FnMut() -> T,
     mut take: impl FnMut(&mut T, u32, u32),
 ) -> Vec<T> {
     /// The data of one candidate for a step, stored together for locality.
-    struct Open<T> {
+    struct CandidateState<T> {
         shorter: u32,
         length: u32,
         free: u32,
@@ -127,8 +131,8 @@ fn walk_from<T>(
     }
     let prefixes = Prefixes::new(sorted, candidates);
     let open = candidates.iter().zip(prefixes.shorter());
-    let mut open: Vec<Open<T>> =
-        open.map(|(c, shorter)| Open { shorter, length: c.length, free: 0, state: state() }).collect();
+    let mut open: Vec<CandidateState<T>> =
+        open.map(|(c, shorter)| CandidateState { shorter, length: c.length, free: 0, state: state() }).collect();
     for (i, &rank) in sorted.rank.iter().enumerate() {
         let i = i as u32;
         let mut k = prefixes.longest(rank);

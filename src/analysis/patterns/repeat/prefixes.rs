@@ -5,7 +5,7 @@
 //! suffice.
 
 use crate::analysis::patterns::repeat::candidates::Candidate;
-use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::lcp::SuffixArrayWithLcp;
 use std::cmp::Reverse;
 
 const NONE: u32 = u32::MAX;
@@ -27,7 +27,7 @@ struct Node {
 }
 
 impl Prefixes {
-    pub fn new(sorted: &Sorted, strings: &[Candidate]) -> Self {
+    pub fn new(sorted: &SuffixArrayWithLcp, strings: &[Candidate]) -> Self {
         let mut order: Vec<u32> = (0..strings.len() as u32).collect();
         let of = |k: u32| &strings[k as usize];
         order.sort_unstable_by_key(|&k| (of(k).from, Reverse(of(k).until), of(k).length));

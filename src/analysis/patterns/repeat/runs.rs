@@ -9,7 +9,7 @@
 //! position ends where the next smaller suffix begins, which follows from the ranks. So one pair of suffixes per
 //! position and order is compared, to the right and to the left.
 
-use crate::analysis::patterns::repeat::lcp::Sorted;
+use crate::analysis::patterns::repeat::lcp::SuffixArrayWithLcp;
 
 /// A run, identified by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub struct Run {
 }
 
 /// Runs of at least `least` symbols, in order of rank; some occur twice.
-pub fn runs(text: &[u32], sorted: &Sorted, least: u32) -> Vec<Run> {
+pub fn runs(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<Run> {
     let mut all = Vec::new();
     next_where(&sorted.rank, |next, own| next < own, |i, j| all.extend(run(text, sorted, i, j)));
     next_where(&sorted.rank, |next, own| next > own, |i, j| all.extend(run(text, sorted, i, j)));
@@ -43,7 +43,7 @@ fn next_where(rank: &[u32], so: impl Fn(u32, u32) -> bool, mut found: impl FnMut
 }
 
 /// The run whose first root is the Lyndon word `[i, j)`, if there is one.
-fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
+fn run(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> Option<Run> {
     if text[i] != text[j] {
         return None;
     }
@@ -59,7 +59,7 @@ fn run(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> Option<Run> {
 }
 
 /// Number of equal symbols before `i` and before `j`, from the right. Exact below `j - i`, otherwise a lower bound.
-fn agree_before(text: &[u32], sorted: &Sorted, i: usize, j: usize) -> usize {
+fn agree_before(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> usize {
     const DIRECT: usize = 16;
     let most = i.min(j - i);
     let direct = (1..=most.min(DIRECT)).take_while(|k| text[i - k] == text[j - k]).count();

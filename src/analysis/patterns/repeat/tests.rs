@@ -44,7 +44,7 @@ fn rank(text: &[u32], weights: &[i64], w: &[u32]) -> (i64, usize, u32) {
     (-weight, w.len(), at[0])
 }
 
-fn slow(text: &[u32], weights: &[i64], least: Least) -> Found {
+fn slow(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
     let n = text.len();
     let all: BTreeSet<&[u32]> =
         (0..n).flat_map(|i| (i + 1..=n).map(move |j| (i, j))).map(|(i, j)| &text[i..j]).collect();
@@ -69,7 +69,7 @@ fn slow(text: &[u32], weights: &[i64], least: Least) -> Found {
     ranked.iter().map(|w| (w.to_vec(), (taken(text, w), parent(w)))).collect()
 }
 
-fn fast(text: &[u32], weights: &[i64], least: Least) -> Found {
+fn fast(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
     let all = repeats(text, weights, least);
     let word = |p: &Pattern| text[p.first as usize..][..p.length() as usize].to_vec();
     let mut ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
@@ -98,7 +98,7 @@ fn words(text: &str) -> Vec<u32> {
 fn names(text: &str, length: u32, count: u32) -> Vec<(String, Vec<u32>)> {
     let text = words(text);
     let show = |w: Vec<u32>| w.into_iter().filter_map(char::from_u32).collect();
-    fast(&text, &vec![1; text.len()], Least { length, count }).into_iter().map(|(w, (at, _))| (show(w), at)).collect()
+    fast(&text, &vec![1; text.len()], MinimumSize { length, count }).into_iter().map(|(w, (at, _))| (show(w), at)).collect()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_text_without_repeats_gives_none() {
 #[test]
 fn a_part_names_the_first_ranked_pattern_that_contains_it() {
     let text = words("abcdXabcdYabcdZbcPbcQ");
-    let found = fast(&text, &vec![1; text.len()], Least { length: 2, count: 3 });
+    let found = fast(&text, &vec![1; text.len()], MinimumSize { length: 2, count: 3 });
     let parents: Vec<_> = found.iter().map(|(w, (_, up))| (w.clone(), up.clone())).collect();
     assert_eq!(parents, [(words("abcd"), None), (words("bc"), Some(words("abcd")))]);
 }
@@ -174,7 +174,7 @@ fn changed_copies(n: usize) -> Vec<u32> {
 }
 
 fn run_all(text: &[u32]) -> Repeats {
-    let all = repeats(text, &vec![1; text.len()], Least { length: 3, count: 3 });
+    let all = repeats(text, &vec![1; text.len()], MinimumSize { length: 3, count: 3 });
     let ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
     assert_eq!(parents(&all, &ranking).len(), ranking.len());
     all
@@ -247,7 +247,7 @@ proptest! {
         length in 1u32..4,
         count in 1u32..4,
     ) {
-        let least = Least { length, count };
+        let least = MinimumSize { length, count };
         let weights = &weights[..text.len()];
         prop_assert_eq!(fast(&text, weights, least), slow(&text, weights, least));
     }

@@ -4,7 +4,7 @@ mod heuristic;
 mod rows;
 
 use self::heuristic::{Choice, Rank, potential_stragglers};
-use crate::analysis::api::{Align, Analysis, Give, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::compat::hta::NAME;
 use crate::job::Job;
 use crate::table;
@@ -36,7 +36,7 @@ impl Analysis for Stragglers {
         true
     }
 
-    fn map(&self, trace: &RankTrace, _: &Options, _: &mut Give) -> Partial {
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         Partial { rank: trace.rank, tables: vec![rows::rows(trace)], reason: None }
     }
 

@@ -10,12 +10,12 @@ use std::io;
 use std::sync::{Condvar, Mutex};
 
 /// The result of reading a piece; `None` if it did not begin at its guess.
-pub type Read = io::Result<Option<Box<Piece>>>;
+pub type PieceResult = io::Result<Option<Box<Piece>>>;
 
 /// What the thread that loads the file does next.
 pub enum Next {
     /// Append the next piece, which is ready.
-    Join(Read),
+    Join(PieceResult),
     /// The next piece is not ready: read this one meanwhile.
     Read(usize),
     /// All pieces are appended.
@@ -37,7 +37,7 @@ struct State {
     taken: usize,
     joined: usize,
     /// Finished pieces that are not yet appended.
-    ready: BTreeMap<usize, Read>,
+    ready: BTreeMap<usize, PieceResult>,
     helpers: usize,
     is_over: bool,
     has_failed: bool,
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    pub fn finished(&self, i: usize, piece: Read) {
+    pub fn finished(&self, i: usize, piece: PieceResult) {
         if let Ok(mut state) = self.state.lock() {
             state.ready.insert(i, piece);
             self.finished.notify_all();

@@ -6,7 +6,7 @@ use hta::analysis::api::{Analysis, Output};
 use hta::analysis::registry::ANALYSES;
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
-use hta::output::place::{Layout, Place, RESULTS};
+use hta::output::place::{Layout, OutputPlace, RESULTS};
 use hta::output::tables::Groups;
 use hta::partial::{LAYOUT, leave, record};
 use hta::read::discover::discover;
@@ -52,7 +52,7 @@ fn left(set: &str, extent: Extent, threads: usize, above: usize) -> Files {
     let is_part = extent == Extent::Part;
     let layout: &'static Layout = if is_part { &LAYOUT } else { &RESULTS };
     let groups = if is_part { Groups::ByRank } else { Groups::ByWeight };
-    let place = Place::find(layout, &out, &Inputs::default(), false).expect("an empty place");
+    let place = OutputPlace::find(layout, &out, &Inputs::default(), false).expect("an empty place");
     let sink = Spooling { folder: Folder::create_by(groups, place, None).expect("a folder"), above };
     let (inputs, options) = (discover(&[samples().join(set)]).expect("traces"), options());
     let load = LoadOptions { event_args: false, ..LoadOptions::default() };
