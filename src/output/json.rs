@@ -9,7 +9,7 @@ use crate::output::visible;
 use crate::run::Outcome;
 use crate::table::column::Column;
 use crate::table::schema::{Batch, TableSpec};
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use serde::ser::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::{Value, json};

@@ -4,8 +4,10 @@
 //! one page, so its bytes depend on its rows alone and not on how they were divided into batches.
 
 use crate::table::schema::{Batch, TableSpec};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema, SchemaRef};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -174,7 +176,7 @@ fn is_long(arrays: &[ArrayRef]) -> bool {
     }
     let text_bytes = |array: &ArrayRef| -> usize {
         let Some(texts) =
-            array.as_dictionary_opt::<Int32Type>().and_then(|a| a.downcast_dict::<arrow::array::StringArray>())
+            array.as_dictionary_opt::<Int32Type>().and_then(|a| a.downcast_dict::<arrow_array::StringArray>())
         else {
             return array.len() * size_of::<u64>();
         };
@@ -198,8 +200,8 @@ fn io_error(e: ParquetError) -> io::Error {
 mod tests {
     use super::*;
     use crate::table::every::{AllColumnTypes, Row, batch};
-    use arrow::compute::{concat_batches, max, min};
-    use arrow::datatypes::Int64Type;
+    use arrow_array::types::Int64Type;
+    use arrow_select::concat::concat_batches;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use parquet::file::statistics::Statistics;
     use proptest::prelude::*;
@@ -221,7 +223,7 @@ mod tests {
                 let times = batch.rows.column(1).as_primitive::<Int64Type>();
                 let Some(Statistics::Int64(found)) = group.column(1).statistics() else { panic!("no bounds") };
                 prop_assert_eq!(found.null_count_opt(), Some(times.null_count() as u64));
-                prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (min(times), max(times)));
+                prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (times.iter().flatten().min(), times.iter().flatten().max()));
             }
             let read = reader.build().unwrap().collect::<std::result::Result<Vec<_>, _>>().unwrap();
             let (schema, all) = (AllColumnTypes::SPEC.noted_schema(), batch(&lists.concat()));

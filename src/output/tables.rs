@@ -2,9 +2,11 @@
 
 use crate::output::parquet::RowGroups;
 use crate::table::schema::{Batch, TableSpec};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use arrow_select::concat::concat_batches;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -5,9 +5,10 @@
 
 #![allow(unsafe_code)]
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::DataType;
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::{Array, ArrayRef};
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::DataType;
+use arrow_schema::ffi::FFI_ArrowSchema;
 use polars::prelude::{PlSmallStr, PolarsError, PolarsResult, Series};
 use polars_arrow::ffi::{ArrowArray, ArrowSchema, import_array_from_c, import_field_from_c};
 use std::mem::transmute;
@@ -17,7 +18,7 @@ use std::mem::transmute;
 /// # Errors
 /// A type that one of the two does not know.
 pub fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
-    let refused = |e: arrow::error::ArrowError| PolarsError::ComputeError(e.to_string().into());
+    let refused = |e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into());
     let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
     // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same fields; the
     // compiler checks that their sizes are equal. `transmute` moves the value, so that it is released once. What it
@@ -40,7 +41,7 @@ pub fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{BooleanArray, Float64Array, Int64Array, StringViewArray, UInt64Array};
+    use arrow_array::{BooleanArray, Float64Array, Int64Array, StringViewArray, UInt64Array};
     use std::sync::Arc;
 
     #[test]

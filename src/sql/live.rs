@@ -13,7 +13,7 @@ use crate::sql::results::{EVENTS, no_table};
 use crate::sql::statement::Statement;
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::RankTrace;
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use polars::prelude::DataFrame;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -7,10 +7,13 @@
 use crate::sql::QueryError;
 use crate::sql::into_polars;
 use crate::units::MemoryLimit;
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, UInt64Array, new_empty_array};
-use arrow::buffer::ScalarBuffer;
-use arrow::compute::{concat, max, take};
-use arrow::datatypes::{DataType as Kind, Int32Type, Int64Type, UInt32Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, UInt64Array, new_empty_array};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::DataType as Kind;
+use arrow_select::concat::concat;
+use arrow_select::take::take;
 use polars::prelude::{Column, DataFrame, PolarsError};
 use std::sync::Arc;
 
@@ -130,7 +133,7 @@ fn for_polars(array: &ArrayRef) -> Option<ArrayRef> {
 }
 
 fn fits(numbers: &UInt64Array) -> bool {
-    max(numbers).is_none_or(|most| i64::try_from(most).is_ok())
+    numbers.iter().flatten().all(|n| i64::try_from(n).is_ok())
 }
 
 /// Numbers that fit as signed ones, in the same memory.
@@ -164,8 +167,8 @@ fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, StringArray, UInt32Array};
-    use arrow::datatypes::{Field, Schema};
+    use arrow_array::{DictionaryArray, StringArray, UInt32Array};
+    use arrow_schema::{Field, Schema};
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         let fields: Vec<Field> = columns.iter().map(|(n, a)| Field::new(*n, a.data_type().clone(), true)).collect();
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_type_that_no_table_has_is_refused_by_name() {
-        let odd: ArrayRef = Arc::new(arrow::array::Float32Array::from(vec![1.0]));
+        let odd: ArrayRef = Arc::new(arrow_array::Float32Array::from(vec![1.0]));
         let message = frame(&[batch(vec![("x", odd)])]).unwrap_err().to_string();
         assert!(message.contains("column `x`") && message.contains("Float32"), "{message}");
     }

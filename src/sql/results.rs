@@ -6,7 +6,7 @@ use crate::sql::nearest::nearest;
 use crate::sql::pages::{Unpacked, unpacked};
 use crate::sql::statement::Statement;
 use crate::units::MemoryLimit;
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;

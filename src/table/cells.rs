@@ -3,9 +3,9 @@
 //! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
 //! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
 
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::Int32Type;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -180,7 +180,8 @@ fn slot<'a>(bytes: &'a str, ends: &[i32], key: i32) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, AsArray};
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
 
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {

@@ -1,9 +1,11 @@
 //! Cells of a column that is asked for by name, for who does not know the table at compile time.
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_schema::DataType;
 
 /// A column of one of the types that tables have.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +78,7 @@ impl<'a> Column<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, StringViewArray};
+    use arrow_array::{DictionaryArray, StringViewArray};
     use std::sync::Arc;
 
     #[test]

@@ -1,8 +1,9 @@
 //! Columns of a table by their declared types: slices of numbers, flags and texts, with or without nulls.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
+use arrow_buffer::NullBuffer;
 
 /// A column whose cells are values of one type.
 pub trait Values<'a>: Copy {

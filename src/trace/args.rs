@@ -6,12 +6,12 @@
 
 use crate::trace::sparse::{Cursor, Sparse};
 use crate::trace::strings::{StrId, Texts};
-use arrow::array::{
-    ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array,
-    new_null_array,
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array, new_null_array,
 };
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_schema::DataType;
 use std::sync::Arc;
 
 /// How an argument's 64 bits are read, and its type in Parquet.

@@ -4,9 +4,10 @@ use crate::trace::args::{ARGS, Arg};
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
-use arrow::array::{ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, RecordBatch, StringArray};
-use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::{ArrowDictionaryKeyType, Field, Int8Type, Int32Type, Schema, UInt16Type};
+use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, Int32Type, UInt16Type};
+use arrow_array::{ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, RecordBatch, StringArray};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{Field, Schema};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -30,8 +31,9 @@ impl RankTrace {
     /// that two keys may stand for one text. [`RankTrace::events_with`] adds arguments.
     ///
     /// ```
-    /// use arrow::array::{Array, AsArray};
-    /// use arrow::datatypes::{Int32Type, Int64Type};
+    /// use arrow_array::Array;
+    /// use arrow_array::cast::AsArray;
+    /// use arrow_array::types::{Int32Type, Int64Type};
     /// use hta::trace::args::Arg;
     /// use hta::trace::meta::RankSource;
     /// use hta::trace::rank_trace::{ModelOptions, RankTrace};

@@ -10,7 +10,7 @@ use crate::trace::args::ArgColumns;
 use crate::trace::category::{Class, classify};
 use crate::trace::strings::{Interner, StrId, Texts};
 use crate::units::{Ns, Span};
-use arrow::buffer::ScalarBuffer;
+use arrow_buffer::ScalarBuffer;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};

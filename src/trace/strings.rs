@@ -5,8 +5,8 @@
 //! events share. Texts are stored unescaped and as valid UTF-8 (the reader sees to it). Ids are given in order of first
 //! appearance, so that they do not depend on how a file was cut into pieces.
 
-use arrow::array::{Array, StringArray};
-use arrow::buffer::{Buffer, OffsetBuffer};
+use arrow_array::{Array, StringArray};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;

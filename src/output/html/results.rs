@@ -3,7 +3,7 @@
 
 use crate::table::schema::Cell;
 use crate::table::typed::Values;
-use arrow::array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -124,7 +124,7 @@ macro_rules! columns {
             type Row<'a> = $row<'a>;
 
             fn give(
-                batch: &arrow::array::RecordBatch,
+                batch: &arrow_array::RecordBatch,
                 each: &mut impl FnMut(Self::Row<'_>),
             ) -> Result<(), &'static str> {
                 use $crate::table::typed::Values;

@@ -13,7 +13,7 @@ use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, Store
 use crate::table::checked::InvalidCell;
 use crate::table::schema::{Batch, Table, TableSpec};
 use crate::units::MemoryLimit;
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;

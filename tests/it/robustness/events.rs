@@ -1,12 +1,14 @@
 //! The record batch of a rank's events: what the table `events` says, in the memory of the trace.
 
 use crate::run::rank_trace;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type, UInt32Type};
-use arrow::util::display::array_value_to_string;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use hta::output::events::rows;
+use hta::output::json::cell;
 use hta::trace::args::Arg;
 use hta::trace::rank_trace::RankTrace;
+use serde_json::{Value, json};
 use std::path::Path;
 
 fn samples() -> [RankTrace; 2] {
@@ -14,13 +16,13 @@ fn samples() -> [RankTrace; 2] {
     ["gloo_ddp4/rank_0.pt.trace.json.gz", "gpu_ddp8/rank_0.json.gz"].map(|file| rank_trace(&samples.join(file), 0))
 }
 
-/// A cell as text. A thread without a name has a key whose text is null.
-fn shown(batch: &RecordBatch, column: &str, row: usize) -> Option<String> {
+/// The value of a cell. A thread without a name has a key whose text is null.
+fn shown(batch: &RecordBatch, column: &str, row: usize) -> Value {
     let array: &ArrayRef = batch.column_by_name(column).unwrap_or_else(|| panic!("no column {column}"));
-    let nulls = array.logical_nulls();
-    nulls
-        .is_none_or(|n| n.is_valid(row))
-        .then(|| array_value_to_string(array, row).expect("a column that can be shown"))
+    let Some(texts) = array.as_any_dictionary_opt() else { return cell(array, row) };
+    let key = texts.keys().is_valid(row).then(|| texts.normalized_keys()[row]);
+    let text = key.filter(|k| texts.values().is_valid(*k)).map(|k| texts.values().as_string::<i32>().value(k));
+    json!(text)
 }
 
 #[test]
@@ -52,6 +54,6 @@ fn the_batch_is_the_memory_of_the_trace_and_outlives_it() {
         assert_eq!(threads.keys().values().as_ptr().cast(), trace.columns.lane.as_ptr());
         let first = trace.name(0).to_string();
         drop(trace);
-        assert_eq!(shown(&batch, "name", 0), Some(first));
+        assert_eq!(shown(&batch, "name", 0), json!(first));
     }
 }

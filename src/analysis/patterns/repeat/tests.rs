@@ -98,7 +98,10 @@ fn words(text: &str) -> Vec<u32> {
 fn names(text: &str, length: u32, count: u32) -> Vec<(String, Vec<u32>)> {
     let text = words(text);
     let show = |w: Vec<u32>| w.into_iter().filter_map(char::from_u32).collect();
-    fast(&text, &vec![1; text.len()], MinimumSize { length, count }).into_iter().map(|(w, (at, _))| (show(w), at)).collect()
+    fast(&text, &vec![1; text.len()], MinimumSize { length, count })
+        .into_iter()
+        .map(|(w, (at, _))| (show(w), at))
+        .collect()
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use super::{copied, hta, map, stderr};
 use crate::shared::contents;
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
-use arrow::datatypes::{DataType, Int64Type, UInt32Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow_schema::DataType;
 use hta::partial::{assemble, read};
 use hta::store::StateTable;
 use std::path::Path;

@@ -4,7 +4,7 @@
 use super::{errors, event, hta, names, sample, trace};
 use crate::job::determinism::{gzip, zstandard};
 use crate::shared::contents;
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
