@@ -9,7 +9,7 @@ use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::units::Ns;
 use serde::Serialize;
 
-/// What all analyses are told.
+/// Options of all analyses.
 pub struct Options {
     pub model: ModelOptions,
     /// A wait after the launch call that is shorter than this is a kernel wait, ns.
@@ -53,11 +53,11 @@ impl Options {
     }
 }
 
-/// What the analyses across ranks are told.
+/// Options of the analyses that compare ranks.
 #[derive(Debug, Clone)]
 pub struct AcrossOptions {
     pub clock: ClockMode,
-    /// Gain from which a rank is named, percent of the median step.
+    /// Smallest gain for which a rank is named, percent of the median step.
     pub straggler_min_pct: f64,
     /// Process groups to report, by name or description; all if empty.
     pub groups: Vec<String>,
@@ -74,7 +74,7 @@ impl Default for AcrossOptions {
 pub struct Partial {
     pub rank: u32,
     pub tables: Vec<Batch>,
-    /// Why there are no rows, if so.
+    /// The reason why there are no rows, if there are none.
     pub reason: Option<&'static str>,
 }
 
@@ -95,13 +95,13 @@ impl Partial {
         self.table(T::SPEC).map(T::read)
     }
 
-    /// The rank's rows of a table; none where it has no such table.
+    /// The rank's rows of a table; empty if it has no such table.
     pub fn rows<T: Table>(&self) -> impl Iterator<Item = T::Row<'_>> {
         self.table(T::SPEC).into_iter().flat_map(T::rows)
     }
 }
 
-/// The rows of a table of all ranks.
+/// The rows of a table, for all ranks.
 pub fn rows<T: Table>(partials: &[Partial]) -> impl Iterator<Item = T::Row<'_>> {
     partials.iter().flat_map(Partial::rows::<T>)
 }
@@ -165,59 +165,59 @@ pub struct Output {
 
 /// One analysis. To add one, write a new folder and add a line to the registry.
 pub trait Analysis: Sync {
-    /// Subcommand, file and section. An answer in other definitions has that of the analysis it stands for.
+    /// Name of the subcommand, the file and the section. An analysis in another tool's definitions has the stem of the
+    /// analysis that it replaces.
     fn stem(&self) -> &'static str;
     /// One line for `hta list`.
     fn title(&self) -> &'static str;
-    /// The page of `hta explain`: what it measures, formulas, and when it misleads.
+    /// The page of `hta explain`: what the analysis measures, formulas, and when the result misleads.
     fn explain(&self) -> &'static str;
-    /// Tables that it writes; the subcommand prints the first.
+    /// Tables that the analysis writes; the subcommand prints the first.
     fn tables(&self) -> &'static [&'static TableSpec];
-    /// Tables that only its partials hold, for reducing: those are written where partials are.
+    /// Tables that only its partials contain, for reducing. They are written only to partials.
     fn kept_tables(&self) -> &'static [&'static TableSpec] {
         &[]
     }
-    /// Options of its own.
+    /// Options that only this analysis has.
     fn settings(&self) -> &'static [Setting] {
         &[]
     }
-    /// Whether it needs arguments that are otherwise loaded only for the `events` table.
+    /// Whether the analysis needs arguments that are otherwise loaded only for the `events` table.
     fn reads_event_args(&self, _options: &Options) -> bool {
         false
     }
     /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
     /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
-    /// Whether mapping takes more time or memory than most analyses: it is then started first.
+    /// Whether mapping takes more time or memory than in most analyses. Such analyses are started first.
     fn is_long(&self) -> bool {
         false
     }
-    /// The other tool in whose definitions it answers; `None`: they are hta's own.
+    /// The other tool whose definitions the analysis uses; `None` for hta's own definitions.
     fn definitions(&self) -> Option<&'static str> {
         None
     }
-    /// Whether a trace is refused in which no event is of a kind that hta knows.
+    /// Whether a trace is refused if none of its events is of a known kind.
     fn needs_known_events(&self) -> bool {
         true
     }
-    /// Index and label of the steps that `--steps` chooses from; `None` where they are those of the trace.
+    /// Index and label of the steps from which `--steps` chooses; `None` for the steps of the trace.
     fn steps(&self, _trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
         None
     }
-    /// Whether the text of one of its settings selects something of a rank; `None` where the usual rule of the setting
-    /// says so.
+    /// Whether the text of one of its settings selects something on a rank; `None` if the setting's usual rule applies.
     fn selects(&self, _trace: &RankTrace, _setting: &Setting, _text: &str) -> Option<bool> {
         None
     }
-    /// Whether `--steps` changes its answer.
+    /// Whether `--steps` changes the result.
     fn takes_steps(&self) -> bool {
         self.definitions().is_none()
     }
-    /// Whether `--group` changes its answer.
+    /// Whether `--group` changes the result.
     fn takes_groups(&self) -> bool {
         false
     }
-    /// Whether it compares ranks. Ranks are joined only if an analysis needs it.
+    /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
     fn joins_ranks(&self) -> bool {
         false
     }

@@ -1,9 +1,9 @@
 //! Filters of the command line: which analyses they apply to, and the error if one selects nothing.
 //!
-//! Each rank notes for every given filter whether it selects something there, and what it could have selected
-//! ([`map`]). When all ranks are known, a filter that selects nothing on any of them is an error ([`check`]). The notes
-//! are a table of the rank's inventory, so that several processes can map the parts of a job. A run without filters has
-//! no such table.
+//! [`map`] notes for each rank and each given filter whether the filter selects something on the rank, and what it
+//! could have selected. When all ranks are known, a filter that selects nothing on any of them is an error ([`check`]).
+//! The notes are a table of the rank's inventory, so that several processes can map parts of a job. A run without
+//! filters has no such table.
 
 use crate::analysis::annotations;
 use crate::analysis::api::{Analysis, Options, Partial};
@@ -45,7 +45,7 @@ struct FilterNote {
     option: &'static str,
     value: String,
     is_hit: bool,
-    /// What it could have selected; empty if it selected something.
+    /// What the filter could have selected; empty if it selected something.
     there: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl FilterNote {
     }
 }
 
-/// What the filters select on a rank; `None` when no filter was given.
+/// The notes of a rank; `None` if no filter was given.
 pub fn map(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Options) -> Option<Batch> {
     let notes = notes(trace, analyses, options);
     if notes.is_empty() {
@@ -109,7 +109,7 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
     out
 }
 
-/// Steps as they are written on the command line: runs of labels, else positions.
+/// Steps in the notation of the command line: ranges of labels, or else indices.
 fn shown(all: &[(u32, Option<i64>)]) -> Vec<String> {
     let run = |first: String, last: String| if first == last { first } else { format!("{first}-{last}") };
     let labels: Option<Vec<i64>> = all.iter().map(|(_, label)| *label).collect();
@@ -210,7 +210,7 @@ fn nothing(option: &str, value: String, there: &[String]) -> SetError {
 /// Checks that each requested process group exists in the job.
 ///
 /// # Errors
-/// The first that does not.
+/// The first group that does not exist.
 pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     let wanted = &options.across.groups;
     match wanted.iter().find(|w| !GroupSelection::knows(job, w)) {

@@ -22,12 +22,12 @@ pub struct WindowKey<'a> {
     pub dur_ns: Ns,
 }
 
-/// A table with a row per window of each device. [`windowed!`](crate::windowed) says so of one.
+/// A table with a row per window of each device. [`windowed!`](crate::windowed) implements it.
 pub trait Windowed: Table {
     fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> WindowKey<'a>;
 }
 
-/// Says that a table has a row per window of each device, or also `by stream` of each stream.
+/// Implements `Windowed` for a table with a row per window of each device, or also, `by stream`, of each stream.
 #[macro_export]
 macro_rules! windowed {
     ($table:ident $(by $stream:ident)?) => {
@@ -86,12 +86,12 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
         self.sum(column) / (self.rows.len().max(1) as i64)
     }
 
-    /// Percentage of the window.
+    /// Sum of a column as a percentage of the windows.
     pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
         crate::units::percent(self.sum(column), self.dur())
     }
 
-    /// `per step`, or `in the recorded span`.
+    /// `per step`, or `of the recorded span`.
     pub fn per(&self) -> &'static str {
         if self.is_steps { "per step" } else { "of the recorded span" }
     }
@@ -114,12 +114,12 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
         Some((name, value(&worst)))
     }
 
-    /// The rank, with the device if the rank has several: for a column of ranks.
+    /// The rank, with the device if the rank has several devices, for a column of ranks.
     pub fn short_name(&self, several_devices: bool) -> String {
         self.who(several_devices).replacen("rank ", "", 1)
     }
 
-    /// As `rank 3`, with the device if the rank has several.
+    /// A name such as `rank 3`, with the device if the rank has several devices.
     pub fn who(&self, several_devices: bool) -> String {
         match self.device {
             Some(d) if several_devices => format!("rank {} device {d}", self.rank),
@@ -128,7 +128,7 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
     }
 }
 
-/// A column of whole numbers, to add up.
+/// A column of integers, for sums.
 pub trait Sums<'a>: Values<'a> {
     fn int_at(self, row: usize) -> i64;
 }
@@ -185,7 +185,7 @@ pub fn several_devices<T: Windowed>(groups: &[DeviceRows<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }
 
-/// Why ranks have no rows, one line per reason.
+/// The reasons why ranks have no rows, one line per reason.
 pub fn reasons(partials: &[Partial]) -> Vec<String> {
     let mut seen: Vec<(&str, Vec<u32>)> = Vec::new();
     for p in partials {

@@ -1,4 +1,4 @@
-//! Printed tables with many ranks: one row for each of the worst, and one row for all others.
+//! Printed tables for many ranks: one row for each of the worst ranks, and one row for all others.
 
 use crate::analysis::population::{DeviceRows, Sums, Windowed};
 use crate::table::schema::Columns;
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 /// The items of a printed table.
 pub struct WorstFirst<'a, T> {
-    /// Items with their own row: all in their order if they fit, else the worst first.
+    /// Items with their own row: all in their order if they fit, or else the worst first.
     pub each: Vec<&'a T>,
     /// Items that share one row.
     pub others: Vec<&'a T>,
@@ -41,8 +41,8 @@ impl<'a, T> WorstFirst<'a, T> {
         format!("+{}", self.others.len())
     }
 
-    /// The note below the table about that row; `None` if there is none. `how` says how the items are combined, `why`
-    /// in what they are better.
+    /// The note below the table about the row for the others; `None` if there is no such row. `how` says how the items
+    /// are combined, `why` in what they are better.
     pub fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
         let s = if self.others.len() == 1 { "" } else { "s" };
         let note = format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
@@ -64,7 +64,7 @@ impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
         self.sum(column) / self.windows()
     }
 
-    /// Percentage of the windows.
+    /// Sum of a column as a percentage of the windows.
     pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
         percent(self.sum(column), self.0.iter().map(|g| g.dur()).sum())
     }

@@ -1,10 +1,11 @@
-//! Answers in the definitions of other tools and of published methods, so that people can check hta against numbers
-//! that they have.
+//! Reproduces results of other tools and of published methods by their own definitions, so that users can compare hta
+//! with numbers that they already have.
 //!
-//! Each answer is an analysis of its own and has the stem of the analysis that it stands for. A run takes answers in
-//! place of hta's own analyses ([`chosen`]); no analysis knows that another one exists.
+//! Each such result is called an answer. An answer is an analysis of its own with the stem of the hta analysis that it
+//! replaces in a run ([`chosen`]). No analysis knows that another one exists.
 
-/// The head of an answer: what it stands for, its page (a file of that name beside it) and its tables.
+/// Implements the descriptive methods of an answer: the tool whose definitions it uses, its stem, its title, its page
+/// (the file `STEM.md` beside it) and its tables.
 macro_rules! head {
     ($tool:expr, $stem:literal, $title:literal, [$($table:ident),+]) => {
         fn stem(&self) -> &'static str {

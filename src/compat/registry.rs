@@ -1,4 +1,4 @@
-//! The one list of answers in other definitions, and the choice of them for a run.
+//! The list of all answers, and the choice of the analyses of a run.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::registry::ANALYSES;
@@ -8,7 +8,7 @@ use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use std::sync::LazyLock;
 
-/// Whose definitions answer in place of hta's own.
+/// The tool or paper whose definitions are used in place of hta's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compat {
     /// Meta's Holistic Trace Analysis 0.5.0.
@@ -22,10 +22,10 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// The tools, which `--compat` chooses; the others are methods of one analysis, which `--method` chooses.
+    /// The tools that `--compat` selects. The other variants are methods of one analysis, which `--method` selects.
     pub const TOOLS: [Self; 2] = [Self::Hta, Self::TraceLens];
 
-    /// As the option has it.
+    /// The value of the command-line option.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hta => hta::NAME,
@@ -36,7 +36,7 @@ impl Compat {
     }
 }
 
-/// Every answer, in the order of the analyses that they stand for.
+/// Every answer, in the order of the analyses that they replace.
 pub const ANSWERS: &[(Compat, &dyn Analysis)] = &[
     (Compat::Hta, &hta::breakdown::Breakdown),
     (Compat::Hta, &hta::stragglers::Stragglers),
@@ -55,24 +55,25 @@ pub const ANSWERS: &[(Compat, &dyn Analysis)] = &[
     (Compat::Osdi25, &osdi25::what_if::WhatIf),
 ];
 
-/// The answer that stands for the analysis with this stem.
+/// The answer of `by` that replaces the analysis with this stem.
 pub fn find(by: Compat, stem: &str) -> Option<&'static dyn Analysis> {
     ANSWERS.iter().find(|(of, a)| *of == by && a.stem() == stem).map(|(_, a)| *a)
 }
 
-/// All answers that stand for the analysis with this stem.
+/// All answers that replace the analysis with this stem.
 pub fn of(stem: &str) -> impl Iterator<Item = &'static dyn Analysis> {
     ANSWERS.iter().map(|(_, a)| *a).filter(move |a| a.stem() == stem)
 }
 
-/// The analyses of a run, in the order of those asked for: these, or what stands for them in the definitions chosen.
+/// The analyses of a run, in the requested order. With `by`, each one is replaced by its answer, or by a placeholder if
+/// there is no answer.
 pub fn chosen(by: Option<Compat>, analyses: &[&'static dyn Analysis]) -> Vec<&'static dyn Analysis> {
     let Some(by) = by else { return analyses.to_vec() };
     analyses.iter().filter_map(|a| find(by, a.stem()).or_else(|| unanswered(a.stem()))).collect()
 }
 
-/// Stands for an analysis to which the definitions chosen have no answer: it has neither tables nor views. Ranks are
-/// joined as the analysis joins them, because the clocks in the table `ranks` come from that.
+/// Placeholder for an analysis that has no answer in the chosen definitions: it has neither tables nor views. It joins
+/// ranks as the analysis does, because the clocks in the table `ranks` are computed from the joined ranks.
 struct Unanswered(&'static dyn Analysis);
 
 fn unanswered(stem: &str) -> Option<&'static dyn Analysis> {

@@ -1,20 +1,20 @@
-//! Tables of other tools as they are: all ranks' rows, and a view of every column.
+//! Output of answers that show another tool's tables unchanged: the rows of all ranks, and a view of each table.
 
 use crate::analysis::api::{Align, Output, Partial, View};
 use crate::table::schema::{Batch, ColumnSpec, TableSpec};
 use crate::wording::counts::plural;
 
-/// All ranks' rows of the tables, and a view of each.
+/// Collects the rows of all ranks for each table, and makes a view of each table that has rows.
 pub(super) fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
     let tables: Vec<Batch> = specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let views = specs.iter().map(|s| view(s, &tables)).filter(|v| !v.rows.is_empty()).collect();
     Output { tables, findings: Vec::new(), views, raw: None }
 }
 
-/// Rows of a table that are printed.
+/// Number of rows that a view shows.
 const SHOWN: usize = 40;
 
-/// A view of all columns of a table.
+/// A view with all columns of a table and its first rows.
 pub(super) fn view(spec: &'static TableSpec, tables: &[Batch]) -> View {
     let batches: Vec<&Batch> = tables.iter().filter(|b| b.spec.name == spec.name).collect();
     let total: usize = batches.iter().map(|b| b.len()).sum();

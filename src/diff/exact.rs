@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn ranks_with_different_numbers_of_steps_count_alike() {
-        // 12 ns in 2 steps, 30 ns in 3: (6 + 10) / 2
+        // The mean of 12 ns in 2 steps and 30 ns in 3 steps is (6 + 10) / 2.
         let w = Weights::new(&[2, 3]);
         assert_eq!((w.of_rank.as_slice(), w.den), (&[3, 2][..], 12));
         assert_eq!(w.mean(w.weigh(0, 12) + w.weigh(1, 30)).value(), 8.0);
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_change_within_three_standard_errors_is_noise() {
         let (base, test) = (Noise::of(&[10.0, 12.0, 11.0]), Noise::of(&[13.0, 12.0, 14.0]));
-        // both have std 1: the error is sqrt(2 / 3) = 0.816
+        // Both have standard deviation 1, so the error is sqrt(2 / 3) = 0.816.
         let error = standard_error(base, test);
         let whole = |num| Fraction { num, den: 1 };
         assert_eq!(is_significant(whole(2), error), Some(false));

@@ -1,8 +1,8 @@
-//! The mapper of a diff: for one rank its steps, and per name and step the count and time of activities and host
-//! events.
+//! The mapper of a diff. For one rank it makes tables of its steps, and of the count and time of activities and host
+//! events by name and step.
 //!
-//! The tables are bounded by the number of names and steps, not of events. A null step stands for the whole capture,
-//! for sets without steps.
+//! The size of the tables depends on the number of names and steps, not of events. A null step stands for the whole
+//! capture, for sets without steps.
 
 use crate::analysis::api::{Options, Partial};
 use crate::diff::BY;
@@ -232,7 +232,7 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
     }
 }
 
-/// Levels of a module's path that are kept, so that the number of keys is bounded for any nesting.
+/// Number of levels of a module's path that are kept, so that the number of keys is bounded for any nesting.
 const DEEPEST: u32 = 32;
 
 const MODULE: &str = "nn.Module: ";

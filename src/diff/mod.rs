@@ -1,8 +1,8 @@
-//! `hta diff`: compares two sets of traces, before and after: the time of a step on each side, and what the change
-//! consists of.
+//! `hta diff`: compares two sets of traces, before and after a change: the time of a step on each side, and what the
+//! difference consists of.
 //!
-//! Not an analysis of the registry, because it reduces two sets, but built from the same parts: [`Diff`] maps each rank
-//! in the pipeline and passes the bounded partials on; [`compare`] reduces two such sets.
+//! The diff is not in the registry of analyses, because it reduces two sets. But it is built in the same way: [`Diff`]
+//! maps each rank in the pipeline and passes the bounded partials on, and [`compare`] reduces two such sets.
 //!
 //! ```text
 //!   base/  --pipeline(Diff)-->  Set  \
@@ -10,8 +10,8 @@
 //!   test/  --pipeline(Diff)-->  Set  /
 //! ```
 //!
-//! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (`exact`) until
-//! it is written to a row, so that parts sum to the change exactly. A host row includes nested events; the `self`
+//! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (see `exact`)
+//! until it is written to a row, so that parts sum to the change exactly. A host row includes nested events; the `self`
 //! columns exclude them.
 
 mod exact;

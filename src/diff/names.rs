@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What identifies a row.
+/// Selects what identifies a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Name,

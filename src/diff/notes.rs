@@ -47,7 +47,7 @@ pub fn notes(p: &Population, options: &Options) -> Vec<String> {
     notes
 }
 
-/// Characters of a path that are printed.
+/// Largest length of a printed path, characters.
 const PATH: usize = 60;
 
 /// The end of a long path. Paths have no spaces at which a line could break.

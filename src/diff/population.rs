@@ -1,8 +1,8 @@
-//! The population of a comparison: which ranks, which of their steps, and their weights.
+//! The population of a comparison: the ranks, their steps, and their weights.
 //!
 //! ```text
 //!   ranks   those that both sets have; if they share none, all of both
-//!   steps   full ones; all steps of a rank that has no full one; the capture of all ranks if a rank has no steps
+//!   steps   full steps; all steps of a rank without full steps; the capture of all ranks if a rank has no steps
 //! ```
 
 use crate::diff::exact::Weights;

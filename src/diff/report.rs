@@ -63,7 +63,7 @@ fn signed_pct(x: Option<f64>) -> String {
     x.map_or_else(|| "-".to_string(), |v| format!("{v:+.1} %"))
 }
 
-/// The heading: what was compared, and the two steps as bars.
+/// The first view: what was compared, and the two steps as bars.
 ///
 /// ```text
 ///   base  100 ms  ####################======---.........
@@ -159,13 +159,13 @@ fn surety(pair: &MetricPair) -> &'static str {
 /// Marks a change that is within the noise.
 const WITHIN: &str = "~";
 
-/// Marks a GPU row whose change is within the noise. Host rows have no mark: their noise is known only for total, not
-/// for self time.
+/// Marks a GPU row whose change is within the noise. Host rows have no mark, because their noise is known only for the
+/// total time, not for the self time.
 fn mark(n: &NameChange) -> &'static str {
     if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
 }
 
-/// A name short enough for a line; the table has the full name.
+/// A name that is short enough for a line; the table has the full name.
 fn short(label: &NameKey) -> String {
     short_name(&label.name)
 }

@@ -1,4 +1,4 @@
-//! One set of traces as the mapper left it: ranks with their steps, and their sums by name.
+//! One set of traces after mapping: ranks with their steps, and their sums by name.
 
 use crate::diff::map::{MappedCellRow, MappedCells, MappedKeyRow, MappedKeys};
 use crate::diff::map::{MappedRankRow, MappedRanks, MappedStepRow, MappedSteps};
@@ -26,7 +26,7 @@ pub struct MappedRank {
     pub cells: Vec<Cell>,
 }
 
-/// A step of one device. Without an index it is the whole capture.
+/// A step of one device, or the whole capture if there is no index.
 #[derive(Debug, Clone, Copy)]
 pub struct StepWindow {
     pub device: Option<i64>,

@@ -22,7 +22,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// In the order of the table.
+    /// All metrics, in the order of the table.
     pub const ALL: [Metric; 9] = [
         Metric::StepTime,
         Metric::Compute,

@@ -61,7 +61,7 @@ impl Op {
     }
 }
 
-/// Limits in millionths: of a percent, of a ns, or of a count.
+/// Limits in millionths of a percent, of a nanosecond, or of one (for counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Percent(i128),
@@ -99,7 +99,7 @@ impl Threshold {
     /// Parses a condition.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// A message that says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (left, op, right) = split(text).ok_or_else(|| expected("METRIC, then >, >=, < or <=, then VALUE"))?;
         let what = What::parse(left)?;
@@ -291,7 +291,7 @@ impl Limit {
     }
 }
 
-/// A decimal number in millionths; further digits are truncated.
+/// Parses a decimal number to millionths; further digits are truncated.
 fn millionths(text: &str) -> Option<i128> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

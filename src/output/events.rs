@@ -40,12 +40,12 @@ pub const BASE_COLUMNS: &[(&str, &str, &str, &str)] = &[
     ("step", "u32", "", "step: of the launch for GPU activities, else of its own start"),
 ];
 
-/// What a row of the table is.
+/// Meaning of a row of the table.
 pub const EVENTS_DOC: &str = "every complete event of a rank, one file per rank";
 /// Key that its rows are sorted by.
 pub const EVENTS_ORDER: &str = "ts_ns, dur_ns descending, event_id";
 
-/// Column of the arguments that have none of their own (with `--keep-args`).
+/// Column for the arguments without their own column (with `--keep-args`).
 pub const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
 
 /// Rows per row group.
@@ -63,7 +63,7 @@ fn data_type(kind: &str) -> DataType {
     }
 }
 
-/// The schema: the same for every rank and file.
+/// The schema, which is the same for every rank and file.
 pub fn schema(with_rest: bool) -> SchemaRef {
     let notes = |unit: &str, doc: &str| -> Notes<String, String> {
         let all = [("unit", unit), ("description", doc)];
@@ -84,7 +84,7 @@ pub fn schema(with_rest: bool) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, Notes::from(of_table)))
 }
 
-/// Writes a rank's events, sorted by (start, longest first, event id).
+/// Writes a rank's events, sorted by start, then longest first, then event id.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -98,7 +98,7 @@ pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> 
     file.finish()
 }
 
-/// The columns of a rank's events that `keep` wants, all rows.
+/// All rows of a rank's events, with the columns that `keep` selects.
 ///
 /// # Errors
 /// Never for columns of the schema.
@@ -115,15 +115,15 @@ struct Events<'a> {
     trace: &'a RankTrace,
     /// Rows of the trace in the order of the table.
     order: ScalarBuffer<u32>,
-    /// Place in `order` by row; none where the file has the order of the table.
+    /// Index in `order` by row of the trace; `None` if the file is in the order of the table.
     position: Option<Vec<u32>>,
-    /// Index of the activity by row, `NONE` for what is none.
+    /// Index of the activity by row of the trace; `NONE` for other events.
     activity: Vec<u32>,
     thread_names: HashMap<u32, StrId>,
     classes: ArrayRef,
 }
 
-/// No activity.
+/// Marks events that are not activities.
 const NONE: u32 = u32::MAX;
 
 impl<'a> Events<'a> {
@@ -143,7 +143,7 @@ impl<'a> Events<'a> {
         Self { trace, order: order.into(), position, activity, thread_names: trace.thread_names(), classes }
     }
 
-    /// The column at a place of the schema, for these rows of the table.
+    /// The column at index `i` of the schema, for these rows of the table.
     fn column(&self, i: usize, rows: Range<usize>) -> ArrayRef {
         let c = &self.trace.columns;
         let Some(k) = i.checked_sub(BASE_COLUMNS.len()) else { return self.base(BASE_COLUMNS[i].0, rows) };
@@ -192,7 +192,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// A column of the trace in the order of the table: shared where that is the order of the file.
+    /// A column of the trace in the order of the table. It is shared if the file is in that order.
     fn in_order<T: ArrowNativeType>(&self, column: &ScalarBuffer<T>, rows: Range<usize>) -> ScalarBuffer<T> {
         match self.position {
             None => column.slice(rows.start, rows.len()),
@@ -200,7 +200,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// A column of texts, which the values of another column stand for.
+    /// A column of texts. `text` maps the values of a column of the trace to texts.
     fn texts<T: ArrowNativeType>(
         &self,
         column: &ScalarBuffer<T>,

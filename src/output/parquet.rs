@@ -1,7 +1,7 @@
 //! Parquet files, written column by column.
 //!
-//! Integers are written as differences, floats and flags as they are, texts with a dictionary. A column of a row group is
-//! one page, so its bytes depend on its rows alone and not on how they were divided into batches.
+//! Integers are delta-encoded, floats and flags are written plainly, and texts with a dictionary. A column of a row
+//! group is one page, so its bytes depend only on its rows and not on how they were divided into batches.
 
 use crate::table::schema::{Batch, TableSpec};
 use arrow_array::cast::AsArray;
@@ -20,10 +20,10 @@ use parquet::file::writer::SerializedFileWriter;
 use std::io;
 use std::sync::Arc;
 
-/// Rows that an encoder is given at a time: it makes lists of positions for them.
+/// Number of rows passed to an encoder at a time, because it makes lists of positions for them.
 const AT_ONCE: usize = 1 << 16;
 
-/// Bytes of values from which a column is compressed: below, starting a frame costs more than it saves.
+/// Size of a column from which it is compressed, bytes. For less, the overhead of a frame exceeds the gain.
 const COMPRESSED_FROM: usize = 256;
 
 /// A Parquet file to which row groups are appended.
@@ -37,17 +37,17 @@ pub struct RowGroups<W: io::Write + Send> {
 
 impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
-    /// When the file's head cannot be written.
+    /// When the file's header cannot be written.
     pub fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
         let properties = common().build();
         let file = file_writer(out, &schema, Arc::new(properties)).map_err(io_error)?;
         Ok(Self { file, schema })
     }
 
-    /// Writes one row group; `column` makes the arrays of the column at a position, whose rows follow each other.
+    /// Writes one row group. `column` returns the consecutive arrays of the column at an index.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the row group cannot be written.
     pub fn write(&mut self, mut column: impl FnMut(usize) -> Vec<ArrayRef>) -> io::Result<()> {
         let mut write = || {
             let mut group = self.file.next_row_group()?;
@@ -59,19 +59,19 @@ impl<W: io::Write + Send> RowGroups<W> {
         write().map_err(io_error)
     }
 
-    /// Ends the file, with the schema of its rows.
+    /// Completes the file, with the schema of its rows.
     ///
     /// # Errors
-    /// When the file's end cannot be written.
+    /// When the file's footer cannot be written.
     pub fn finish(self) -> io::Result<()> {
         let schema = SchemaRef::clone(&self.schema);
         self.finish_noted(&schema)
     }
 
-    /// Ends the file, with a schema that says more than that of the rows.
+    /// Completes the file with a schema that has metadata in addition to the schema of the rows.
     ///
     /// # Errors
-    /// When the file's end cannot be written.
+    /// When the file's footer cannot be written.
     pub fn finish_noted(mut self, schema: &Schema) -> io::Result<()> {
         let note = KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encode_arrow_schema(schema));
         self.file.append_key_value_metadata(note);
@@ -79,18 +79,18 @@ impl<W: io::Write + Send> RowGroups<W> {
     }
 }
 
-/// Writes one table to any sink, a row group per batch.
+/// Writes one table to any sink, with a row group per batch.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the table cannot be written.
 pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
     groups(out, spec.schema(), batches.iter().map(|b| &b.rows))?.finish_noted(&spec.noted_schema())
 }
 
-/// The same of rows without a declaration.
+/// Like [`write_to`], for rows of a table without a declaration.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the rows cannot be written.
 pub fn write_rows<'a, W: io::Write + Send>(
     out: W,
     schema: SchemaRef,
@@ -120,8 +120,8 @@ fn file_writer<W: io::Write + Send>(
     SerializedFileWriter::new(out, columns.root_schema_ptr(), properties)
 }
 
-/// Encodes a column of a row group. The library makes the encoders of all columns of a file at once, so this one comes from
-/// a file of this column alone, which is never written.
+/// Encodes a column of a row group. The library creates the encoders of all columns of a file at once. To get a single
+/// encoder, this function creates it for a file that has only this column and is never written.
 fn encode(field: &FieldRef, arrays: &[ArrayRef]) -> Result<ArrowColumnChunk> {
     let schema = Arc::new(Schema::new(vec![FieldRef::clone(field)]));
     let file = file_writer(io::sink(), &schema, Arc::new(properties(field.data_type(), arrays)?))?;
@@ -137,7 +137,7 @@ fn encode(field: &FieldRef, arrays: &[ArrayRef]) -> Result<ArrowColumnChunk> {
     column.close()
 }
 
-/// What all columns have in common: one page, least and greatest value, no page index.
+/// Properties of all columns: one page, minimum and maximum per row group, no page index.
 fn common() -> parquet::file::properties::WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("hta ", env!("CARGO_PKG_VERSION")).to_string())
@@ -149,7 +149,7 @@ fn common() -> parquet::file::properties::WriterPropertiesBuilder {
         .set_offset_index_disabled(true)
 }
 
-/// How the values of a column are encoded.
+/// Encoding and compression of a column.
 fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> {
     let mut how = common();
     if arrays.iter().any(|a| a.null_count() < a.len()) {
@@ -167,8 +167,8 @@ fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> 
     Ok(how.build())
 }
 
-/// Whether values are worth being compressed. By what all rows hold, each for itself, so that it does not depend on how
-/// they were divided.
+/// Whether a column is large enough for compression. Every row counts by itself, so the result does not depend on how
+/// rows were divided into arrays.
 fn is_long(arrays: &[ArrayRef]) -> bool {
     let rows: usize = arrays.iter().map(|a| a.len()).sum();
     if rows * size_of::<u32>() >= COMPRESSED_FROM {
@@ -185,7 +185,7 @@ fn is_long(arrays: &[ArrayRef]) -> bool {
     arrays.iter().map(text_bytes).sum::<usize>() >= COMPRESSED_FROM
 }
 
-/// What went wrong when bytes were written, as the sink said it.
+/// Converts an error. An I/O error of the sink is returned unchanged.
 fn io_error(e: ParquetError) -> io::Error {
     match e {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

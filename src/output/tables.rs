@@ -1,4 +1,4 @@
-//! A folder of Parquet tables that grow rank by rank: a row group for each large rank or for several small ones.
+//! A folder of Parquet tables that grow rank by rank. A row group contains one large rank or several small ones.
 
 use crate::output::parquet::RowGroups;
 use crate::table::schema::{Batch, TableSpec};
@@ -15,18 +15,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of rows from which a row group is written, at first.
+/// Size of the buffered rows from which a row group is written while the table is small, bytes.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// Groups get larger as the table does: by the root of it, so that what waits for a group and what is noted of all
-/// groups grow alike. This is a group's share of both, bytes.
+/// Assumed size of the metadata of one row group, bytes. Row groups grow with the square root of the table's size, so
+/// that the rows buffered for a group and the metadata of all groups grow equally.
 const GROUP_NOTES: usize = 16 << 10;
 
-/// Batches that wait side by side. An Arrow column takes some hundred bytes before its first value, so the small batches of
-/// many ranks are put together.
+/// Number of buffered batches from which they are merged. An Arrow column takes some hundred bytes before its first
+/// value, so the small batches of many ranks are merged.
 const WAITING: usize = 8;
 
-/// What a row group of a table holds.
+/// What a row group of a table contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
     /// One rank.
@@ -39,7 +39,7 @@ pub enum Groups {
 struct Growing {
     spec: &'static TableSpec,
     file: RowGroups<File>,
-    /// Rows of the next row group. A batch is all that a rank has for the table, or a long piece of it; none is divided.
+    /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never divided.
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     written_bytes: usize,
@@ -78,8 +78,8 @@ impl Growing {
     }
 }
 
-/// What rows weigh in a row group. By type and by the texts that occur, not by what a buffer happens to hold, so that the
-/// same rows make the same groups wherever they come from.
+/// Size of a column in a row group, computed from its type and the texts that occur, and not from the size of its
+/// buffers. So the same rows always make the same groups.
 fn weight(column: &dyn Array) -> usize {
     let rows = column.len();
     match column.data_type() {
@@ -90,7 +90,7 @@ fn weight(column: &dyn Array) -> usize {
     }
 }
 
-/// Length of all texts that occur, each counted once.
+/// Length of all distinct texts that occur.
 fn bytes_of_texts(column: &dyn Array) -> usize {
     let Some(column) = column.as_dictionary_opt::<Int32Type>() else { return 0 };
     let Some(texts) = column.values().as_string_opt::<i32>() else { return 0 };
@@ -103,14 +103,14 @@ fn bytes_of_texts(column: &dyn Array) -> usize {
 /// A folder of tables that grow rank by rank. Several threads may write different tables at once.
 pub struct Tables {
     folder: PathBuf,
-    /// By name; `None`: it is whole.
+    /// Tables by name; `None` if the table is complete.
     open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
     groups: Groups,
 }
 
 impl Tables {
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups })
@@ -119,7 +119,7 @@ impl Tables {
     /// Appends rows. A batch is never divided between row groups.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the rows cannot be written.
     pub fn append(&self, batch: &Batch) -> io::Result<()> {
         let table = self.table(batch.spec)?;
         if batch.is_empty() {
@@ -129,10 +129,10 @@ impl Tables {
         table.lock().map_err(|_| failed())?.push(&batch.rows, self.groups)
     }
 
-    /// Makes sure that a table exists, with its schema, also without rows.
+    /// Creates a table with its schema if it does not exist yet, even if it will have no rows.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the table cannot be created.
     pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
         self.table(spec).map(|_| ())
     }
@@ -150,7 +150,7 @@ impl Tables {
         }
     }
 
-    /// Closes the files of tables that get no more rows, so that nothing of them stays in memory.
+    /// Closes the files of tables that get no more rows, to free their memory.
     ///
     /// # Errors
     /// When the last bytes cannot be written.
@@ -174,7 +174,7 @@ fn close(table: Arc<Mutex<Growing>>) -> io::Result<()> {
     Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?.finish()
 }
 
-/// Another thread has failed while it held a lock.
+/// The error if another thread failed while it held a lock.
 pub(super) fn failed() -> io::Error {
     io::Error::other("another thread failed while writing tables")
 }

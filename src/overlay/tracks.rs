@@ -1,6 +1,6 @@
-//! Collects what is drawn of a rank in addition to its events: counters, the critical path with arrows between its
-//! events, and spans in which the rank was late. It is small compared to the trace: one point per change of a value,
-//! one slice per segment.
+//! Collects what is drawn for a rank in addition to its events: counters, the critical path with arrows between its
+//! events, and spans in which the rank was late. The result is small compared to the trace: one point per change of a
+//! value, one slice per segment.
 
 use crate::analysis::api::Options;
 use crate::analysis::counters::series::{Counter, CounterSeries, series};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 
-/// A value over time; each value holds until the next point. Absolute times of the rank's own clock, ns.
+/// A value over time; each value holds until the next point. Times are absolute times of the rank's own clock, ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterTrack {
     pub name: String,
@@ -58,7 +58,7 @@ pub struct Flow {
     pub name: &'static str,
 }
 
-/// Everything that is drawn of one rank.
+/// Everything that is drawn for one rank.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankTracks {
     pub counters: Vec<CounterTrack>,
@@ -68,7 +68,7 @@ pub struct RankTracks {
     pub notes: Vec<String>,
 }
 
-/// Receives each rank's trace during the analysis, and keeps only what is drawn of it.
+/// Receives each rank's trace during the analysis, and keeps only what is drawn for it.
 pub struct TrackCollector<'a> {
     options: &'a Options,
     counters: &'a [Counter],

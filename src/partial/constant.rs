@@ -1,17 +1,18 @@
-//! Texts that are constants of the program, read again: why a rank has no rows, what a file is instead of a trace.
+//! Restores texts that are constants of the program from a partial: why a rank has no rows, and what a file is instead
+//! of a trace.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
 
-/// Longer than any such text, bytes.
+/// Maximum length of such a text, bytes. All constants are shorter.
 const LONGEST: usize = 512;
-/// More than there are.
+/// Maximum number of such texts. There are fewer constants.
 const MOST: usize = 512;
 
 static KNOWN: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// The text for as long as the program runs. `None` where it cannot be one of the program's own: there are few, so
-/// what is kept is bounded.
+/// Returns the text with a static lifetime. Returns `None` for texts that cannot be constants of the program, because
+/// they are too long or too many; so the leaked memory is bounded.
 pub fn constant(text: &str) -> Option<&'static str> {
     let mut known = KNOWN.lock().ok()?;
     if let Some(own) = known.get(text) {

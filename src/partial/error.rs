@@ -1,9 +1,9 @@
-//! Why partials cannot be written, read or merged; each with the folder, the file and the place.
+//! Errors of writing, reading and merging partials. Each names the folder, the file and the place.
 
 use crate::table::checked::InvalidCell;
 use std::io;
 
-/// Something is wrong with a partial, or with several together.
+/// An error in a partial, or in several partials together.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialError {
     #[error("cannot merge {path}: expected a partial of `hta analyze --partial`, found {found}")]

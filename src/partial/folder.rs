@@ -1,4 +1,4 @@
-//! A partial's folder: what is written beside the row tables and events, and opening it again.
+//! The folder of a partial: writing the files beside the row tables and events, and opening it again.
 
 use crate::output::folder::Folder;
 use crate::output::place::{Layout, is_events_file, is_table_file};
@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What a partial's folder holds.
+/// The files of a partial's folder.
 pub const LAYOUT: Layout = Layout {
     files: &[NAME],
     folders: &[(STATE, is_state_file), (TABLES, is_table_file), (EVENTS, is_events_file)],
@@ -26,10 +26,10 @@ const STATE: &str = "state";
 pub(super) const TABLES: &str = "tables";
 pub(super) const EVENTS: &str = "events";
 
-/// Completes a partial: its rows stand in `folder` already. The folder is then to be finished.
+/// Completes a partial whose rows are already in `folder`. The caller must then finish the folder.
 ///
 /// # Errors
-/// When something cannot be written.
+/// When a file cannot be read or written.
 pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<()> {
     folder.close()?;
     let root = folder.work();
@@ -52,13 +52,13 @@ pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<
     fs::write(root.join(NAME), Manifest { options, files }.text())
 }
 
-/// `steps.steps.parquet`: what it belongs to, and the table.
+/// Whether a name is that of a state file, such as `steps.steps.parquet`: owner and table.
 fn is_state_file(name: &str) -> bool {
     let parts = name.strip_suffix(".parquet").and_then(|n| n.split_once('.'));
     parts.is_some_and(|(of, table)| spec_of(of, table).is_some())
 }
 
-/// Longest `partial.json` that is read, bytes: that of a million ranks is shorter.
+/// Maximum length of `partial.json`, bytes. That of a million ranks is shorter.
 const LONGEST_MANIFEST: u64 = 1 << 28;
 
 /// The text of a `partial.json`.
@@ -91,7 +91,8 @@ fn file_sum(path: &Path) -> io::Result<u32> {
     }
 }
 
-/// A partial that was opened: what its ranks left is in a store, its rows are where they were.
+/// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in its
+/// folder.
 pub struct Partial {
     pub path: PathBuf,
     pub options: Recorded,
@@ -100,16 +101,17 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// What messages call it.
+    /// The name of the partial in messages.
     pub fn shown(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// Opens a partial and checks every file of it; what its ranks left goes to `store`.
+/// Opens a partial, checks all its files, and moves the results of its ranks to `store`.
 ///
 /// # Errors
-/// Something else than a partial, another version, damage.
+/// When the folder is not a partial, has another version or is damaged, or when it cannot be read or the results cannot
+/// be spooled.
 pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
@@ -120,7 +122,7 @@ pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> 
         return Err(foreign("a file"));
     }
     let manifest = path.join(NAME);
-    // a link could lead anywhere, and a pipe would be waited for
+    // Refuse links, which could point anywhere, and pipes, on which reading would block.
     if !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file()) {
         let is_result = path.join("summary.json").is_file();
         return Err(foreign(if is_result {
@@ -157,8 +159,8 @@ fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString
     PartialError::Damaged { path, file, expected: expected.to_string(), found: found.to_string() }
 }
 
-/// Whether the events are those of the ranks of the partial, each once: merging puts them beside those of others, where
-/// another name would take the place of theirs.
+/// Checks that there are only events files of this partial's ranks, each once. Merging puts the files of all partials
+/// into one folder, where any other name could collide with the file of another partial.
 fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), PartialError> {
     let ranks: BTreeSet<String> = state.ranks.iter().map(|d| format!("{EVENTS}/rank={:05}.parquet", d.rank)).collect();
     let mut seen = BTreeSet::new();
@@ -173,12 +175,12 @@ fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), Par
     Ok(())
 }
 
-/// Whether a file is as it was when the partial was made.
+/// Checks that a file is unchanged since the partial was made.
 fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     let path = root.join(&file.name);
     let shown = || root.display().to_string();
     let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
-    // neither a link, which could lead anywhere, nor a pipe, which would be waited for
+    // Refuse links, which could point anywhere, and pipes, on which reading would block.
     let found = match fs::symlink_metadata(&path) {
         Ok(m) if !m.is_file() => {
             return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));

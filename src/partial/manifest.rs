@@ -1,7 +1,7 @@
-//! `partial.json`: the version of the format, the options, and length and checksum of every other file.
+//! `partial.json`: the version of the format, the options, and the length and checksum of every other file.
 //!
-//! The version stands outside of what the checksum covers, so that a partial of another version is told from a damaged
-//! one.
+//! The version is outside of the part that the checksum covers, so that a partial of another version can be told from a
+//! damaged one.
 
 use crate::partial::error::PartialError;
 use crate::store::{PROGRAM, VERSION};
@@ -9,16 +9,16 @@ use flate2::Crc;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What stands in `format`.
+/// Value of the field `format`.
 const FORMAT: &str = "hta-partial";
 
-/// The file of this module.
+/// Name of the file.
 pub const NAME: &str = "partial.json";
 
 /// A file of a partial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Below the partial's folder, with `/`.
+    /// Path relative to the partial's folder, with `/`.
     pub name: String,
     /// Length, bytes.
     pub bytes: u64,
@@ -26,10 +26,10 @@ pub struct Listed {
     pub sum: u32,
 }
 
-/// What `partial.json` says.
+/// The content of `partial.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// By option, as the command line has it.
+    /// Values by option; options are named as on the command line.
     pub options: BTreeMap<String, String>,
     pub files: Vec<Listed>,
 }
@@ -53,7 +53,7 @@ impl Manifest {
         format!("{all:#}\n")
     }
 
-    /// Whether a text is that of a partial, of whatever version.
+    /// Whether a text is the `partial.json` of a partial of any version.
     pub fn is_one(text: &[u8]) -> bool {
         #[derive(serde::Deserialize)]
         struct Head {
@@ -65,7 +65,7 @@ impl Manifest {
     /// Reads the file of the partial at `path`.
     ///
     /// # Errors
-    /// Something else than a partial, another version, damage.
+    /// When the text is not that of a partial, or the partial has another version or is damaged.
     pub fn parse(path: &str, bytes: &[u8]) -> Result<Self, PartialError> {
         let damaged = |expected: &str, found: String| PartialError::Damaged {
             path: path.to_string(),
@@ -115,7 +115,7 @@ fn texts(map: &Map<String, Value>) -> BTreeMap<String, String> {
 fn listed(file: &Value) -> Option<Listed> {
     let name = file.get("name")?.as_str()?;
     let (folder, own) = name.split_once('/')?;
-    // never a path out of the partial
+    // Never accept a path that leaves the partial's folder.
     let is_plain = |part: &str| !part.is_empty() && !part.contains(['/', '\\', '\0']) && part != ".." && part != ".";
     if !is_plain(folder) || !is_plain(own) {
         return None;

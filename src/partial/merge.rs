@@ -1,7 +1,7 @@
-//! Several partials as one mapped set, as one process would have left it.
+//! Joins several partials into one mapped set, which is the same as if one process had mapped all files.
 //!
-//! The ranks of all files are assigned anew, with all of them known: a partial knew only its own, and what a name
-//! means can depend on the names beside it. Every rank must come out as the partial has it.
+//! Ranks are assigned anew with all files known: each partial knew only its own files, and the rank that a name means
+//! can depend on the other names. Every rank must be the same as in its partial.
 
 use crate::error::ReadError;
 use crate::partial::error::PartialError;
@@ -15,7 +15,7 @@ use crate::trace::meta::RankSource;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Partials joined.
+/// The joined partials.
 pub struct Merged {
     pub set: MappedSet,
     pub options: Recorded,
@@ -33,15 +33,16 @@ pub enum MergeError {
 /// A file of one of the partials.
 struct Given {
     seen: Seen,
-    /// Position of the partial.
+    /// Index of the partial.
     of: usize,
     source: Option<RankSource>,
 }
 
-/// Joins partials, which were opened into `store`; their order changes nothing. What they hold is moved out of them.
+/// Joins partials that were opened into `store`. Their order does not change the result. Their files and ranks are
+/// moved out of them.
 ///
 /// # Errors
-/// Different options, one rank twice, a rank that is another one beside all files.
+/// When the options differ, a rank is in two partials, or a file gets another rank now that all files are known.
 pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
     each_rank_once(partials)?;
@@ -51,7 +52,7 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
         let sources: BTreeMap<u32, RankSource> = p.state.ranks.iter().map(|d| (d.rank, d.source)).collect();
         for mut seen in std::mem::take(&mut p.state.files) {
             let source = if let Fate::Mapped(rank) = seen.fate { sources.get(&rank).copied() } else { None };
-            // also a claim that stood behind the events
+            // The rank in the file may have come after the events, so that reading the head did not find it.
             if let (Fate::Mapped(rank), Some(RankSource::File)) = (&seen.fate, source) {
                 seen.claim = Some(*rank);
             }
@@ -120,7 +121,8 @@ fn each_rank_once(partials: &[Partial]) -> Result<(), PartialError> {
     Ok(())
 }
 
-/// All files as one set has them: in natural order, and one that was only seen, or refused, by several partials once.
+/// All files in the natural order of one set. A file that several partials left out, or refused for the same reason, is
+/// listed once.
 fn in_order(mut given: Vec<Given>) -> Vec<Given> {
     let weight = |g: &Given| match &g.seen.fate {
         Fate::Mapped(rank) => (3, Reverse(*rank)),
@@ -128,7 +130,7 @@ fn in_order(mut given: Vec<Given>) -> Vec<Given> {
         Fate::Refused(_) => (1, Reverse(0)),
         Fate::LeftOut => (0, Reverse(0)),
     };
-    // of one name, those that were mapped come first
+    // Of files with the same name, the mapped ones come first.
     given.sort_by_cached_key(|g| (natural_key(&g.seen.input.shown), g.seen.input.shown.clone(), Reverse(weight(g))));
     let mut out: Vec<Given> = Vec::new();
     for g in given {

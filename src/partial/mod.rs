@@ -1,20 +1,21 @@
-//! Partials: what mapping some ranks of a job leaves, on disk, so that other processes can map the others.
+//! Partials: the results of mapping some ranks of a job, stored on disk so that other processes can map the other
+//! ranks.
 //!
 //! ```text
 //!   hta analyze --partial -o A rank_0..3   ->  A/partial.json  state/*.parquet  tables/*.parquet  events/*
 //!   hta analyze --partial -o B rank_4..7   ->  B/...
-//!   hta merge A B -o OUT                   ->  the bytes that one `hta analyze -o OUT rank_0..7` leaves
+//!   hta merge A B -o OUT                   ->  the same bytes that one `hta analyze -o OUT rank_0..7` writes
 //! ```
 //!
-//! `state` holds what reducing needs ([`crate::run::MappedSet`]): tables of the partials of every analysis, of
-//! each rank's part in the joined job, and of the files. `tables` and `events` are the rows of the ranks as a result
-//! has them; merging streams the first, row group by row group in order of rank, and links or copies the second.
-//! `partial.json` says the version of the format, the options, and length and checksum of every file, and is written
-//! last.
+//! `state` holds what reducing needs ([`crate::run::MappedSet`]): the tables of the partials of every analysis, each
+//! rank's part of the joined job, and the list of files. `tables` and `events` hold the rows of the ranks as they are
+//! in a result. Merging streams the tables, row group by row group in order of rank, and links or copies the events.
+//! `partial.json` records the version of the format, the options, and the length and checksum of every file. It is
+//! written last.
 //!
-//! Nothing that is read is trusted: any bytes give a partial or an error with file and place ([`read`]). The surprising
-//! thing: a rank may come from a name only if the name gives the same rank beside those of all other files, which
-//! is known when all are there; merging checks it.
+//! Input is not trusted: any bytes give a partial, or an error with the file and the place ([`read`]). Surprising: a
+//! rank that was taken from a file's name counts only if the name gives the same rank when the names of all files of
+//! the job are known. Merging checks this.
 
 mod constant;
 mod error;

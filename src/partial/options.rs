@@ -1,5 +1,5 @@
-//! The options that a partial was made with: all that change a byte of the result. Partials are merged only where
-//! they are equal, and merging takes them from there.
+//! The options that a partial was made with: all options that change a byte of the result. Partials can be merged only
+//! if these are equal, and merging uses them.
 
 use crate::analysis::api::{AcrossOptions, Options, Wanted};
 use crate::analysis::settings::Settings;
@@ -11,14 +11,15 @@ use crate::trace::step::StepWindow;
 use regex::Regex;
 use std::collections::BTreeMap;
 
-/// Options by the name that the command line has for them.
+/// Values of options by their name on the command line.
 pub type Recorded = BTreeMap<String, String>;
 
 const CLOCKS: [(&str, ClockMode); 3] =
     [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
 const WINDOWS: [(&str, StepWindow); 2] = [("host", StepWindow::Host), ("device", StepWindow::Device)];
 
-/// Everything that changes a byte. `rules`: text of the user's kernel rules; `events`: as for the results folder.
+/// Records all options that change a byte of the result. `rules` is the text of the user's kernel rules; `events` is
+/// the same as for the results folder.
 pub fn record(
     options: &Options,
     compat: Option<Compat>,
@@ -43,7 +44,7 @@ pub fn record(
         ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
         ("--top", Some(options.top.to_string())),
         ("--clock", Some(name(&CLOCKS, across.clock))),
-        // the shortest text that reads back as the same number
+        // Write the shortest text that parses to the same number.
         ("--straggler-min-pct", Some(format!("{:?}", across.straggler_min_pct))),
         ("--group", (!across.groups.is_empty()).then_some(groups)),
         ("--skip", flag(skip_python)),
@@ -73,18 +74,18 @@ fn both<T: std::str::FromStr>(a: &str, b: &str) -> Option<(T, T)> {
     Some((a.parse().ok()?, b.parse().ok()?))
 }
 
-/// What [`record`] wrote down.
+/// The options that [`record`] recorded.
 pub struct Restored {
     pub options: Options,
     pub compat: Option<Compat>,
-    /// As for the results folder.
+    /// The same as for the results folder.
     pub events: Option<bool>,
 }
 
-/// The options.
+/// Restores the options.
 ///
 /// # Errors
-/// The option and its text, where it is none.
+/// When the text of an option is not valid: the option and its text.
 pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
     let given = |name: &str| recorded.get(name).map(String::as_str);
     let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());

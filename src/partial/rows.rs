@@ -1,5 +1,5 @@
-//! The rows of partials on their way into a result: row tables row group by row group, in order of rank, and events
-//! files as they are.
+//! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events files
+//! unchanged.
 
 use crate::analysis::registry::ANALYSES;
 use crate::partial::error::PartialError;
@@ -19,10 +19,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// No table has so many rows for a byte of its file: a limit to what a forged file can ask for.
+/// Maximum number of rows per byte of a file. No real table has so many; the limit bounds the memory that a forged file
+/// can request.
 const DENSEST: u64 = 1 << 12;
 
-/// One table in one partial.
+/// The file of one table in one partial.
 struct Source {
     partial: String,
     name: String,
@@ -32,10 +33,10 @@ struct Source {
     ranks: Vec<u32>,
 }
 
-/// Gives the rows of all partials to `sink`, and their events to the folder `events`, where there is one.
+/// Writes the rows of all partials to `sink`, and links or copies their events to the folder `events`, if given.
 ///
 /// # Errors
-/// Tables of other columns or without a rank, rows that cannot be written, events that cannot be linked or copied.
+/// When a table has other columns or no rank, rows cannot be written, or events cannot be linked or copied.
 pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
     let mut tables: BTreeMap<&'static str, (&'static TableSpec, Vec<Source>)> = BTreeMap::new();
     for p in partials {
@@ -57,7 +58,7 @@ pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -
     Ok(())
 }
 
-/// Copies a file. What is there is never written over: it can be a link to the file of another partial.
+/// Copies a file. Never overwrites an existing file, because that can be a link to the file of another partial.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = File::create_new(to)?;
     io::copy(&mut File::open(from)?, &mut copy).map(|_| ())
@@ -67,7 +68,7 @@ fn damaged(path: String, file: String, d: Damage) -> PartialError {
     PartialError::Damaged { path, file, expected: d.expected, found: d.found }
 }
 
-/// The table of this name, of whatever analysis.
+/// The declared table with this name, of any analysis.
 fn declared(name: &str) -> Option<&'static TableSpec> {
     let stems = ANALYSES.iter().map(|a| a.stem()).chain(["inventory"]);
     stems.filter_map(|of| spec_of(of, name)).map(|(_, spec)| spec).next()
@@ -97,7 +98,7 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
     })
 }
 
-/// The rank of a row group's first row: of all of them, as is checked when it is read.
+/// The rank of a row group's first row. When the group is read, all its rows are checked to have this rank.
 fn first_rank(file: &File, metadata: &ArrowReaderMetadata, group: usize, column: usize) -> Result<u32, Damage> {
     let file = file.try_clone().map_err(|e| Damage::new("a file", e))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
@@ -111,7 +112,7 @@ fn first_rank(file: &File, metadata: &ArrowReaderMetadata, group: usize, column:
 fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Result<(), PartialError> {
     let of_source = |(i, s): (usize, &Source)| s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>();
     let mut groups: Vec<(u32, usize, usize)> = sources.iter().enumerate().flat_map(of_source).collect();
-    // a rank stands in one partial, so its row groups keep their order
+    // Each rank is in only one partial, so its row groups keep their order.
     groups.sort_unstable();
     let write = |rows: RecordBatch| {
         let path = format!("the table `{}`", spec.name);
@@ -144,6 +145,6 @@ fn row_group(spec: &TableSpec, source: &Source, group: usize, rank: u32) -> Resu
     if batch.num_rows() != count || ranks.is_none_or(|r| r.values().iter().any(|v| *v != rank)) {
         return Err(Damage::new(format!("{count} rows of rank {rank}"), "others"));
     }
-    // checks types and nulls against the declaration
+    // This checks types and nulls against the declaration.
     Ok(RecordBatch::try_new(spec.schema(), batch.columns().to_vec())?)
 }

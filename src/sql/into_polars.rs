@@ -1,7 +1,7 @@
-//! The crossing from `arrow` to Polars, which carries an Arrow implementation of its own.
+//! Passes columns from `arrow` to Polars, which has its own Arrow implementation.
 //!
-//! Both speak the Arrow C data interface, so a column crosses as pointers to its buffers and nothing is copied. This is the
-//! one place of the library that needs `unsafe`.
+//! Both implement the Arrow C data interface, so a column is passed as pointers to its buffers and nothing is copied.
+//! This is the only module of the library that needs `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -13,22 +13,22 @@ use polars::prelude::{PlSmallStr, PolarsError, PolarsResult, Series};
 use polars_arrow::ffi::{ArrowArray, ArrowSchema, import_array_from_c, import_field_from_c};
 use std::mem::transmute;
 
-/// A column of Polars out of arrays of one type, each of which becomes a chunk.
+/// A Polars column made from arrays of one type, each of which becomes a chunk.
 ///
 /// # Errors
-/// A type that one of the two does not know.
+/// A type that one of the two libraries does not support.
 pub fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
     let refused = |e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into());
     let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
     // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same fields; the
-    // compiler checks that their sizes are equal. `transmute` moves the value, so that it is released once. What it
-    // points to was made by `arrow` just now, and is valid.
+    // compiler checks that their sizes are equal. `transmute` moves the value, so it is released once. `arrow` has just
+    // created the data that it points to, so that data is valid.
     let field = unsafe { import_field_from_c(&transmute::<FFI_ArrowSchema, ArrowSchema>(schema))? };
     let cross = |array: &ArrayRef| {
         let array = FFI_ArrowArray::new(&array.to_data());
-        // SAFETY: as above, of `ArrowArray`. The array is of the type `field.dtype`: the caller's arrays are all of `kind`,
-        // which is checked here for safety's sake, not of the type that a file claims. Its buffers are immutable, and stay
-        // alive until Polars calls the `release` of the moved value.
+        // SAFETY: as above, for `ArrowArray`. The array has the type `field.dtype`: before this closure is called, all
+        // arrays are checked to be of `kind`, by their type in memory and not by one that a file claims. The buffers
+        // are immutable and stay alive until Polars calls `release` of the moved value.
         unsafe { import_array_from_c(transmute::<FFI_ArrowArray, ArrowArray>(array), field.dtype.clone()) }
     };
     if let Some(other) = chunks.iter().find(|c| c.data_type() != kind) {

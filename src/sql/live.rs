@@ -1,5 +1,5 @@
-//! Tables made from traces for one statement. Runs only the analyses whose tables the statement names, and keeps only
-//! the columns that it needs, in memory. Rows and their order are those of `hta analyze`.
+//! Tables made from traces for one statement. Only the analyses whose tables the statement names are run, and only the
+//! columns that it needs are kept, in memory. Rows and their order are those of `hta analyze`.
 
 use crate::analysis::api::{Analysis, Output, Wanted};
 use crate::analysis::inventory;
@@ -38,7 +38,7 @@ pub fn columns(table: &str) -> Vec<String> {
     spec.iter().flat_map(|s| s.columns.iter().map(|c| c.name.to_string())).collect()
 }
 
-/// What a statement needs from traces, and the rows collected for it.
+/// The tables that a statement needs from traces, and the rows collected for them.
 pub struct Live {
     wanted: Vec<Table>,
     kept: Mutex<Kept>,
@@ -51,15 +51,15 @@ struct Table {
 
 #[derive(Default)]
 struct Kept {
-    /// By table, in order of rank.
+    /// Rows by table, in order of rank.
     rows: BTreeMap<String, Vec<RecordBatch>>,
-    /// By rank, since ranks arrive in any order.
+    /// Events by rank, because ranks arrive in any order.
     events: BTreeMap<u32, RecordBatch>,
 }
 
 impl Live {
     /// # Errors
-    /// When no analysis makes a table of the statement.
+    /// When no analysis makes one of the statement's tables.
     pub fn new(statement: &Statement) -> Result<Self, QueryError> {
         let table = |name: &String| {
             let all = columns(name);
@@ -78,12 +78,12 @@ impl Live {
         self.wanted.iter().find(|t| t.name == name)
     }
 
-    /// Whether events and their arguments are needed.
+    /// Whether the statement needs events and their arguments.
     pub fn needs_events(&self) -> bool {
         self.find(EVENTS).is_some()
     }
 
-    /// The analyses that make the tables, in the order of the registry.
+    /// The analyses that make the statement's tables, in the order of the registry.
     pub fn analyses(&self) -> Vec<&'static dyn Analysis> {
         let makes = |a: &&dyn Analysis| a.tables().iter().any(|t| self.find(t.name).is_some());
         let mut analyses: Vec<_> = ANALYSES.iter().copied().filter(makes).collect();
@@ -94,7 +94,7 @@ impl Live {
         analyses
     }
 
-    /// Which tables with rows per event the analyses have to make.
+    /// The tables with rows per event that the analyses have to make.
     pub fn rows_wanted(&self) -> Wanted {
         let made = |t: &Table| declared().find(|s| s.name == t.name).map(|s| s.name);
         match self.wanted.iter().filter_map(made).collect::<Vec<_>>().as_slice() {
@@ -103,7 +103,7 @@ impl Live {
         }
     }
 
-    /// The complete tables, including what is known only when all ranks are there.
+    /// The complete tables, including those that are known only after all ranks have been mapped.
     ///
     /// # Errors
     /// When Polars refuses a column.

@@ -1,8 +1,8 @@
-//! Tables of `arrow` batches as tables of Polars: the values cross without a copy where both have the type.
+//! Converts `arrow` batches to Polars tables, without copying values of types that both libraries have.
 //!
-//! Unsigned numbers become signed ones where all fit, so that `a - b` is what it looks like; ids of 64 bits stay as they
-//! are. Polars has no dictionary without its categories, so texts become views: each row points to its text in the
-//! dictionary, which is shared.
+//! A column of unsigned numbers becomes signed if all its values fit, so that `a - b` can be negative; larger 64-bit
+//! ids stay unsigned. Polars has no dictionary type other than its categoricals, so texts become string views: each row
+//! points to its text in the shared dictionary.
 
 use crate::sql::QueryError;
 use crate::sql::into_polars;
@@ -17,18 +17,18 @@ use arrow_select::take::take;
 use polars::prelude::{Column, DataFrame, PolarsError};
 use std::sync::Arc;
 
-/// A table of Polars that grows batch by batch.
+/// A Polars table that is built batch by batch.
 pub struct Growing {
-    /// Where the rows come from, for messages.
+    /// Source of the rows, for error messages.
     place: String,
     columns: Vec<Chunks>,
-    /// What the values take, bytes.
+    /// Size of the values, bytes.
     bytes: u64,
-    /// Where they would be too many.
+    /// Largest allowed number of bytes.
     limit: Option<MemoryLimit>,
 }
 
-/// One column: an array for each batch.
+/// One column: one array per batch.
 struct Chunks {
     name: String,
     /// The type of all arrays.
@@ -36,7 +36,7 @@ struct Chunks {
     arrays: Vec<ArrayRef>,
 }
 
-/// Rows of a batch, on average, below which batches are joined: Polars works chunk by chunk.
+/// Mean number of rows per batch below which batches are joined, because Polars works chunk by chunk.
 const SMALL: usize = 1 << 14;
 
 impl Growing {
@@ -57,21 +57,21 @@ impl Growing {
         Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()?, bytes: 0, limit: None })
     }
 
-    /// Refuses rows that would take more.
+    /// Sets the memory limit; rows that exceed it are refused.
     pub fn within(mut self, limit: Option<MemoryLimit>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What the values take, bytes.
+    /// Size of the values, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds rows; columns are found by their name.
+    /// Adds rows; columns are found by name.
     ///
     /// # Errors
-    /// A column that is missing, or of another type; more bytes than the limit.
+    /// A column that is missing or has another type, or more bytes than the limit.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
         for column in &mut self.columns {
             let array = rows.column_by_name(&column.name).ok_or_else(|| QueryError::Unreadable {
@@ -116,7 +116,7 @@ impl Growing {
     }
 }
 
-/// An array of a type that Polars has too; `None` where no table has its type.
+/// The array converted to a type that Polars has too; `None` for a type that no table has.
 fn for_polars(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         Kind::Int64 | Kind::UInt64 | Kind::Float64 | Kind::Boolean | Kind::Utf8View => Arc::clone(array),
@@ -136,16 +136,17 @@ fn fits(numbers: &UInt64Array) -> bool {
     numbers.iter().flatten().all(|n| i64::try_from(n).is_ok())
 }
 
-/// Numbers that fit as signed ones, in the same memory.
+/// Numbers as signed integers, in the same memory. They must fit.
 fn signed(numbers: &UInt64Array) -> Int64Array {
     let values = ScalarBuffer::new(numbers.values().inner().clone(), 0, numbers.len());
     Int64Array::new(values, numbers.nulls().cloned())
 }
 
-/// What the values of a column take, bytes. A text counts for each row that has it, since an answer may repeat it as often.
+/// Size of the values of a column, bytes. A text counts once per row, because a query result may repeat it for every
+/// row.
 fn size(array: &ArrayRef) -> u64 {
     let width = if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES };
-    // the length of a text stands in the low half of its view
+    // The low half of a view contains the length of its text.
     let texts = array.as_string_view_opt().map_or(0, |t| t.views().iter().map(|v| u64::from(*v as u32)).sum());
     (array.len() as u64).saturating_mul(width).saturating_add(texts)
 }
@@ -154,9 +155,9 @@ pub(super) fn is_text(kind: &Kind) -> bool {
     matches!(kind, Kind::Utf8 | Kind::Utf8View | Kind::Dictionary(_, _))
 }
 
-/// What a number takes, bytes.
+/// Size of a number, bytes.
 pub(super) const NUMBER_BYTES: u64 = 8;
-/// What a text takes beside its characters, bytes.
+/// Size of a text in addition to its characters, bytes.
 pub(super) const TEXT_BYTES: u64 = 16;
 
 fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {

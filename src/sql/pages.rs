@@ -1,7 +1,7 @@
 //! Decompressed size of the pages of a Parquet column, read from their headers.
 //!
-//! A page's header gives its decompressed size, and the decoder allocates that much before it decompresses: a file of a
-//! few kilobytes can make it allocate gigabytes. So the headers are checked first. They are structures of Thrift's
+//! A page's header gives its decompressed size, and the decoder allocates that much before it decompresses. A file of a
+//! few kilobytes could make it allocate gigabytes, so the headers are checked first. They are structures in Thrift's
 //! compact protocol; two fields are used and the rest is skipped.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ const PACKED: i64 = 3;
 /// Nesting limit; real headers have fewer levels.
 const DEEPEST: usize = 8;
 
-/// What pages unpack to, bytes.
+/// Decompressed sizes of pages, bytes: the largest page, and all pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unpacked {
     pub largest: u64,
@@ -22,21 +22,21 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Of columns that are unpacked side by side.
+    /// Combines columns that are decompressed at the same time.
     pub fn and(self, other: Self) -> Self {
         Self { largest: self.largest.saturating_add(other.largest), all: self.all.saturating_add(other.all) }
     }
 
-    /// Of row groups that are unpacked one after the other.
+    /// Combines row groups that are decompressed one after the other.
     pub fn or(self, other: Self) -> Self {
         Self { largest: self.largest.max(other.largest), all: self.all.max(other.all) }
     }
 }
 
-/// What the pages between two places of a file unpack to.
+/// Decompressed sizes of the pages between two offsets of a file.
 ///
 /// # Errors
-/// Bytes that are no page headers, or pages that end beyond `end`.
+/// Bytes that are not a page header, or pages that end beyond `end`.
 pub fn unpacked(file: &File, start: u64, end: u64) -> io::Result<Unpacked> {
     let mut reader = Compact { input: BufReader::new(file.try_clone()?), at: start };
     reader.input.seek(SeekFrom::Start(start))?;
@@ -78,7 +78,7 @@ impl Compact {
         Ok((size(unpacked)?, size(packed)?))
     }
 
-    /// Type of the next field, whose number is stored in `id`; `None` at the end of the structure.
+    /// Reads the type of the next field, and stores its field id in `id`. Returns `None` at the end of the structure.
     fn field(&mut self, id: &mut i64) -> io::Result<Option<u8>> {
         let head = self.byte()?;
         let kind = head & 0x0f;
@@ -130,7 +130,7 @@ impl Compact {
         }
     }
 
-    /// Skips an element of a list, where booleans take a byte.
+    /// Skips an element of a list. In a list, booleans take a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> io::Result<()> {
         if kind == 1 || kind == 2 { self.byte().map(|_| ()) } else { self.skip(kind, depth + 1) }
     }

@@ -1,5 +1,5 @@
-//! What ranks leave, from mapping to reducing: in memory while it is small, then in a file, in the format of the `state` of
-//! a partial.
+//! Stores the partials of ranks between mapping and reducing: in memory while they are small, then in a file in the
+//! format of the `state` of a partial.
 
 mod partials;
 mod state_table;

@@ -5,9 +5,9 @@
 //!            piece in the spool file          batches in memory
 //! ```
 //!
-//! A partial knows which rows of each table are its own. All rows in memory are spooled together once they take too much:
-//! each table becomes one more piece, so an analysis can be read back without the others. The file has no name, so a killed
-//! run leaves nothing behind.
+//! Each partial knows which rows of each table are its own. When the rows in memory take too much memory, all of them
+//! are spooled together. Each table becomes one more piece, so an analysis can be read back without the others. The
+//! file has no name, so a killed run leaves no file behind.
 
 use crate::analysis::api::Partial;
 use crate::job::RankSummary;
@@ -23,16 +23,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What tables belong to that are no analysis' own.
+/// Owners of tables that belong to no analysis.
 pub const INVENTORY: &str = "inventory";
 pub const PART: &str = "part";
 
-/// An Arrow column takes some hundred bytes before its first value: batches below this size are put together, so many at a
-/// time.
+/// Batches below this size, bytes, are concatenated, because an Arrow column takes some hundred bytes before its first
+/// value.
 const SMALL: usize = 64 << 10;
+/// Number of small batches that are concatenated at a time.
 const TOGETHER: usize = 8;
 
-/// What a column takes beside its values, bytes.
+/// Memory of a column without its values, bytes.
 const COLUMN_BYTES: usize = 256;
 
 /// Where and when partials are spooled.
@@ -40,12 +41,13 @@ const COLUMN_BYTES: usize = 256;
 pub struct Spool {
     /// Folder of the file.
     pub folder: PathBuf,
-    /// Bytes in memory above which they are spooled.
+    /// Size of the rows in memory above which they are spooled, bytes.
     pub above: usize,
 }
 
 impl Spool {
-    /// Into a folder, above 8 MiB: the ranks of most jobs stay in memory, and of many ranks each adds little to it.
+    /// Spools into a folder above 8 MiB. Most jobs then stay in memory, and with many ranks each rank adds little to
+    /// it.
     pub fn into_folder(folder: PathBuf) -> Self {
         Self { folder, above: 8 << 20 }
     }
@@ -88,7 +90,7 @@ struct Table {
 /// Rows in the file.
 #[derive(Debug, Clone)]
 struct Piece {
-    /// Which rows of the table.
+    /// Range of rows of the table.
     rows: Range<usize>,
     start: u64,
     length: usize,
@@ -97,15 +99,15 @@ struct Piece {
 /// Rows in memory.
 #[derive(Debug)]
 struct Held {
-    /// Which rows of the table.
+    /// Range of rows of the table.
     rows: Range<usize>,
-    /// By row.
+    /// Rank of each row.
     ranks: Vec<u32>,
     batch: RecordBatch,
     bytes: usize,
 }
 
-/// Which rows of a table are a partial's.
+/// The rows of a table that belong to a partial.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     pub spec: &'static TableSpec,
@@ -129,7 +131,7 @@ impl PartialStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // a thread that panicked has ended the run anyway
+        // Ignore the poisoning: a thread that panicked has ended the run anyway.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +140,7 @@ impl PartialStore {
         self.lock().held_bytes
     }
 
-    /// Adds what an analysis left of a rank.
+    /// Adds the partial of an analysis for one rank.
     ///
     /// # Errors
     /// When rows cannot be spooled.
@@ -165,7 +167,8 @@ impl PartialStore {
         self.put(PART, partial)
     }
 
-    /// Adds rows to tables, which are spooled together; returns the place of the first row of each.
+    /// Adds rows to tables, and then spools all rows if they take too much memory. Returns the index of the first added
+    /// row for each table.
     ///
     /// # Errors
     /// When rows cannot be spooled.
@@ -179,7 +182,7 @@ impl PartialStore {
         Ok(first_rows)
     }
 
-    /// Partials as they were.
+    /// Returns copies of partials as they were added.
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
@@ -202,7 +205,7 @@ impl PartialStore {
         partials.iter().copied().map(open).collect()
     }
 
-    /// All partials of an analysis as they were; nothing of them stays in the store.
+    /// Returns all partials of an analysis as they were added, and removes them from the store.
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
@@ -213,7 +216,7 @@ impl PartialStore {
         Ok(opened)
     }
 
-    /// The parts of all ranks as they were; nothing of them stays in the store.
+    /// Returns the parts of all ranks as they were added, and removes them from the store.
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
@@ -221,7 +224,7 @@ impl PartialStore {
         let mut opened = Vec::with_capacity(parts.len());
         let in_piece = |(i, partial): (usize, StoredPartial)| (i, self.piece_of(&partial), partial);
         let mut stored: Vec<_> = parts.into_iter().enumerate().map(in_piece).collect();
-        // a part takes more memory than its tables: those of one piece are gone before the next is opened
+        // Open the parts piece by piece, so that the tables of one piece are freed before the next is read.
         stored.sort_by_key(|(_, piece, _)| *piece);
         for same in stored.chunk_by(|a, b| a.1 == b.1) {
             let partials: Vec<&StoredPartial> = same.iter().map(|(_, _, partial)| partial).collect();
@@ -234,7 +237,7 @@ impl PartialStore {
         Ok(opened.into_iter().map(|(_, part)| part).collect())
     }
 
-    /// Which piece of its tables holds a partial, by its first table.
+    /// Index of the piece that contains a partial, judged by its first table.
     fn piece_of(&self, partial: &StoredPartial) -> usize {
         let inner = self.lock();
         let first = partial.tables.first();
@@ -250,7 +253,7 @@ impl PartialStore {
         }
     }
 
-    /// Rows of a table in pieces that hold those of a range, each with the place of its first row.
+    /// The chunks of a table that overlap a range of rows, each with the index of its first row.
     fn chunks(&self, key: Key, wanted: &Range<usize>) -> io::Result<Vec<(usize, RecordBatch)>> {
         let overlaps = |rows: &Range<usize>| rows.start < wanted.end && wanted.start < rows.end;
         let (spec, pieces, held) = {
@@ -263,7 +266,7 @@ impl PartialStore {
         let mut chunks = Vec::with_capacity(pieces.len() + held.len());
         for piece in pieces {
             let bytes = self.lock().read(&piece)?;
-            // decoding keeps no other thread waiting
+            // Decode without the lock, so that other threads do not wait.
             let table = read(bytes, &|_, _| Some((key.0, spec))).map_err(io::Error::other)?;
             chunks.push((piece.rows.start, table.rows));
         }
@@ -283,7 +286,7 @@ impl Place {
         self.first_row..self.first_row + self.row_count
     }
 
-    /// The rows of this place, which lie in one of the chunks of the table.
+    /// The rows of this place. They are all in one of the chunks of the table.
     fn of(&self, chunks: &[(usize, RecordBatch)]) -> io::Result<RecordBatch> {
         if self.row_count == 0 {
             return Ok(RecordBatch::new_empty(self.spec.schema()));
@@ -298,7 +301,7 @@ impl Place {
 }
 
 impl Inner {
-    /// Adds rows to a table; returns the place of the first.
+    /// Adds rows to a table. Returns the index of the first one.
     fn add(&mut self, rows: StateTable) -> Result<usize, ArrowError> {
         let StateTable { of, spec, ranks, rows } = rows;
         let empty = || Table { spec, row_count: 0, spooled: Vec::new(), held: Vec::new() };
@@ -364,7 +367,7 @@ impl Table {
 
 impl Held {
     fn new(first_row: usize, ranks: Vec<u32>, batch: RecordBatch) -> Self {
-        // a batch can be a slice of a larger one
+        // A batch can be a slice of a larger one, so count only the memory of the slice.
         let values = |c: &dyn Array| c.to_data().get_slice_memory_size().unwrap_or(0);
         let columns = batch.columns().iter().map(|c| COLUMN_BYTES + values(c));
         let bytes = columns.sum::<usize>() + size_of_val(&ranks[..]);

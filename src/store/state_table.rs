@@ -1,8 +1,8 @@
-//! One table of what ranks left, as the bytes of a Parquet file, and back.
+//! Encodes one table of the ranks' partials as the bytes of a Parquet file, and decodes it.
 //!
-//! Nothing is compressed, and every row begins with the rank it is of, as four plain bytes. So no small file can stand for
-//! many rows, and reading needs memory in proportion to the file. Before a value is decoded, every length that the file
-//! states is held against the bytes that are there.
+//! Nothing is compressed, and every row begins with its rank as four plain bytes. So a small file cannot contain many
+//! rows, and reading needs memory in proportion to the size of the file. Before a value is decoded, every length in the
+//! file is checked against the bytes that are present.
 
 use crate::table::schema::TableSpec;
 use arrow_array::cast::AsArray;
@@ -24,39 +24,40 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Version of the format of partials: every change of what is in them, or of how it is written, raises it.
+/// Version of the format of partials. Every change of their content or encoding increases it.
 pub const VERSION: u64 = 3;
 
-/// This program.
+/// Version of this program.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
-/// Column before the table's own: which rank a row is of.
+/// Name of the column with the rank of each row. It precedes the table's own columns.
 pub const RANK: &str = "of_rank";
-/// Rows that are decoded at a time.
+/// Number of rows that are decoded at a time.
 const AT_ONCE: usize = 1 << 16;
 
 /// A table over several ranks.
 #[derive(Debug, Clone)]
 pub struct StateTable {
-    /// What it belongs to: a stem, `inventory`, `part` or `set`.
+    /// What the table belongs to: the stem of an analysis, `inventory`, `part` or `set`.
     pub of: &'static str,
     pub spec: &'static TableSpec,
-    /// By row.
+    /// Rank of each row.
     pub ranks: Vec<u32>,
     pub rows: RecordBatch,
 }
 
-/// Rows of a table with the rank of each.
+/// Rows of a table, with the rank of each row.
 #[derive(Debug, Clone)]
 pub struct RankRows {
     pub ranks: Vec<u32>,
     pub rows: RecordBatch,
 }
 
-/// What a table of a name belongs to, and its declaration; `None` where there is none.
+/// Looks up a table by owner and name. Returns both the static owner and the declaration, or `None` if there is no such
+/// table.
 pub type Known<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static TableSpec)>;
 
-/// Why bytes are no such table.
+/// The reason why bytes are not a valid table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct Damage {
@@ -89,7 +90,7 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()))
 }
 
-/// The bytes of a table.
+/// Encodes a table.
 ///
 /// # Errors
 /// When rows cannot be encoded.
@@ -116,21 +117,22 @@ pub fn bytes(of: &str, spec: &TableSpec, rows: &[RankRows]) -> Result<Vec<u8>, P
     writer.into_inner()
 }
 
-/// Reads one table. Any bytes give the table or what is wrong with them.
+/// Decodes one table from any bytes.
 ///
 /// # Errors
-/// Bytes that are no such table, or one of another version.
+/// When the bytes are not such a table, or it has another version.
 pub fn read(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
     contained(|| table(bytes, known))
 }
 
-/// Parquet decoders are written for files that their writer meant; what they stumble over is damage too.
+/// Runs a Parquet decoder and turns a panic into [`Damage`], because decoders may panic on invalid files.
 pub fn contained<T>(read: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(Damage::new("a Parquet file", "pages that cannot be decoded")))
 }
 
-/// `bytes::Bytes`, which Parquet reads from memory, by the type that a file gives.
+/// Makes a `bytes::Bytes`, which Parquet reads from memory. The type is inferred from `File::get_bytes`, so that the
+/// crate `bytes` is not a dependency.
 fn memory<B: From<Vec<u8>>>(_: impl Fn(&File, u64, usize) -> Result<B, ParquetError>, bytes: Vec<u8>) -> B {
     B::from(bytes)
 }
@@ -172,12 +174,12 @@ fn table(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
     }
     let ranks = all.column_by_name(RANK).and_then(|a| a.as_primitive_opt::<UInt32Type>().cloned());
     let ranks = ranks.ok_or_else(|| Damage::new(format!("a column `{RANK}`"), "none"))?;
-    // checks types and nulls against the declaration
+    // This checks types and nulls against the declaration.
     let own = RecordBatch::try_new(spec.schema(), all.columns().get(1..).unwrap_or_default().to_vec())?;
     Ok(StateTable { of, spec, ranks: ranks.values().to_vec(), rows: own })
 }
 
-/// Whether what the footer says of row groups and columns lies inside the file.
+/// Checks that all row groups and columns in the footer are inside the file.
 pub fn sound(metadata: &ParquetMetaData, len: u64) -> Result<(), Damage> {
     let outside = || Damage::new("columns inside the file", "one outside of it");
     for group in metadata.row_groups() {
@@ -199,7 +201,7 @@ pub fn sound(metadata: &ParquetMetaData, len: u64) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Walks over all pages: each has as many values as its column's rows need, and a dictionary no more than it has bytes.
+/// Checks all pages: each column has as many values as rows, and a dictionary has at most as many values as bytes.
 fn pages(file: &SerializedFileReader<impl ChunkReader + 'static>) -> Result<(), Damage> {
     for (g, group) in file.metadata().row_groups().iter().enumerate() {
         let reader = file.get_row_group(g)?;

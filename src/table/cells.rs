@@ -1,7 +1,7 @@
-//! Columns that grow value by value: numbers, flags and texts, with or without nulls.
+//! Builders of columns: numbers, flags and texts, with or without nulls.
 //!
-//! A table has a row for every launch or gap, so a push costs a few instructions: a bit for null, a number, and
-//! for a text the position in a dictionary of those that occur. The dictionary is in order of first appearance.
+//! A table can have a row for every launch or gap, so a push must be cheap: it stores a validity bit and a number. For
+//! a text the number is a key into a dictionary, which lists the distinct texts in order of first appearance.
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Which rows have a value.
 #[derive(Debug, Default)]
 pub struct Valid {
-    /// A bit for each row, from the first null on.
+    /// One bit per row; empty until the first null is pushed.
     bits: Vec<u8>,
     len: usize,
     nulls: usize,
@@ -39,7 +39,7 @@ impl Valid {
         self.nulls += usize::from(!is_valid);
     }
 
-    /// Bits for the rows before the first null.
+    /// Sets the bits of the rows before the first null.
     #[cold]
     fn start(&mut self) {
         self.bits = vec![u8::MAX; self.len / 8];
@@ -48,7 +48,7 @@ impl Valid {
         }
     }
 
-    /// `None`: every row has one.
+    /// The bits as an Arrow buffer; `None` if every row has a value.
     pub fn finish(mut self) -> Option<NullBuffer> {
         self.bits.shrink_to_fit();
         (self.nulls > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.bits), 0, self.len)))
@@ -70,21 +70,21 @@ impl<T: Default> Nullable<T> {
     }
 }
 
-/// Distinct texts from which the places of texts are remembered, how many of them (as a power of two), and what spreads
-/// addresses over them (Fibonacci hashing: 2^64 / golden ratio).
+/// Number of distinct texts above which `Texts::recent` is used, its size as a power of two, and the factor that
+/// spreads addresses over it (Fibonacci hashing: 2^64 / golden ratio).
 const FEW: usize = 4;
 const PLACE_BITS: u32 = 8;
 const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
 
-/// Texts, some of them null, each distinct one kept once.
+/// Texts, some of them null; each distinct text is stored once.
 #[derive(Debug, Default)]
 pub struct Texts {
     keys: Vec<i32>,
     valid: Valid,
     bytes: String,
-    /// End of each distinct text.
+    /// End of each distinct text in `bytes`.
     ends: Vec<i32>,
-    /// Keys by where their text last stood in memory; looked at before the table.
+    /// Cache of keys by the address of the text, which is checked before `table`.
     recent: Vec<i32>,
     table: HashTable<i32>,
     hasher: DefaultHashBuilder,
@@ -96,7 +96,7 @@ impl Texts {
         self.valid.push(value.is_some());
         let key = match (value, self.keys.last()) {
             (None, _) => 0,
-            // rows of a table mostly repeat what is above
+            // Most rows of a table repeat the text of the row above.
             (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => above,
             (Some(text), _) => self.key(text),
         };
@@ -107,8 +107,8 @@ impl Texts {
         slot(&self.bytes, &self.ends, key)
     }
 
-    /// The key of a text. Most come from one place, an interner, again and again: found by that place, a text need only
-    /// be compared, not hashed.
+    /// The key of a text. Most texts are pushed repeatedly from the same address in an interner. If the address is in
+    /// the cache, the text is only compared, not hashed.
     fn key(&mut self, text: &str) -> i32 {
         let place = (text.as_ptr() as usize).wrapping_mul(PLACE_MIX) >> (usize::BITS - PLACE_BITS);
         if let Some(&key) = self.recent.get(place)
@@ -133,12 +133,12 @@ impl Texts {
         if let Some(&key) = self.table.find(hash, |&k| slot(bytes, ends, k) == text) {
             return key;
         }
-        // an array addresses 2 GiB of distinct text; what comes after that is left empty, as in the interner
+        // An Arrow array addresses 2 GiB of distinct text. Further texts become empty, as in the interner.
         let Ok(end) = i32::try_from(self.bytes.len() + text.len()) else {
             return if text.is_empty() { 0 } else { self.find_or_add("") };
         };
         let key = self.ends.len() as i32;
-        // as it grows it doubles, but not for one long text
+        // The buffer doubles when it grows, except for a single long text.
         if text.len() > self.bytes.len() {
             self.bytes.reserve_exact(text.len());
         }
@@ -153,12 +153,12 @@ impl Texts {
         self.keys.len()
     }
 
-    /// Length of all texts that occur, each counted once, bytes.
+    /// Length of all distinct texts, bytes.
     pub fn text_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The column, in no more memory than it takes: most tables of a rank have a few rows.
+    /// The finished column. Unused capacity is freed, because most tables of a rank have only a few rows.
     pub fn finish(mut self) -> ArrayRef {
         self.keys.shrink_to_fit();
         self.bytes.shrink_to_fit();
@@ -166,7 +166,7 @@ impl Texts {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let values = StringArray::new(offsets, Buffer::from_vec(self.bytes.into_bytes()), None);
         let keys = Int32Array::new(ScalarBuffer::from(self.keys), self.valid.finish());
-        // keys were given by this dictionary, so they are within its values
+        // All keys were assigned by this dictionary, so they are valid.
         Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
     }
 }

@@ -21,7 +21,7 @@ impl InvalidCell {
         Self { table: T::SPEC.name, row, column, expected, found }
     }
 
-    /// A name that stands for nothing which this version knows.
+    /// A cell with a name that this version does not know.
     pub fn unknown<T: Table>(row: usize, column: &'static str, name: &str) -> Self {
         Self::new::<T>(row, column, "a name that this version knows", format!("`{name}`"))
     }
@@ -30,7 +30,7 @@ impl InvalidCell {
 /// Checks an index into a list of `len` items.
 ///
 /// # Errors
-/// When it is not below `len`.
+/// When the index is not below `len`.
 pub fn below<T: Table>(row: usize, column: &'static str, index: u32, len: usize) -> Result<u32, InvalidCell> {
     let too_large = || InvalidCell::new::<T>(row, column, format!("a position below {len}"), index);
     ((index as usize) < len).then_some(index).ok_or_else(too_large)

@@ -1,4 +1,4 @@
-//! Cells of a column that is asked for by name, for who does not know the table at compile time.
+//! Access to a column by its name, for callers that do not know the table at compile time.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-/// A column of one of the types that tables have.
+/// A column of one of the types that tables can have.
 #[derive(Debug, Clone, Copy)]
 pub enum Column<'a> {
     I64(&'a Int64Array),
@@ -52,7 +52,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// An unsigned integer of a column of 64 bits.
+    /// An unsigned 64-bit integer; `None` for columns of other types.
     pub fn uint(&self, row: usize) -> Option<u64> {
         match self {
             Column::U64(a) => cell(a, row, || a.value(row)),

@@ -1,5 +1,6 @@
-//! Tables are declared once, with the type, unit and meaning of every column: [`table!`](crate::table) turns a declaration
-//! into a builder, a row type, the columns to read and a [`TableSpec`](crate::table::schema::TableSpec).
+//! Macros that declare tables, with the type, unit and meaning of every column. [`table!`](crate::table) turns a
+//! declaration into a builder, a row type, a type for reading columns, and a
+//! [`TableSpec`](crate::table::schema::TableSpec).
 
 /// The name of a column: its identifier, or the text given for it.
 #[macro_export]
@@ -12,7 +13,8 @@ macro_rules! column_name {
     };
 }
 
-/// Type, unit or meaning of a column: as declared, or of a key column, which a table declares by its name alone.
+/// Type, unit or meaning of a column: as declared, or predefined for a key column, which a table declares by its name
+/// alone.
 #[macro_export]
 macro_rules! column {
     (ty $col:ident: $ty:ty $(, $unit:literal, $doc:literal)?) => { $ty };
@@ -47,7 +49,7 @@ macro_rules! column {
     };
 }
 
-/// Declares a table: a builder, its row type, its columns and its [`TableSpec`].
+/// Declares a table: its builder, its row type, its columns and its [`TableSpec`].
 ///
 /// ```ignore
 /// table! {

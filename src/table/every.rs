@@ -1,4 +1,4 @@
-//! A table with every type of column, for tests.
+//! A table with columns of every type, for tests.
 
 use crate::table;
 use crate::table::schema::{Batch, Text};

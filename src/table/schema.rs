@@ -1,6 +1,6 @@
-//! What a declared table is made of: the types of its cells, its [`TableSpec`] and batches of its rows.
+//! The parts of a declared table: the types of its cells, its [`TableSpec`] and batches of its rows.
 //!
-//! The spec is what `hta explain` prints and what tests hold the output against.
+//! `hta explain` prints the spec, and tests compare the output with it.
 
 use crate::table::cells::{Nullable, Texts};
 use crate::table::column::Column;
@@ -35,11 +35,11 @@ impl ColumnSpec {
     }
 }
 
-/// One table.
+/// The declaration of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSpec {
     pub name: &'static str,
-    /// What a row is.
+    /// Meaning of a row.
     pub doc: &'static str,
     /// Key that rows are sorted by.
     pub order: &'static str,
@@ -47,11 +47,11 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// The Arrow schema. Made once: a job has many batches of each table.
+    /// The Arrow schema. It is created once and shared, because a job has many batches of each table.
     pub fn schema(&self) -> SchemaRef {
         type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;
         static MADE: OnceLock<Made> = OnceLock::new();
-        // a name can stand for two tables (of two tools), never with the same columns
+        // Two tables (of different tools) can have the same name, but not the same columns.
         let key = (self.name, self.columns.as_ptr() as usize);
         let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         SchemaRef::clone(made.entry(key).or_insert_with(|| {
@@ -60,7 +60,8 @@ impl TableSpec {
         }))
     }
 
-    /// The same with units and meanings as metadata, which weigh more than the rows of most tables: for files.
+    /// The schema with units and meanings as metadata, for files. Batches in memory go without, because the metadata is
+    /// larger than the rows of most tables.
     pub fn noted_schema(&self) -> SchemaRef {
         let field = |c: &ColumnSpec| {
             let notes = [("unit", c.unit), ("description", c.doc)];
@@ -79,15 +80,15 @@ impl TableSpec {
 
 /// A type that a column can have.
 pub trait Cell {
-    /// What a row gives.
+    /// The value that is pushed for a row.
     type In<'a>;
     type Builder: Default;
-    /// A finished column, to read.
+    /// A finished column, for reading.
     type Column<'a>: Values<'a, Value = Self::In<'a>>;
     const KIND: &'static str;
     const NULLABLE: bool = false;
     fn push(builder: &mut Self::Builder, value: Self::In<'_>);
-    /// Rows so far.
+    /// Number of rows so far.
     fn rows(builder: &Self::Builder) -> usize;
     /// Memory of the texts that occur so far, bytes.
     fn text_bytes(_: &Self::Builder) -> usize {
@@ -96,7 +97,7 @@ pub trait Cell {
     fn finish(builder: Self::Builder) -> ArrayRef;
 }
 
-/// Marks a text column; rows give `&str`.
+/// Marks a text column; its cells are `&str`.
 pub struct Text;
 
 macro_rules! number_cell {
@@ -176,22 +177,23 @@ impl Cell for Option<Text> {
     }
 }
 
-/// Cells (rows times columns) that make a piece of a long table, and the texts that do, bytes: a megabyte or less.
+/// Number of cells (rows times columns), and bytes of text, from which the rows so far form a piece of a long table. A
+/// piece takes a megabyte or less.
 const PIECE_CELLS: usize = 1 << 17;
 const PIECE_TEXT: usize = 256 << 10;
 
 /// A declared table: it is built row by row, and read column by column or row by row.
 pub trait Table: Default {
     const SPEC: &'static TableSpec;
-    /// A cell of each column.
+    /// One cell of each column.
     type Row<'a>: Copy;
-    /// Each column by its type, as fields: slices of numbers, and what else has [`Values::at`].
+    /// A struct with one field per column: slices for numbers, other types that implement [`Values`] for the rest.
     type Columns<'a>: Copy;
     /// The columns of a batch of this table.
     fn read(batch: &Batch) -> Self::Columns<'_>;
     /// The cells of one row.
     fn row<'a>(columns: &Self::Columns<'a>, row: usize) -> Self::Row<'a>;
-    /// Cells so far.
+    /// Number of cells so far.
     fn cells(&self) -> usize;
     /// Memory of the texts that occur so far, bytes.
     fn text_bytes(&self) -> usize;
@@ -204,7 +206,8 @@ pub trait Table: Default {
         (0..batch.len()).map(move |row| Self::row(&columns, row))
     }
 
-    /// Hands the rows so far on if they make a piece, so that no more of a long table is ever in memory.
+    /// Passes the rows so far to `give` if they are enough for a piece, so that a long table is never in memory as a
+    /// whole.
     fn give_piece(&mut self, give: &mut dyn FnMut(Batch)) {
         if self.cells() >= PIECE_CELLS || self.text_bytes() >= PIECE_TEXT {
             give(std::mem::take(self).batch());
@@ -215,7 +218,7 @@ pub trait Table: Default {
 /// The columns of a batch of a table.
 pub type Columns<'a, T> = <T as Table>::Columns<'a>;
 
-/// The next of a table's columns, which come in the order of its declaration.
+/// Reads the next column of a table. Columns are in the order of the declaration.
 pub fn next_column<'a, C: Cell>(columns: &mut std::slice::Iter<'a, ArrayRef>) -> C::Column<'a> {
     columns.next().and_then(C::Column::of).expect("batches follow their table's declaration")
 }
@@ -228,7 +231,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Memory that its columns take, bytes.
+    /// Memory of its columns, bytes.
     pub fn held_bytes(&self) -> u64 {
         self.rows.get_array_memory_size() as u64
     }
@@ -241,17 +244,17 @@ impl Batch {
         self.len() == 0
     }
 
-    /// A column by its name, for who does not know the table at compile time.
+    /// A column by its name, for callers that do not know the table at compile time.
     pub fn column(&self, name: &str) -> Option<Column<'_>> {
         Column::new(self.rows.column_by_name(name)?)
     }
 
-    /// An integer cell; `None` for null, or when there is no such integer column.
+    /// An integer cell; `None` for null, or if there is no such integer column.
     pub fn int(&self, column: &str, row: usize) -> Option<i64> {
         self.column(column)?.int(row)
     }
 
-    /// An unsigned cell of 64 bits.
+    /// An unsigned 64-bit cell.
     pub fn uint(&self, column: &str, row: usize) -> Option<u64> {
         self.column(column)?.uint(row)
     }
@@ -267,9 +270,9 @@ impl Batch {
     }
 }
 
-/// Puts finished columns under a table's schema.
+/// Combines finished columns into a batch with the table's schema.
 pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
-    // the columns come from the same declaration as the schema: a mismatch is a bug, not bad input
+    // The columns come from the same declaration as the schema, so a mismatch is a bug, not bad input.
     let rows = RecordBatch::try_new(spec.schema(), columns).expect("columns follow the table's declaration");
     Batch { spec, rows }
 }

@@ -1,4 +1,4 @@
-//! Columns of a table by their declared types: slices of numbers, flags and texts, with or without nulls.
+//! Typed access to the columns of a table: slices of numbers, flags and texts, with or without nulls.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -8,9 +8,9 @@ use arrow_buffer::NullBuffer;
 /// A column whose cells are values of one type.
 pub trait Values<'a>: Copy {
     type Value;
-    /// The column of an array; `None`: the array has another type, or nulls where this type has none.
+    /// The array as a column of this type; `None` if the array has another type.
     fn of(array: &'a ArrayRef) -> Option<Self>;
-    /// The cell of a row, which must be one of the column's.
+    /// The cell of a row, which must exist.
     fn at(self, row: usize) -> Self::Value;
 }
 
@@ -57,12 +57,12 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The number of a row's text among the distinct ones: rows with equal keys have equal texts.
+    /// Index of a row's text among the distinct texts. Rows with equal keys have equal texts.
     pub fn key(self, row: usize) -> usize {
         self.keys[row] as usize
     }
 
-    /// The text of a [`Words::key`].
+    /// The text of a key that [`Words::key`] returned.
     pub fn text_of(self, key: usize) -> &'a str {
         self.texts.value(key)
     }

@@ -1,8 +1,8 @@
-//! GPU activities: kernels, copies and sets, with the call that launched them, the operator that owns
-//! the launch, and their class.
+//! GPU activities: kernels, copies and sets, with the call that launched them, the operator that owns the launch, and
+//! their class.
 //!
-//! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities
-//! (graph launches). External ids are not needed: they agree where they are usable.
+//! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities (graph launches).
+//! External ids are not needed, because they give the same links when they are usable.
 
 use crate::health::{Counter, Health};
 use crate::trace::args::Arg;
@@ -23,9 +23,10 @@ pub struct Activity {
     pub name: StrId,
     pub class: Class,
     pub work: WorkClass,
-    /// Index of the kernel rule that gave the class.
+    /// Index of the kernel rule that determined `work`.
     pub rule: u16,
-    // a rank holds all its activities as long as it is analysed: what may be missing takes no more room than what is there
+    // The fields below use sentinels instead of `Option` to save memory: all activities of a rank stay in memory while
+    // it is analysed.
     device: i64,
     stream: i64,
     launch: u32,
@@ -33,14 +34,14 @@ pub struct Activity {
     step: u32,
 }
 
-/// Stands for a device or a stream that is not recorded.
+/// Sentinel for a device or a stream that is not recorded.
 const NO_PLACE: i64 = i64::MIN;
 
-/// Stands for a row, or an index, that there is not.
+/// Sentinel for a missing row or index.
 const NO_ROW: u32 = u32::MAX;
 
 impl Activity {
-    /// An event of a device, before it is linked.
+    /// An activity without links, device and stream.
     pub fn new(row: u32, span: Span, name: StrId, class: Class) -> Self {
         Self {
             row,
@@ -57,17 +58,17 @@ impl Activity {
         }
     }
 
-    /// `None` where the back end records no device (MTIA).
+    /// Device; `None` if the back end records none (MTIA).
     pub fn device(&self) -> Option<i64> {
         Some(self.device).filter(|d| *d != NO_PLACE)
     }
 
-    /// `None` where the back end records no stream (XPU).
+    /// Stream; `None` if the back end records none (XPU).
     pub fn stream(&self) -> Option<i64> {
         Some(self.stream).filter(|s| *s != NO_PLACE)
     }
 
-    /// Row of the launch call; `None` when it was not recorded.
+    /// Row of the launch call; `None` if it was not recorded.
     pub fn launch(&self) -> Option<u32> {
         Some(self.launch).filter(|row| *row != NO_ROW)
     }
@@ -77,7 +78,7 @@ impl Activity {
         Some(self.op).filter(|row| *row != NO_ROW)
     }
 
-    /// Index of the step of the launch (unlinked: of its own start).
+    /// Index of the step that contains the launch, or, without a launch, the activity's own start.
     pub fn step(&self) -> Option<u32> {
         Some(self.step).filter(|step| *step != NO_ROW)
     }
@@ -91,7 +92,7 @@ impl Activity {
     }
 }
 
-/// An hour, ns: a device event that much before the median is a clock error.
+/// One hour, ns. A device event that starts earlier than this before the median start is a clock error.
 const FAR: Ns = 3_600_000_000_000;
 
 /// Extracts, repairs and links the activities, in order of (start, row).
@@ -104,7 +105,7 @@ pub fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> 
     all
 }
 
-/// Gives activities their operators and their work.
+/// Sets the operator and the work class of each activity.
 pub fn classified(
     all: &mut [Activity],
     c: &Columns,
@@ -143,7 +144,7 @@ fn drop_far_outliers(all: &mut Vec<Activity>, health: &mut Health) {
     all.drain(..far);
 }
 
-/// Drops exact copies: start, length, correlation, device, stream, name and graph node.
+/// Drops duplicates: activities that agree in start, length, correlation, device, stream, name and graph node.
 fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
     let mut seen = HashSet::new();
     let mut start = Ns::MIN;
@@ -172,7 +173,7 @@ fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
     health.add(Counter::GpuDuplicate, dropped, None, "");
 }
 
-/// L1: the call with the activity's correlation id.
+/// Rule L1: links each activity with the call that has its correlation id.
 fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Health) {
     let mut correlation = c.args.cursor(Arg::Correlation);
     let mut calls: Vec<(u64, u32)> = Vec::new();
@@ -183,8 +184,8 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
     calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    // Ids of several calls, each with the call that is taken and the counter for it. Each id is judged once, because
-    // every call and every activity of a file may carry the same id.
+    // Ids that several calls share, each with the call that is chosen and the counter for it. Each id is judged once,
+    // because all calls and activities of a file may have the same id.
     let mut several: BTreeMap<u64, (Option<u32>, Counter)> = BTreeMap::new();
     let judge = |same: &[(u64, u32)]| {
         let process = same.first().and_then(|k| pid(k.1));
@@ -213,7 +214,7 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
 }
 
-/// L2: the innermost operator open on the calling thread when the call starts, see [`owners`].
+/// Rule L2: sets the innermost operator that is open on the calling thread when the call starts; see [`owners`].
 fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
     let mut queries: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
@@ -234,14 +235,15 @@ fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<
 /// ```text
 ///   A   [.................................)
 ///   B       [.......)     [......)
-///   call     x  y   z         w.....            x, y: B   z: A, B has ended   w: A, B does not hold all of it
+///   call     x  y   z         w.....            x, y: B   z: A, B has ended   w: A, B does not contain all of it
 /// ```
 ///
-/// The owner has started and has not ended when the call starts; of several the innermost that holds the whole call,
-/// else the innermost. A call of no length may also stand at the very end of its operator.
+/// The owner has started and has not ended when the call starts. If there are several such operators, the owner is the
+/// innermost one that contains the whole call, or else the innermost one. A call of length 0 may also start exactly at
+/// the end of its operator.
 fn owners(ops: impl Iterator<Item = u32>, c: &Columns, calls: &[(Span, u32)], mut found: impl FnMut(u32, Option<u32>)) {
-    // Ends fall from the outermost to the innermost: an operator that ends no later than one that started after it
-    // owns nothing that the later one does not own.
+    // Ends decrease from the outermost to the innermost operator: one that ends no later than an operator that started
+    // after it is removed, because the later operator owns all further calls.
     let mut open: Vec<(Ns, u32)> = Vec::new();
     let mut ops = ops.peekable();
     for &(call, tag) in calls {
@@ -269,7 +271,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
     }
 }
 
-/// Counters about activities that are kept as they are.
+/// Counts anomalies of activities that are kept unchanged.
 fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     let (mut unlinked, mut early, mut no_args) = (0, 0, 0);
     let mut last_end: BTreeMap<(i64, i64), (Ns, Span)> = BTreeMap::new();
@@ -311,7 +313,7 @@ mod tests {
     use crate::trace::thread::sort_outer_first;
     use proptest::prelude::*;
 
-    /// The owner of each call; operators and calls as (start, length).
+    /// The owner of each call. Operators and calls are given as (start, length).
     fn owned(ops: &[(Ns, Ns)], calls: &[(Ns, Ns)]) -> Vec<Option<u32>> {
         let mut c = ColumnsBuilder::default();
         for (ts, dur) in ops {
@@ -330,7 +332,7 @@ mod tests {
 
     #[test]
     fn an_operator_that_ends_when_a_call_starts_does_not_own_it() {
-        // A [0,100)  B [10,20)
+        // A is [0,100), B is [10,20).
         let ops = [(0, 100), (10, 10)];
         assert_eq!(owned(&ops, &[(19, 1), (20, 5), (20, 0), (21, 0)]), [Some(1), Some(0), Some(1), Some(0)]);
         assert_eq!(owned(&ops[1..], &[(20, 5), (20, 0)]), [None, Some(0)]);
@@ -338,9 +340,9 @@ mod tests {
 
     #[test]
     fn of_several_operators_the_one_that_holds_the_whole_call_owns_it() {
-        // A [0,100)  B [10,20): the call outlasts B
+        // A is [0,100), B is [10,20); the call ends after B.
         assert_eq!(owned(&[(0, 100), (10, 10)], &[(15, 10)]), [Some(0)]);
-        // nothing holds all of it: the innermost
+        // No operator contains the whole call, so the innermost one owns it.
         assert_eq!(owned(&[(0, 100), (10, 10)], &[(15, 90)]), [Some(1)]);
     }
 

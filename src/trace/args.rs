@@ -1,8 +1,8 @@
 //! Event arguments as typed, sparse columns.
 //!
-//! Kineto's `args` are an open map. The keys that trace-format knows become columns, declared once in
-//! [`ARGS`]; what is left is kept as JSON text on request. Most events carry few of them, so columns are
-//! `Sparse`. A value is 64 bits, read by the column's type.
+//! Kineto's `args` can contain any keys. The keys of trace-format become columns, which are declared in [`ARGS`]; the
+//! others are kept as JSON text on request. Most events have few arguments, so columns are `Sparse`. A value has 64
+//! bits, which are interpreted by the column's type.
 
 use crate::trace::sparse::{Cursor, Sparse};
 use crate::trace::strings::{StrId, Texts};
@@ -14,7 +14,7 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
 use std::sync::Arc;
 
-/// How an argument's 64 bits are read, and its type in Parquet.
+/// How an argument's 64 bits are interpreted, and its type in Parquet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgType {
     /// Signed integer.
@@ -30,7 +30,7 @@ pub enum ArgType {
 }
 
 impl ArgType {
-    /// As pages and declarations of tables spell it.
+    /// Name of the type in the documentation and in the declarations of tables.
     pub fn name(self) -> &'static str {
         match self {
             ArgType::Int => "i64",
@@ -54,14 +54,14 @@ impl ArgType {
     }
 }
 
-/// Who needs an argument.
+/// What an argument is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// An analysis reads it: always loaded.
+    /// An analysis reads it, so it is always loaded.
     Analysis,
-    /// An analysis reads it of events about collectives only ([`is_about_collectives`]).
+    /// An analysis reads it only for events about collectives ([`is_about_collectives`]).
     Collectives,
-    /// Only the `events` table shows it: not loaded with `--no-events`.
+    /// Only the `events` table shows it, so it is not loaded with `--no-events`.
     Events,
 }
 
@@ -69,7 +69,7 @@ pub enum Need {
 #[derive(Debug)]
 pub struct ArgSpec {
     pub id: Arg,
-    /// Spellings in trace files.
+    /// Keys in trace files.
     pub keys: &'static [&'static str],
     /// Column in the `events` table.
     pub column: &'static str,
@@ -82,12 +82,12 @@ pub struct ArgSpec {
 
 macro_rules! args {
     ($($id:ident: [$($key:literal),+] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;)+) => {
-        /// The known arguments; the discriminant is the position in [`ARGS`].
+        /// The known arguments; the discriminant is the index in [`ARGS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Arg { $($id),+ }
 
-        /// Every known argument, in the order of the `events` table's columns.
+        /// All known arguments, in the order of the `events` table's columns.
         pub const ARGS: &[ArgSpec] = &[$(ArgSpec {
             id: Arg::$id, keys: &[$($key),+], column: $column, ty: ArgType::$ty, need: Need::$need,
             unit: $unit, doc: $doc,
@@ -172,7 +172,7 @@ args! {
     TimelineStep: ["step"] "step_arg" Int Analysis "" "step, as other writers record it (what-if timelines)";
 }
 
-/// Whether an event of this name is about a collective: its recorded inputs hold the message.
+/// Whether an event of this name is about a collective, so that its recorded inputs describe the message.
 pub fn is_about_collectives(name: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 6] = [b"record_param_comms", b"c10d::", b"nccl:", b"gloo:", b"mpi:", b"ucc:"];
     PREFIXES.iter().any(|p| name.starts_with(p))
@@ -189,10 +189,11 @@ impl Arg {
 #[derive(Debug, Clone)]
 pub struct ArgColumns {
     columns: Vec<Sparse>,
-    /// `stream` and `correlation` arguments that were numbers in quotes, with their rows in ascending
-    /// order: other tools read those as absent.
+    /// `stream` and `correlation` arguments that were quoted numbers, with their rows in ascending order. Other tools
+    /// treat such arguments as absent.
     pub quoted_ids: Vec<(u32, Arg)>,
-    /// Arguments without a column, as one JSON object per event: of counter ranges, and with `--keep-args` of all.
+    /// Arguments without a column, as one JSON object per event: for counter ranges, and with `--keep-args` for all
+    /// events.
     pub rest: Sparse,
 }
 
@@ -203,7 +204,7 @@ impl Default for ArgColumns {
 }
 
 impl ArgColumns {
-    /// Memory of all that is in them, bytes.
+    /// Memory of the contents, bytes.
     pub fn held_bytes(&self) -> u64 {
         self.columns.iter().chain([&self.rest]).map(Sparse::held_bytes).sum::<u64>()
             + (self.quoted_ids.len() * size_of::<(u32, Arg)>()) as u64
@@ -221,7 +222,7 @@ impl ArgColumns {
         self.column(arg).cursor()
     }
 
-    /// An argument of all events as an Arrow column of `rows` rows, null where an event has none.
+    /// An argument of all events as an Arrow column of `rows` rows; null for events without the argument.
     pub fn array(&self, arg: Arg, rows: usize, texts: &Texts) -> ArrayRef {
         array(self.column(arg), arg.spec().ty, rows, |row| row as usize, texts)
     }
@@ -241,8 +242,8 @@ impl ArgColumns {
         self.column(arg).get(row).map(|v| StrId(v as u32))
     }
 
-    /// Appends the columns of the next piece of the same file: its rows start at `row_base`, its
-    /// text ids map through `strings`.
+    /// Appends the columns of the next piece of the same file. Its rows start at `row_base`, and `strings` maps its
+    /// text ids to those of `self`.
     pub fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
         let text = |v: u64| strings.get(v as usize).map_or(0, |s| u64::from(s.0));
         for (spec, (mine, theirs)) in ARGS.iter().zip(self.columns.iter_mut().zip(piece.columns)) {
@@ -255,7 +256,7 @@ impl ArgColumns {
         piece.rest.iter().for_each(|(r, v)| self.rest.push(r + row_base, text(v)));
     }
 
-    /// Moves values to new rows; those of rows without one are dropped. New rows keep their order.
+    /// Moves values to new row numbers, which must keep their order. Values of rows without a new number are dropped.
     pub fn renumber(&mut self, new_row: &[Option<u32>]) {
         let map = |r: u32| new_row.get(r as usize).copied().flatten();
         for column in self.columns.iter_mut().chain([&mut self.rest]) {
@@ -265,8 +266,8 @@ impl ArgColumns {
     }
 }
 
-/// A sparse column as an Arrow column of `rows` rows: the value of an event stands at its `place`, and is left out where
-/// there is none. Texts are keys into `texts`.
+/// A sparse column as an Arrow column of `rows` rows. `place` gives the row of an event's value; values outside the
+/// column are left out. Texts are keys into `texts`.
 pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> usize, texts: &Texts) -> ArrayRef {
     if column.is_empty() {
         return new_null_array(&ty.arrow_type(), rows);
@@ -297,8 +298,8 @@ pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> u
     }
 }
 
-/// Values at their places, and which of the rows have one. Where there are few, as of most arguments, most of this memory
-/// is never touched.
+/// Values at their places, and a mask of the rows that have one. If there are few values, as for most arguments, most
+/// of the zeroed memory is never touched.
 fn spread<T: Copy + Default>(placed: impl Iterator<Item = (usize, T)>, rows: usize) -> (Vec<T>, Option<NullBuffer>) {
     let mut values = vec![T::default(); rows];
     let mut is_there = BooleanBufferBuilder::new(rows);

@@ -12,23 +12,23 @@ use hashbrown::HashMap;
 use std::sync::Arc;
 
 impl RankTrace {
-    /// The complete events of the rank as one Arrow record batch, in the order of the file: row `i` is the event with the
-    /// id `i`, which `event_id` and all columns that end in `_event_id` mean in the tables of results.
+    /// The complete events of the rank as one Arrow record batch, in the order of the file. Row `i` is the event with
+    /// the id `i`; `event_id` and all columns that end in `_event_id` in the results tables contain these ids.
     ///
     /// | column | Arrow type | unit | meaning |
     /// |---|---|---|---|
-    /// | `ts_ns` | Int64 | ns | start on the rank's own clock: since 1970 where the file says so |
+    /// | `ts_ns` | Int64 | ns | start on the rank's own clock: since 1970 if the file says so |
     /// | `dur_ns` | Int64 | ns | length, never negative |
     /// | `name` | Dictionary(Int32, Utf8) | | name of the event |
-    /// | `category` | Dictionary(UInt16, Utf8) | | `cat` as the file spells it |
-    /// | `class` | Dictionary(Int8, Utf8) | | what the category means, across eras and vendors: `kernel`, `operator`, ... |
+    /// | `category` | Dictionary(UInt16, Utf8) | | `cat` as spelled in the file |
+    /// | `class` | Dictionary(Int8, Utf8) | | category, unified across eras and vendors: `kernel`, `operator`, ... |
     /// | `pid` | Dictionary(Int32, Utf8) | | process, or device |
     /// | `tid` | Dictionary(Int32, Utf8) | | thread, or stream |
-    /// | `thread_name` | Dictionary(Int32, Utf8) | | name of the thread, null where it has none |
+    /// | `thread_name` | Dictionary(Int32, Utf8) | | name of the thread, or null |
     ///
-    /// No column but `class` is copied: the batch shares the memory of the trace, and keeps it when the trace is dropped.
-    /// The keys of `pid`, `tid` and `thread_name` are the same numbers, one for each pair of a process and a thread, so
-    /// that two keys may stand for one text. [`RankTrace::events_with`] adds arguments.
+    /// Only `class` is copied: the other columns share the memory of the trace, which stays alive as long as the batch.
+    /// The columns `pid`, `tid` and `thread_name` have the same keys, one for each pair of process and thread, so two
+    /// keys may have the same text. [`RankTrace::events_with`] adds arguments.
     ///
     /// ```
     /// use arrow_array::Array;
@@ -50,7 +50,7 @@ impl RankTrace {
     /// let (columns, meta, bytes) = (loaded.columns, loaded.meta, loaded.unpacked_bytes);
     /// let trace = RankTrace::new(0, RankSource::File, input.shown, bytes, meta, columns, &ModelOptions::default());
     ///
-    /// // the time of all events by name, without a copy of a column
+    /// // Sum the durations of all events by name, without copying a column.
     /// let events = trace.events();
     /// let lengths = events["dur_ns"].as_primitive::<Int64Type>().values();
     /// let names = events["name"].as_dictionary::<Int32Type>();
@@ -62,7 +62,7 @@ impl RankTrace {
     /// let by_name: BTreeMap<&str, i64> = texts.iter().flatten().zip(sums).filter(|(_, ns)| *ns > 0).collect();
     /// assert!(by_name["aten::addmm"] > 0);
     ///
-    /// // operators that an autograd sequence number joins to their backward pass
+    /// // Read the autograd sequence numbers, which join operators with their backward pass.
     /// let events = trace.events_with(&[Arg::SeqNumber]);
     /// let numbers = events["sequence_number"].as_primitive::<Int64Type>();
     /// assert!(numbers.iter().flatten().all(|number| number >= 0));
@@ -72,10 +72,11 @@ impl RankTrace {
         self.events_with(&[])
     }
 
-    /// The same with a column for each of these arguments behind the others: its name and its meaning are those of
-    /// [`crate::trace::args::ArgSpec`], its type that of [`crate::trace::args::ArgType::arrow_type`], and it is null for events without
-    /// the argument. These columns are made anew, since a trace keeps arguments only of the events that have them.
-    /// Arguments that only the `events` table shows are there if the trace was loaded with them.
+    /// Like [`RankTrace::events`], with a further column for each of these arguments. Its name and meaning are those of
+    /// [`crate::trace::args::ArgSpec`], its type is that of [`crate::trace::args::ArgType::arrow_type`], and it is null
+    /// for events without the argument. These columns are built by each call, because a trace stores arguments only for
+    /// the events that have them. Arguments that only the `events` table shows are filled if the trace was loaded with
+    /// them.
     pub fn events_with(&self, args: &[Arg]) -> RecordBatch {
         let c = &self.columns;
         let lane_text = |text: &dyn Fn(u32) -> Option<StrId>| -> ArrayRef {
@@ -110,12 +111,12 @@ impl RankTrace {
     }
 }
 
-/// A column of texts. Keys are made by the reader together with the texts, so they are all among them.
+/// A column of texts. The reader creates keys and texts together, so all keys are valid.
 fn dictionary<K: ArrowDictionaryKeyType>(keys: ScalarBuffer<K::Native>, texts: ArrayRef) -> ArrayRef {
     Arc::new(DictionaryArray::<K>::new(PrimitiveArray::new(keys, None), texts))
 }
 
-/// The same numbers, of which none is as large as `i32::MAX`, in the same memory.
+/// The same numbers as signed integers, in the same memory. They must be less than `i32::MAX`.
 fn signed(numbers: &ScalarBuffer<u32>) -> ScalarBuffer<i32> {
     ScalarBuffer::new(numbers.inner().clone(), 0, numbers.len())
 }

@@ -1,9 +1,10 @@
 //! The columns of one trace: its complete events, their arguments and texts, in file order.
 //!
 //! Row `i` of every column is the `i`-th complete event of the file. The reader fills [`ColumnsBuilder`], which becomes
-//! [`Columns`]: buffers of Arrow, which the analyses read as slices and [`crate::trace::rank_trace::RankTrace::events`] shares.
-//! A file may be read in pieces on several cores: each piece has a builder of its own, and [`ColumnsBuilder::append`] joins
-//! them so that the result does not depend on the cuts.
+//! [`Columns`]: Arrow buffers, which the analyses read as slices and
+//! [`crate::trace::rank_trace::RankTrace::events`] shares. A file may be read in pieces on several cores: each piece
+//! has its own builder, and [`ColumnsBuilder::append`] joins them so that the result does not depend on where the file
+//! was cut.
 
 use crate::health::{Counter, Health};
 use crate::trace::args::ArgColumns;
@@ -15,20 +16,20 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-/// Length of an event that has not ended: the `E` of its `B` has not been seen yet.
+/// Marks the length of an event that has not ended: the `E` event for its `B` event has not been read yet.
 pub const NO_LENGTH: Ns = Ns::MIN;
 
-/// Where an event is drawn: process and thread (host), or device and stream row. Ids may be text.
+/// The track of an event: process and thread (host), or device and stream. Ids may be text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lane {
     pub pid: StrId,
     pub tid: StrId,
-    /// The ids as numbers, where they are.
+    /// The ids as numbers, if they are numeric.
     pub pid_num: Option<i64>,
     pub tid_num: Option<i64>,
 }
 
-/// A category as the file spells it.
+/// A category as spelled in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Category {
     pub text: StrId,
@@ -36,7 +37,7 @@ pub struct Category {
     pub legacy: bool,
 }
 
-/// A `B` or `E` event until it is paired: `row` is the row that the `B` opened.
+/// A `B` or `E` event until it is paired. `row` is the row of the event that a `B` opens; `None` for an `E`.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     pub lane: u32,
@@ -62,7 +63,7 @@ pub struct LaneName {
     pub text: StrId,
 }
 
-/// What a trace, or one piece of its file, says beside the columns of its complete events.
+/// Everything that a trace, or one piece of its file, contains besides the columns of its complete events.
 #[derive(Default)]
 pub struct Recorded {
     pub args: ArgColumns,
@@ -72,18 +73,18 @@ pub struct Recorded {
     pub launch_flows: Vec<u64>,
     /// Ends of `fwdbwd` flows.
     pub flows: Vec<FlowEnd>,
-    /// Per flow category: starts and ends seen, for the count of unpaired ones.
+    /// Number of starts and ends by flow category, for counting unpaired ones.
     pub flow_counts: BTreeMap<StrId, [u64; 2]>,
     pub lane_names: Vec<LaneName>,
-    /// Events seen by phase (`X`, `i`, `s`, ...).
+    /// Number of events by phase (`X`, `i`, `s`, ...).
     pub phases: BTreeMap<u8, u64>,
     /// Start of the record window: the `Iteration Start` mark, on the file's axis.
     pub window_start: Option<Ns>,
     /// End of the record window: the `Record Window End` mark, on the file's axis.
     pub window_end: Option<Ns>,
-    /// First start and last end of events that were left out unneeded, ns.
+    /// First start and last end of the events that were not loaded because nothing needs them, ns.
     pub unloaded: Option<(Ns, Ns)>,
-    /// Smallest index that the profiler gave an event: 0 in a file that nobody cut.
+    /// Smallest event index that the profiler recorded: 0 in a file that was not cut.
     pub least_profiler_index: Option<i64>,
     /// Whether any `ts` had a fraction of a microsecond.
     pub has_fraction: bool,
@@ -97,7 +98,7 @@ pub struct Columns {
     pub ts: ScalarBuffer<Ns>,
     /// Length, ns.
     pub dur: ScalarBuffer<Ns>,
-    /// Places in `strings`: see [`Columns::name`].
+    /// Ids in `strings`; see [`Columns::name()`].
     pub name: ScalarBuffer<u32>,
     /// Index into `categories`.
     pub cat: ScalarBuffer<u16>,
@@ -125,13 +126,13 @@ impl Columns {
         self.ts.is_empty()
     }
 
-    /// Name of a row, which must be there.
+    /// Name of a row, which must exist.
     #[inline]
     pub fn name(&self, row: usize) -> StrId {
         StrId(self.name[row])
     }
 
-    /// Span of a row, which must be there.
+    /// Span of a row, which must exist.
     #[inline]
     pub fn span(&self, row: usize) -> Span {
         let start = self.ts[row];
@@ -139,7 +140,7 @@ impl Columns {
     }
 }
 
-/// The columns of a trace, or of one piece of its file, while it is read.
+/// The columns of a trace, or of one piece of its file, while the file is read.
 #[derive(Default)]
 pub struct ColumnsBuilder {
     /// Start, ns, on the file's own axis until the base time is added.
@@ -172,7 +173,7 @@ impl DerefMut for ColumnsBuilder {
 }
 
 impl ColumnsBuilder {
-    /// The columns, in the memory in which they were collected.
+    /// The finished columns, which take over the memory of the builder.
     pub fn finish(self) -> Columns {
         let name: Vec<u32> = self.name.into_iter().map(|id| id.0).collect();
         Columns {
@@ -195,12 +196,12 @@ impl ColumnsBuilder {
         self.ts.is_empty()
     }
 
-    /// Memory of all that is in them, bytes; not what is set aside to grow.
+    /// Memory of the contents, bytes, without unused capacity.
     pub fn held_bytes(&self) -> u64 {
         fn of<T>(column: &[T]) -> u64 {
             size_of_val(column) as u64
         }
-        // an entry of a map: key, value and what the table keeps of it
+        // An entry of the hash map: key, value and the map's own data about it.
         const LANE_ENTRY: u64 = 24;
         of(&self.ts)
             + of(&self.dur)
@@ -218,13 +219,13 @@ impl ColumnsBuilder {
             + self.strings.held_bytes()
     }
 
-    /// Notes how far an event reaches that is not loaded.
+    /// Extends the extent of the events that are not loaded.
     pub fn reach(&mut self, start: Ns, end: Ns) {
         let (first, last) = self.unloaded.unwrap_or((start, end));
         self.unloaded = Some((first.min(start), last.max(end)));
     }
 
-    /// Index of a category, adding it when it is new. The 65,535th and later ones are `Unknown`.
+    /// Index of a category, which is added if it is new. The 65,535th and later ones are `Unknown`.
     pub fn category(&mut self, text: StrId) -> u16 {
         if let Some(i) = self.categories.iter().position(|c| c.text == text) {
             return i as u16;
@@ -237,7 +238,7 @@ impl ColumnsBuilder {
         (self.categories.len() - 1) as u16
     }
 
-    /// Index of a lane, adding it when it is new.
+    /// Index of a lane, which is added if it is new.
     pub fn lane(&mut self, pid: StrId, tid: StrId) -> u32 {
         if let Some(&i) = self.lane_ids.get(&(pid, tid)) {
             return i;
@@ -298,14 +299,14 @@ impl ColumnsBuilder {
         self.health.merge(&theirs.health);
     }
 
-    /// Closes `B` events with their `E` (per lane, as a stack, in order of time) and drops the rows
-    /// of those that have none.
+    /// Closes each `B` event with its `E` event (per lane, as a stack, in order of time), and drops the rows of `B`
+    /// events without one.
     pub fn pair_marks(&mut self) {
         if self.marks.is_empty() {
             return;
         }
         let mut marks = std::mem::take(&mut self.marks);
-        // stable: at one instant the order of the file decides
+        // The sort is stable, so marks at the same time keep the order of the file.
         marks.sort_by_key(|m| m.ts);
         let mut stacks: HashMap<u32, Vec<(u32, Ns)>> = HashMap::new();
         let mut without_begin = 0;

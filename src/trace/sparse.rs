@@ -1,16 +1,17 @@
-//! Values of some rows: which rows have one, and the values in their order.
+//! Sparse columns, which store the rows that have a value, and the values in order of row.
 //!
 //! ```text
-//!   row      0 1 2 3 4 5 6 7          few rows:   [1, 4, 5], found by binary search
-//!   value    . a . . b c . .          many rows:  01001100 and the number of ones before each word, found at once
+//!   row      0 1 2 3 4 5 6 7          few rows:   [1, 4, 5], with binary search
+//!   value    . a . . b c . .          many rows:  01001100 and the number of ones before each word, without search
 //!   values   a b c
 //! ```
 //!
-//! A bit and a half a row is less than four bytes a value once more than one row in 21 has one.
+//! The bits take 1.5 bits per row, and a list of rows takes four bytes per value. So the bits are smaller if more than
+//! one row in 21 has a value.
 
 use crate::trace::narrow::Narrow;
 
-/// One sparse column: rows ascend.
+/// One sparse column, in ascending order of row.
 #[derive(Debug, Default, Clone)]
 pub struct Sparse {
     rows: Rows,
@@ -33,14 +34,14 @@ impl Default for Rows {
 #[derive(Debug, Default, Clone)]
 struct Bits {
     words: Vec<u64>,
-    /// Ones in all words before.
+    /// Number of ones in all words before each word.
     before: Vec<u32>,
 }
 
-/// Rows for one that has a value, above which they are kept as bits.
+/// Rows are stored as bits if there are fewer rows per value than this.
 const ROWS_PER_VALUE: usize = 21;
 
-/// Values below which it does not matter.
+/// Number of values up to which rows are always stored as a list.
 const FEW: usize = 64;
 
 impl Bits {
@@ -53,13 +54,13 @@ impl Bits {
         }
     }
 
-    /// The last row: no word behind its own is there.
+    /// The last row. It is in the last word, because words are only added for rows.
     fn last(&self) -> Option<u32> {
         let word = self.words.last()?;
         Some(self.words.len() as u32 * 64 - 1 - word.leading_zeros())
     }
 
-    /// Marks a row behind all others.
+    /// Marks a row, which must be greater than all marked rows.
     #[inline]
     fn push(&mut self, row: u32) {
         let word = (row / 64) as usize;
@@ -67,7 +68,7 @@ impl Bits {
         self.words[word] |= 1 << (row % 64);
     }
 
-    /// Position of a row's value.
+    /// Index of a row's value.
     #[inline]
     fn position(&self, row: u32) -> Option<usize> {
         let (word, bit) = ((row / 64) as usize, row % 64);
@@ -87,7 +88,7 @@ impl Bits {
         })
     }
 
-    /// Marks all rows of another one, so many rows further on.
+    /// Marks all rows of `other`, each increased by `base`.
     fn append(&mut self, other: &Bits, base: u32) {
         let (skip, shift) = ((base / 64) as usize, base % 64);
         for (i, &word) in other.words.iter().enumerate().filter(|(_, w)| **w != 0) {
@@ -111,7 +112,7 @@ impl Sparse {
         self.values.is_empty()
     }
 
-    /// Memory of what is in it, bytes.
+    /// Memory of the contents, bytes.
     pub fn held_bytes(&self) -> u64 {
         let rows = match &self.rows {
             Rows::Few(rows) => size_of_val(rows.as_slice()),
@@ -127,8 +128,8 @@ impl Sparse {
         }
     }
 
-    /// Adds a value; a second one for the same row (a repeated key) replaces the first, as JSON readers do. Rows must not
-    /// descend.
+    /// Adds a value. A second value for the same row (a repeated key) replaces the first, as in other JSON readers.
+    /// Rows must not descend.
     #[inline]
     pub fn push(&mut self, row: u32, value: u64) {
         if self.last_row() == Some(row) {
@@ -156,7 +157,7 @@ impl Sparse {
         })
     }
 
-    /// A reader for ascending rows, which costs nothing per row in between.
+    /// A reader for ascending rows, which needs no search per row.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { column: self, at: 0 }
     }
@@ -175,7 +176,7 @@ impl Sparse {
         self.rows().zip(self.values.iter())
     }
 
-    /// Adds the rows of another column, so many rows further on, which are all behind those that are here.
+    /// Appends the rows of another column, each increased by `base`. They must be greater than all rows of this column.
     pub fn append(&mut self, other: &Sparse, base: u32) {
         if other.is_empty() {
             return;
@@ -200,7 +201,7 @@ fn bits(rows: &[u32]) -> Bits {
     bits
 }
 
-/// From rows, which ascend, and their values.
+/// Collects pairs of row and value, in ascending order of row.
 impl FromIterator<(u32, u64)> for Sparse {
     fn from_iter<I: IntoIterator<Item = (u32, u64)>>(pairs: I) -> Self {
         let mut made = Sparse::default();
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(c.held_bytes(), 8000);
     }
 
-    /// Gaps to the row before, of one column or the next; a gap of 0 is a repeated key.
+    /// Gaps to the previous row, with values. A gap of 0 is a repeated key.
     fn gaps() -> impl Strategy<Value = Vec<(u32, u64)>> {
         let gap = prop_oneof![Just(0u32), 1u32..3, 1u32..70, 1u32..400];
         prop::collection::vec((gap, 0u64..400), 0..400)
@@ -284,7 +285,7 @@ mod tests {
                 prop_assert_eq!(joined.get(row), map.get(&row).copied());
                 prop_assert_eq!(cursor.get(row), map.get(&row).copied());
             }
-            // and goes on behind
+            // Rows can still be added at the end.
             joined.push(end, 9);
             prop_assert_eq!((joined.get(end), joined.len()), (Some(9), map.len() + 1));
         }

@@ -1,9 +1,9 @@
-//! The texts of a trace: every one once, addressed by a small id.
+//! The texts of a trace: each is stored once and identified by a small id.
 //!
-//! Kernel and operator names repeat thousands of times, so events hold a [`StrId`] and the bytes are kept once. The reader
-//! collects them in an [`Interner`], which becomes [`Texts`]: an Arrow array of strings, which the dictionary columns of
-//! events share. Texts are stored unescaped and as valid UTF-8 (the reader sees to it). Ids are given in order of first
-//! appearance, so that they do not depend on how a file was cut into pieces.
+//! Kernel and operator names repeat thousands of times, so events contain a [`StrId`] and the bytes are stored once.
+//! The reader collects texts in an [`Interner`], which becomes [`Texts`]: an Arrow array of strings, which the
+//! dictionary columns of events share. Texts are stored unescaped and as valid UTF-8, which the reader ensures. Ids are
+//! in order of first appearance, so they do not depend on how a file was cut into pieces.
 
 use arrow_array::{Array, StringArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 pub struct StrId(pub u32);
 
 impl StrId {
-    /// The empty text, in every interner.
+    /// The empty text, which every interner contains.
     pub const EMPTY: StrId = StrId(0);
 }
 
-/// Texts by id that grow; see the module's notes.
+/// Collects texts; see the module documentation.
 pub struct Interner {
     bytes: String,
     /// Text `i` begins at offset `i` and ends at offset `i + 1`.
@@ -43,9 +43,9 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// The id of `text`, adding it when it is new.
+    /// The id of `text`, which is added if it is new.
     ///
-    /// Offsets address 2 GiB of distinct text, as those of Arrow do; what comes after that is kept as the empty text.
+    /// As in Arrow, offsets address 2 GiB of distinct text. Further texts are stored as the empty text.
     pub fn intern(&mut self, text: &str) -> StrId {
         let hash = self.hasher.hash_one(text.as_bytes());
         let (bytes, offsets) = (&self.bytes, &self.offsets);
@@ -63,14 +63,14 @@ impl Interner {
         StrId(id)
     }
 
-    /// The id of a text given as bytes, when it is already known. Unknown or not UTF-8: `None`.
+    /// The id of a text given as bytes; `None` if the text is unknown or not UTF-8.
     pub fn lookup(&self, bytes: &[u8]) -> Option<StrId> {
         let hash = self.hasher.hash_one(bytes);
         let (all, offsets) = (&self.bytes, &self.offsets);
         self.table.find(hash, |&i| slot(all, offsets, i).as_bytes() == bytes).map(|&i| StrId(i))
     }
 
-    /// The text of `id`; the empty text for an id of another interner.
+    /// The text of `id`, or the empty text if the id is out of range.
     pub fn get(&self, id: StrId) -> &str {
         if (id.0 as usize) < self.len() { slot(&self.bytes, &self.offsets, id.0) } else { "" }
     }
@@ -81,9 +81,9 @@ impl Interner {
         self.offsets.len() - 1
     }
 
-    /// Memory of the texts and of what finds them, bytes.
+    /// Memory of the texts and of the index to find them, bytes.
     pub fn held_bytes(&self) -> u64 {
-        // an offset and a slot of the table for each text
+        // One offset and one slot of the hash table per text.
         (self.bytes.len() + self.offsets.len() * 2 * size_of::<u32>()) as u64
     }
 
@@ -92,7 +92,7 @@ impl Interner {
         (0..self.len() as u32).map(|i| (StrId(i), slot(&self.bytes, &self.offsets, i)))
     }
 
-    /// The texts as an Arrow array, which takes over the memory of the interner.
+    /// The texts as an Arrow array, which reuses the memory of the interner.
     pub fn finish(self) -> Texts {
         let bytes = Buffer::from_vec(self.bytes.into_bytes());
         let array = StringArray::new(OffsetBuffer::new(self.offsets.into()), bytes, None);
@@ -119,18 +119,18 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// The texts as the values of dictionary columns: the id of a text is its place.
+    /// The texts as the values of dictionary columns: the id of a text is its index.
     pub fn array(&self) -> &Arc<StringArray> {
         &self.array
     }
 
-    /// The id of a text given as bytes, when it is known. Unknown or not UTF-8: `None`.
+    /// The id of a text given as bytes; `None` if the text is unknown or not UTF-8.
     pub fn lookup(&self, bytes: &[u8]) -> Option<StrId> {
         let hash = self.hasher.hash_one(bytes);
         self.table.find(hash, |&i| self.get(StrId(i)).as_bytes() == bytes).map(|&i| StrId(i))
     }
 
-    /// The text of `id`; the empty text for an id of another trace.
+    /// The text of `id`, or the empty text if the id is out of range.
     pub fn get(&self, id: StrId) -> &str {
         if (id.0 as usize) < self.len() { self.array.value(id.0 as usize) } else { "" }
     }

@@ -1,8 +1,9 @@
-//! The direction of dependencies in the source: which modules may use which, and that there are no circles.
+//! Checks the dependencies between the modules of the source: which modules may use which, and that there are no
+//! cycles.
 //!
-//! In every folder, the files and folders in it are nodes; one uses another if any of its files names a module of the
-//! other. These graphs have no circle, and at the top they follow the order of [`ROOMS`]. The `mod.rs` of a folder is
-//! the folder itself, so it may use its content and be used by it.
+//! The files and folders of every folder are the nodes of a graph. A node uses another if any of its files names a
+//! module of the other. These graphs have no cycles, and at the top level they follow the order of [`ROOMS`]. The
+//! `mod.rs` of a folder represents the folder itself, so it may use the folder's content and be used by it.
 
 use crate::shared;
 use regex::Regex;
@@ -15,17 +16,17 @@ const ROOMS: [&str; 19] = [
     "store", "run", "output", "partial", "sql", "overlay", "cli",
 ];
 
-/// A module's path, and the modules that its file names.
+/// For each module's path, the modules that its file names.
 type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-/// A file's text without comments and without its tests.
+/// A file's text without comments and tests.
 fn code(text: &str) -> String {
     let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
     let without = |line: &str| line.split("//").next().unwrap_or_default().to_string();
     text[..tests].lines().map(without).collect::<Vec<_>>().join("\n")
 }
 
-/// The paths behind a tree of imports: `a::{b, c::{d, e}}` gives `a::b`, `a::c::d` and `a::c::e`.
+/// The paths in a tree of imports: `a::{b, c::{d, e}}` gives `a::b`, `a::c::d` and `a::c::e`.
 fn leaves(tree: &str) -> Vec<String> {
     let Some((before, inside)) = tree.split_once('{') else { return vec![tree.trim().to_string()] };
     let inside = inside.rsplit_once('}').map_or(inside, |(inside, _)| inside);
@@ -76,7 +77,7 @@ fn uses(files: &BTreeMap<Vec<String>, String>) -> Uses {
     files.iter().map(of).collect()
 }
 
-/// For a folder, which children use which, with a file that does.
+/// For each child of a folder, the children that it uses, with a file that does.
 fn children(uses: &Uses, folder: &[String]) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let child = |m: &[String]| m.strip_prefix(folder).and_then(|rest| rest.first().cloned());
     let mut out: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
@@ -89,8 +90,8 @@ fn children(uses: &Uses, folder: &[String]) -> BTreeMap<String, BTreeMap<String,
     out
 }
 
-/// A circle among the children of a folder: the nodes that remain when nodes that use no remaining node, or are used by
-/// none, are removed repeatedly.
+/// A cycle among the children of a folder: the nodes that remain after nodes that use no remaining node, or are used by
+/// none, have been removed repeatedly.
 fn circle(graph: &BTreeMap<String, BTreeMap<String, Vec<String>>>) -> Vec<String> {
     let mut left: BTreeSet<&String> = graph.keys().collect();
     loop {
@@ -104,7 +105,7 @@ fn circle(graph: &BTreeMap<String, BTreeMap<String, Vec<String>>>) -> Vec<String
     }
 }
 
-/// The source: module path to text.
+/// The source text by module path.
 fn source() -> BTreeMap<Vec<String>, String> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = BTreeMap::new();

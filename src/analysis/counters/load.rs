@@ -26,9 +26,9 @@ const ONE: i128 = 1 << 48;
 pub struct KernelLoad {
     /// Time in which any kernel runs, ns.
     pub kernel: Ns,
-    /// Summed duration of the kernels, ns; concurrent kernels count each.
+    /// Summed duration of the kernels, ns; concurrent kernels all count.
     pub kernel_sum: i128,
-    /// The part of it with known blocks per SM, and (next field) with known occupancy.
+    /// The part of `kernel_sum` with known blocks per SM, and (next field) with known occupancy.
     pub blocks_known: i128,
     pub occupancy_known: i128,
     /// Integral of min(1, blocks per SM of the running kernels), in 2^-48 ns.
@@ -65,8 +65,8 @@ impl KernelLoad {
         crate::units::ratio(self.kernel, width)
     }
 
-    /// Whether the blocks per SM are known for at least half of the kernels' time. With less, the efficiency would be
-    /// that of a few kernels. True if no kernel runs.
+    /// Whether the blocks per SM are known for at least half of the kernels' time. If not, the efficiency would
+    /// represent only a few kernels. True if no kernel runs.
     pub fn has_blocks(&self) -> bool {
         self.blocks_known * 2 >= self.kernel_sum
     }
@@ -76,7 +76,7 @@ impl KernelLoad {
         self.occupancy_known * 2 >= self.kernel_sum
     }
 
-    /// Mean over `width` of the share of SMs in use; `None` if kernels run but none has known blocks.
+    /// Mean share of SMs in use over `width`; `None` if kernels run but none has known blocks.
     pub fn sm_efficiency(&self, width: Ns) -> Option<f64> {
         let known = self.blocks_known > 0 || self.kernel_sum == 0;
         (width > 0 && known).then(|| self.sm as f64 / ONE as f64 / width as f64)
@@ -133,7 +133,8 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         .collect()
 }
 
-/// Number of multiprocessors of the devices in the file's header; if a device number occurs several times, the first.
+/// Number of multiprocessors of the devices in the file's header. If a device number occurs several times, the first
+/// one counts.
 pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
     let mut of = HashMap::new();
     for d in &trace.meta.devices {
@@ -149,8 +150,8 @@ fn fixed(value: f64) -> i128 {
     (value.min(MOST) * ONE as f64).round() as i128
 }
 
-/// The load in each of several lists of disjoint parts of time. One sweep over the kernels, which keeps only what is
-/// asked for.
+/// The load in each of several lists of disjoint spans. One sweep over the kernels, which stores only the requested
+/// loads.
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<KernelLoad> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
     let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();

@@ -191,7 +191,7 @@ fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, giv
     }
 }
 
-/// End of the value of a point; `None` after the last change.
+/// Time until which the value of a point holds; `None` after the last change.
 fn until(s: &CounterSeries, i: usize) -> Option<i64> {
     s.points.get(i + 1).map(|p| p.0).or(s.end)
 }

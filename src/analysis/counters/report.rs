@@ -18,7 +18,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         }
     }
     let mut notes = reasons(partials);
-    // Least used devices first: sorted by the share of the window without a kernel, computed in integers.
+    // Sort the least used devices first, by the share of the window without a kernel, computed in integers.
     let unused = |row: &CounterMeanRow| {
         let window = i128::from(row.dur_ns);
         ((window - i128::from(row.kernel_ns)) << 40).checked_div(window).unwrap_or(0)
@@ -37,7 +37,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     };
     let cells = |name: String, of: &[&CounterMeanRow]| {
         let window = of.iter().map(|r| r.dur_ns).sum::<i64>();
-        // A mean over time combines by the lengths of the windows; a mean weighted by kernel time does not.
+        // Means over time can be combined by weighting with the lengths of the windows; means weighted by kernel time
+        // cannot.
         let parts = of.iter().map(|r| Some(r.sm_efficiency_ratio? * r.dur_ns as f64));
         let sm_efficiency = parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64);
         let one = match of {

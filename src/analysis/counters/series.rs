@@ -1,5 +1,5 @@
-//! Counters over time, as tabulated and drawn: queue length, memory bandwidth, and in equal buckets GPU utilization, SM
-//! efficiency and estimated occupancy.
+//! Counters over time, for tables and viewers: queue length and memory bandwidth, and GPU utilization, SM efficiency
+//! and estimated occupancy in equal buckets.
 //!
 //! ```text
 //!   capture   |-------------------------------|
@@ -26,7 +26,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// In the order of the table.
+    /// All counters, in the order of the table.
     pub const ALL: [Counter; 5] = [
         Counter::QueueLength,
         Counter::MemoryBandwidth,
@@ -60,14 +60,14 @@ impl Counter {
 pub struct CounterSeries {
     pub counter: Counter,
     pub device: Option<i64>,
-    /// Stream of a queue; `None` also if the back end records no stream.
+    /// Stream of a queue; also `None` if the back end records no stream.
     pub stream: Option<i64>,
     /// Direction of copies.
     pub direction: Option<&'static str>,
-    /// Value from each instant on, in order of time; `None` where it is unknown (copies without a size, kernels without
-    /// the argument, no kernel to take a mean of).
+    /// Value from each instant on, in order of time; `None` if it is unknown (copies without a size, kernels without
+    /// the argument, or no kernel for a mean).
     pub points: Vec<(Ns, Option<f64>)>,
-    /// End of the last bucket; `None` for values that change at events: their last value is 0.
+    /// End of the last bucket; `None` for values that change at events, whose last value is 0.
     pub end: Option<Ns>,
 }
 

@@ -1,5 +1,6 @@
-//! The critical path: which work determines the length of a step. It is found by walking back from the end of the
-//! window, each time to the event that arrived last. The path is a chain, so it tiles the window.
+//! The critical path: the work that determines the length of a step. It is found by walking back from the end of the
+//! window, each time to the event that arrived last. The path is a chain, so it covers the window without gaps or
+//! overlaps.
 //!
 //! [`path`] gives the segments of any window of a rank.
 

@@ -52,7 +52,7 @@ fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
     let part = job.parts.iter().position(|p| p.rank == head.rank);
     if let Some(part) = part {
         let divided = divide(partial.rows::<PathCalls>(), job, part as u32, &job.parts[part]);
-        // Without any match the recorded rows stay.
+        // If no call is matched, the recorded rows stay.
         if divided.keys().any(|(_, what)| *what != CallPart::Whole) {
             rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
             rows.extend(
@@ -216,7 +216,7 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
 fn finding(paths: &[RankPath]) -> Option<Finding> {
     let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
     let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
-    // It may lead over all ranks without leading on any single one.
+    // A class may lead over all ranks without leading on any single rank.
     let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };
     let rows = || led.iter().filter_map(|p| p.rows.iter().find(|r| r.class == leader).map(|r| (*p, r)));
     let (dur, ns): (Ns, Ns) = (led.iter().map(|p| p.head.dur).sum(), rows().map(|(_, r)| r.ns()).sum());

@@ -1,9 +1,9 @@
-//! Segments of the path: their class, and the edge that was followed.
+//! Segments of the path, with their class and the edge that was followed.
 
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 
-/// Name of the class that is outside the window and in no percentage.
+/// Name of the class that is outside the window and excluded from all percentages.
 pub const BEFORE_CAPTURE: &str = "before_capture";
 
 /// Class of a segment: how its time was spent.
@@ -116,11 +116,11 @@ pub enum SegmentPlace {
     Stream(u32),
     /// On a host thread, by its lane.
     Thread(u32),
-    /// Neither: at the end of the window, or in an empty one.
+    /// On neither: at the end of the window, or in an empty window.
     Nowhere,
 }
 
-/// A stretch of the path, never empty.
+/// A part of the path, never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub span: Span,
@@ -128,7 +128,7 @@ pub struct Segment {
     pub edge: Edge,
     /// Row of the event that worked, or that started late.
     pub event: Option<u32>,
-    /// Row of the event at whose end (of a launch: start) a waiting edge begins.
+    /// Row of the event at whose end (or, for a launch, start) a waiting edge begins.
     pub source: Option<u32>,
     pub place: SegmentPlace,
 }

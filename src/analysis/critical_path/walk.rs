@@ -15,7 +15,8 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 
-/// The critical path of a window: segments in order of time that tile it. Empty for an empty window.
+/// The critical path of a window: segments in order of time that cover it without gaps or overlaps. Empty for an empty
+/// window.
 pub fn path(trace: &RankTrace, window: Span) -> Vec<Segment> {
     Paths::new(trace).of(window)
 }

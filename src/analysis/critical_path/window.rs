@@ -73,7 +73,8 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
     })
 }
 
-/// The full step (any step, if none is full) of median length; of an even number the lower one.
+/// The full step (any step, if none is full) of median length; for an even number of steps, the lower of the two in
+/// the middle.
 fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
     let of = |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
     let mut sorted: Vec<(&Step, Span)> = of(of(true).next().is_some()).collect();

@@ -1,4 +1,4 @@
-//! Kernel breakdown: which classes run concurrently, and time by kernel name.
+//! Kernel breakdown: time by set of classes that run concurrently, and by kernel name.
 
 pub mod totals;
 
@@ -73,7 +73,7 @@ const BY: Setting = Setting {
     kind: ValueType::Choices(&["op", "shape", "stream"]),
 };
 
-/// A column that a key of `--by` adds to the printed table: key, head, side and cell of a row.
+/// A column that a key of `--by` adds to the printed table: key, heading, alignment and cell of a row.
 type KeyColumn = (&'static str, &'static str, Align, fn(&KernelsByNameRow) -> Option<String>);
 
 const KEY_COLUMNS: [KeyColumn; 4] = [

@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NameTotal {
     pub class: String,
     pub short_name: String,
-    /// Further keys of the sum, as they are printed.
+    /// Further keys, as printed.
     pub cells: Vec<String>,
     pub count: i64,
     pub sum_ns: Ns,
-    /// Most steps that one rank ran it in.
+    /// Largest number of steps in which one rank ran it.
     pub steps: i64,
 }
 
-/// Sums the rows of a scope over ranks by class, short name and what `cells` makes of a row, largest first.
+/// Sums the rows of a scope over ranks by class, short name and the result of `cells`, largest first.
 pub fn top_names(
     partials: &[Partial],
     scope: &str,

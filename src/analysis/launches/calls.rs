@@ -8,8 +8,8 @@
 //!   span                |-----------------------|
 //! ```
 //!
-//! A start before its own call began is clock noise. It is kept here; in statistics its latency counts as 0 and its
-//! delay as the negated length of the call.
+//! A start before the start of its own call is clock noise. It is kept here; in statistics its latency counts as 0 and
+//! its delay as the negated length of the call.
 
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
@@ -19,7 +19,7 @@ use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use std::collections::HashMap;
 
-/// A call that starts work on a device, or looks like one.
+/// A call that starts work on a device, or seems to.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchCall<'a> {
     /// Row of the call.
@@ -28,9 +28,9 @@ pub struct LaunchCall<'a> {
     pub span: Span,
     /// Indices of its activities, in order of start.
     pub activities: &'a [u32],
-    /// The activity that starts first; ties by device, stream and name.
+    /// The activity that starts first; if several do, the first by device, stream and name.
     pub first: Option<u32>,
-    /// First start to last end of its activities.
+    /// From the first start to the last end of its activities.
     pub gpu_span: Option<Span>,
     /// Summed duration of its activities, ns.
     pub gpu_ns: Ns,
@@ -38,7 +38,7 @@ pub struct LaunchCall<'a> {
     pub gpu_busy_ns: Ns,
     /// Part of the call during which the device of its first activity was idle, outside the device's lead, ns.
     pub idle_ns: Ns,
-    /// Whether one of its activities was queued behind work from before the recording: then its latency and delay do
+    /// Whether one of its activities was queued behind work from before the recording. If so, its latency and delay do
     /// not measure launching.
     pub behind_unrecorded: bool,
 }
@@ -88,7 +88,7 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     calls
 }
 
-/// By device: its capture, and when it is busy.
+/// The capture and the busy time of each device.
 type Busy = HashMap<Option<i64>, (Span, Union)>;
 
 fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &Busy) -> LaunchCall<'a> {

@@ -1,6 +1,6 @@
-//! Launch statistics: the cost of the calls that start work on a device, and how soon the work begins. Times in ns.
+//! Launch statistics: the cost of the calls that start work on a device, and how soon the work begins. Times are in ns.
 //!
-//! A call belongs as a whole to the step whose host range contains its start; nothing is cut. A negative delay is
+//! A call belongs entirely to the step whose host range contains its start; it is never cut. A negative delay is
 //! normal, because a kernel may start before its call returns.
 
 mod calls;

@@ -126,7 +126,7 @@ fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTre
             Class::HostOp | Class::Runtime => WorkClass::Compute,
             _ => continue,
         };
-        // operators hold others: without them, no time is counted twice on a thread
+        // Operators are nested. Self time counts no time of a thread twice.
         let own = trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]);
         add(trace.steps.at(c.ts[row]), class, c.name(row), own);
     }
@@ -226,13 +226,13 @@ impl<'a> Pair<'a, '_> {
             ("exposed_memory", Some(WorkClass::Memory), diff(TimePerSet::exposed_memory)),
             ("idle", None, longer - diff(TimePerSet::busy)),
         ];
-        // Ties: the first. The list is never empty.
+        // Of equal classes, the first is chosen. The list is never empty.
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
         let host = waits.iter().find(|w| w.used.is_some() && w.diff() > 0);
         let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1).into_owned()).filter(|n| !n.is_empty());
         let kernel = largest.1.and_then(|work| {
             let grown = names.iter().filter(|n| n.work == work && n.diff() > 0);
-            // Sorted by difference.
+            // Names are sorted by difference, so the first one differs most.
             grown.into_iter().next()
         });
         let count = |s: &StepWindowOfDevice| s.names.values().map(|(n, _)| *n as i64).sum::<i64>();

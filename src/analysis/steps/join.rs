@@ -31,7 +31,7 @@ fn key(index: u32, label: Option<i64>, by_label: bool) -> Option<i64> {
 }
 
 impl SlowStepRow<'_> {
-    /// Its additional time without waiting for others in communication, ns.
+    /// Additional time of the step, without waiting for others in communication, ns.
     pub fn own(&self) -> Ns {
         self.diff_ns - self.exposed_communication_diff_ns.max(0)
     }
@@ -77,7 +77,7 @@ pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparab
     let step = |(place, rows): ((Option<u32>, i64), Vec<SlowStepRow<'a>>)| {
         let mut ranks: Vec<u32> = rows.iter().map(|a| a.rank).collect();
         ranks.dedup();
-        // Ties: the first.
+        // Of equal rows, the first is chosen.
         let worst = rows.iter().rev().max_by_key(|a| a.own()).copied()?;
         let ranks_with = having.get(&place).copied().unwrap_or(0);
         let several_devices = rows.len() > ranks.len();

@@ -7,7 +7,7 @@
 //!           estimated as 3 x 1.4826 x median distance from the median: an outlier does not move it
 //! ```
 //!
-//! Medians are durations that occur: for an even number of values the lower of the two in the middle.
+//! Medians are durations that occur. For an even number of values, the median is the lower of the two in the middle.
 
 use crate::analysis::summary::{Summary, nearest_rank};
 use crate::units::Ns;

@@ -1,4 +1,4 @@
-//! Steps: how long each is, how much they vary, which are slow, and what takes longer in slow ones.
+//! Steps: how long each one is, how much they vary, which are slow, and what takes longer in slow ones.
 //!
 //! `tables` declares the tables, `judge` decides what is slow, `differ` compares a slow step with the median step,
 //! `join` compares ranks, `words` and `report` make the report. `trace::step` finds the steps and their windows.
@@ -84,7 +84,7 @@ struct Work {
     last_end: Option<Ns>,
 }
 
-/// By index of the step.
+/// Statistics of activities, by index of the step.
 fn work(trace: &RankTrace) -> Vec<Work> {
     let mut out = vec![Work::default(); trace.steps.steps.len()];
     // In a trace without any launch record, activities count by their starts.
@@ -111,7 +111,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
     for s in chosen {
         let own = work.get(s.index as usize).copied().unwrap_or_default();
         let dur = s.window.len();
-        // A step in the lead of the device has no recorded device time.
+        // The device time of a step in the device's lead is not recorded.
         let shares = device.filter(|d| !trace.is_cut_away(d, dur)).map(|d| d.timeline.shares_in(s.window));
         table.push(StepRow {
             rank: trace.rank,
@@ -139,11 +139,11 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
 
 fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
     let mut table = StepSummary::default();
-    // Ties: the first of equally long steps.
+    // Of equally long steps, the first is chosen.
     if let Some(slowest) = chosen.iter().rev().max_by_key(|s| s.window.len()) {
         let s = &judged.summary;
         let slow = || chosen.iter().filter(|s| judged.is_slow(s.window.len()) == Some(true));
-        // Slow partial steps are not in the statistics, but in the cost of slow steps.
+        // Slow partial steps do not count in the statistics, but they do in the cost of slow steps.
         let beside: Ns = slow().filter(|s| s.is_partial && !judged.all_partial).map(|s| s.window.len()).sum();
         table.push(StepSummaryRow {
             rank: trace.rank,

@@ -122,7 +122,7 @@ fn picture(steps: &[StepRow]) -> String {
     (0..cells).filter_map(|c| steps[c * n / cells..(c + 1) * n / cells].iter().map(mark).max()).map(|m| m.1).collect()
 }
 
-/// Slow steps, those that lose most first.
+/// Slow steps, those with the largest loss first.
 fn ranked<'a, 'b>(found: &'b [SlowStep<'a>]) -> Vec<&'b SlowStep<'a>> {
     let mut order: Vec<&SlowStep> = found.iter().collect();
     order.sort_by_key(|s| (Reverse(s.worst.diff_ns), s.worst.rank, s.key));

@@ -1,5 +1,6 @@
-//! HTA's `get_gpu_user_annotation_breakdown`, on its rows of category `gpu_user_annotation` and of `user_annotation`. Whole microseconds, all names: the row `others`,
-//! which there comes after a thousand names, is not made.
+//! HTA's `get_gpu_user_annotation_breakdown`, for its rows of category `gpu_user_annotation` and for those of
+//! `user_annotation`. Times are whole microseconds. All names are listed; the row `others`, which HTA adds after a
+//! thousand names, is omitted.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
@@ -14,12 +15,12 @@ use std::collections::BTreeMap;
 table! {
     /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=True`.
     pub struct OnGpu, OnGpuRow = "compat_hta_user_annotation_breakdown_gpu" by "rank, name" {
-        name: Text, "", "annotation";
-        sum as "sum (us)": i64, "us", "sum of lengths";
-        max as "max (us)": i64, "us", "longest";
-        min as "min (us)": i64, "us", "shortest";
-        stddev: f64, "us", "sample standard deviation, 0 for one";
-        mean as "mean (us)": f64, "us", "mean";
+        name: Text, "", "name of the annotation";
+        sum as "sum (us)": i64, "us", "sum of durations";
+        max as "max (us)": i64, "us", "longest duration";
+        min as "min (us)": i64, "us", "shortest duration";
+        stddev: f64, "us", "sample standard deviation; 0 for a single range";
+        mean as "mean (us)": f64, "us", "mean duration";
         rank: u32, "", "rank";
     }
 }
@@ -27,12 +28,12 @@ table! {
 table! {
     /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=False`.
     pub struct OnCpu, OnCpuRow = "compat_hta_user_annotation_breakdown_cpu" by "rank, name" {
-        name: Text, "", "annotation";
-        sum as "sum (us)": i64, "us", "sum of lengths";
-        max as "max (us)": i64, "us", "longest";
-        min as "min (us)": i64, "us", "shortest";
-        stddev: f64, "us", "sample standard deviation, 0 for one";
-        mean as "mean (us)": f64, "us", "mean";
+        name: Text, "", "name of the annotation";
+        sum as "sum (us)": i64, "us", "sum of durations";
+        max as "max (us)": i64, "us", "longest duration";
+        min as "min (us)": i64, "us", "shortest duration";
+        stddev: f64, "us", "sample standard deviation; 0 for a single range";
+        mean as "mean (us)": f64, "us", "mean duration";
         rank: u32, "", "rank";
     }
 }
@@ -54,7 +55,7 @@ impl Analysis for Annotations {
     }
 }
 
-/// Lengths of one name.
+/// Statistics of the durations of one name, us.
 struct Lengths<'a> {
     name: &'a str,
     sum: i64,

@@ -11,16 +11,16 @@ use crate::table;
 use crate::trace::rank_trace::RankTrace;
 
 table! {
-    /// HTA's `get_temporal_breakdown`: devices pooled.
+    /// HTA's `get_temporal_breakdown`, with all devices pooled.
     pub struct Temporal, TemporalRow = "compat_hta_temporal_breakdown" by "rank" {
         rank: u32, "", "rank";
-        idle as "idle_time(us)": i64, "us", "between GPU rows";
+        idle as "idle_time(us)": i64, "us", "part of kernel_time in which no GPU row runs";
         compute as "compute_time(us)": i64, "us", "union of compute rows";
-        non_compute as "non_compute_time(us)": i64, "us", "the rest";
-        kernel as "kernel_time(us)": i64, "us", "first start to last end";
-        idle_pct as "idle_time_pctg": Option<f64>, "%", "of kernel_time";
-        compute_pct as "compute_time_pctg": Option<f64>, "%", "of kernel_time";
-        non_compute_pct as "non_compute_time_pctg": Option<f64>, "%", "of kernel_time";
+        non_compute as "non_compute_time(us)": i64, "us", "kernel_time minus idle_time and compute_time";
+        kernel as "kernel_time(us)": i64, "us", "first start to last end of the GPU rows";
+        idle_pct as "idle_time_pctg": Option<f64>, "%", "share of kernel_time";
+        compute_pct as "compute_time_pctg": Option<f64>, "%", "share of kernel_time";
+        non_compute_pct as "non_compute_time_pctg": Option<f64>, "%", "share of kernel_time";
     }
 }
 

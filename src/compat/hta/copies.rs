@@ -1,9 +1,9 @@
 //! HTA's `get_memory_bw_summary` and `get_memory_bw_time_series`.
 //!
-//! The running sum of the *recorded* bandwidth of copies and sets, by the first letters of their name and
-//! over all streams; a length of 0 becomes 1 us. Statistics over the points above 0, not over time. At equal
-//! times its order is arbitrary; here what ends comes first, so that copies that follow each other do not seem
-//! to run at once. Not reproduced: what floats leave over when all copies have ended, which counts there.
+//! The running sum of the *recorded* bandwidth of copies and memsets over all streams, by kind, which is the start of
+//! the name. A length of 0 becomes 1 us. Statistics are over the points above 0, not over time. At equal times HTA's
+//! order is arbitrary; here ends come before starts, so that consecutive copies do not appear to overlap. Not
+//! reproduced: the rounding error of floats that is left when all copies have ended, which counts as a point in HTA.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
@@ -22,14 +22,14 @@ table! {
     pub struct BandwidthSummary, BandwidthSummaryRow = "compat_hta_memory_bw_summary" by "rank, name" {
         rank: u32, "", "rank";
         name: Text, "", "kind of copy, or Memset";
-        count: u64, "", "points of the series above 0";
-        mean: f64, "GB/s", "over points, not over time";
+        count: u64, "", "number of points of the series above 0";
+        mean: f64, "GB/s", "mean over points, not over time";
         std: Option<f64>, "GB/s", "sample standard deviation; null for one point";
-        min: f64, "GB/s", "least";
+        min: f64, "GB/s", "minimum";
         p25 as "25%": f64, "GB/s", "first quartile";
         p50 as "50%": f64, "GB/s", "median";
         p75 as "75%": f64, "GB/s", "third quartile";
-        max: f64, "GB/s", "most";
+        max: f64, "GB/s", "maximum";
     }
 }
 
@@ -37,14 +37,14 @@ table! {
     /// HTA's `get_memory_bw_time_series`.
     pub struct BandwidthSeries, BandwidthSeriesRow = "compat_hta_memory_bw_time_series" by "rank, name, ts" {
         rank: u32, "", "rank";
-        ts: i64, "us", "from the rank's first event";
-        pid: Option<i64>, "", "process row of the copy";
+        ts: i64, "us", "time from the rank's first event";
+        pid: Option<i64>, "", "process of the copy";
         name: Text, "", "kind of copy, or Memset";
-        memory_bw_gbps: f64, "GB/s", "from this time on";
+        memory_bw_gbps: f64, "GB/s", "bandwidth from this time on";
     }
 }
 
-/// 1 GB/s: sums are whole multiples of 2^-48 GB/s, so that nothing is left over.
+/// 1 GB/s in the unit of the sums, 2^-48 GB/s. Sums are integers, so they return to exactly 0.
 const ONE: f64 = (1i64 << 48) as f64;
 
 fn kind(name: &str) -> &str {

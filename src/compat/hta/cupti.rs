@@ -1,8 +1,8 @@
 //! HTA's `get_cupti_counter_data_with_operators`.
 //!
-//! Ranges pair with runtime calls whose name starts with `cudaLaunchKernel`, both in order of time. The nine
-//! counters that HTA reads have a column each. Its other columns (position in the file's list of events, made
-//! up times, ids that ranges do not have) are left out.
+//! Counter ranges are paired with runtime calls whose name starts with `cudaLaunchKernel`, both in order of time. Each
+//! of the nine counters that HTA reads has a column. HTA's other columns (position in the file's list of events, made
+//! up times, ids that ranges do not have) are omitted.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
@@ -18,7 +18,7 @@ table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.
     pub struct Counters, CounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
         rank: u32, "", "rank";
-        event_id: u32, "", "the range, as in `events`";
+        event_id: u32, "", "event of the range, as in `events`";
         name: Text, "", "name of the range";
         dadd as "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum": Option<f64>, "", "counter";
         ffma as "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": Option<f64>, "", "counter";
@@ -29,10 +29,10 @@ table! {
         hadd as "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum": Option<f64>, "", "counter";
         dfma as "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum": Option<f64>, "", "counter";
         dmul as "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum": Option<f64>, "", "counter";
-        launch_event_id: u32, "", "the paired call, as in `events`";
+        launch_event_id: u32, "", "event of the paired call, as in `events`";
         op_stack: Text, "", "operators around the call, as Python prints a list";
-        top_level_op: Text, "", "the outermost";
-        bottom_level_op: Text, "", "the innermost";
+        top_level_op: Text, "", "the outermost of these operators";
+        bottom_level_op: Text, "", "the innermost of these operators";
     }
 }
 
@@ -105,7 +105,7 @@ fn push(table: &mut Counters, trace: &RankTrace, range: u32, launch: u32) {
     });
 }
 
-/// As Python prints a plain text.
+/// A text in quotes, as Python prints it.
 fn quoted(text: &str) -> String {
     if text.contains('\'') && !text.contains('"') { format!("\"{text}\"") } else { format!("'{text}'") }
 }

@@ -1,9 +1,10 @@
 //! HTA's `TraceDiff.compare_traces` and `ops_diff`.
 //!
-//! Counts and whole microseconds of the first rank's lowest step on each side (of the steps that `--steps` chooses, all
-//! of them together), divided by nothing: a slower step there may be the first one only. Events are added up by name alone, whatever their category. A host row is
-//! in the last step row of the file that holds its start, a row on a stream above 0 in the step of its launch call,
-//! a row on stream 0 in none. The last step is not left out here, as it is by HTA's other analyses.
+//! Compares counts and whole microseconds of the lowest step of the first rank on each side, or of all steps that
+//! `--steps` chooses together. Nothing is divided by the number of steps. Without `--steps`, a slowdown may concern
+//! only that first step. Events are summed by name alone, whatever their category. A host row belongs to the last step
+//! row of the file that contains its start, a row on a stream above 0 to the step of its launch call, a row on stream 0
+//! to no step. Unlike in HTA's other analyses, the last step is not left out.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::Setting;
@@ -22,14 +23,14 @@ table! {
     /// HTA's `TraceDiff.compare_traces` for each device_type.
     pub struct Compared, ComparedRow = "compat_hta_trace_diff" by "device_type, name" {
         device_type: Text, "", "ALL, CPU or GPU";
-        name: Text, "", "name (--short-names: as HTA shortens it)";
-        control_counts as "Control_counts": i64, "", "events before";
-        control_dur as "Control_total_duration": i64, "us", "summed durations before";
-        test_counts as "Test_counts": i64, "", "events after";
-        test_dur as "Test_total_duration": i64, "us", "summed durations after";
-        diff_counts: i64, "", "test - control";
-        diff_duration: i64, "us", "test - control";
-        change as "counts_change_categories": Text, "", "+, - or =, by count";
+        name: Text, "", "name; with --short-names as HTA shortens it";
+        control_counts as "Control_counts": i64, "", "number of events in the base traces (before)";
+        control_dur as "Control_total_duration": i64, "us", "sum of durations in the base traces (before)";
+        test_counts as "Test_counts": i64, "", "number of events in the test traces (after)";
+        test_dur as "Test_total_duration": i64, "us", "sum of durations in the test traces (after)";
+        diff_counts: i64, "", "Test_counts - Control_counts";
+        diff_duration: i64, "us", "Test_total_duration - Control_total_duration";
+        change as "counts_change_categories": Text, "", "+, - or =: the count increased, decreased or stayed equal";
     }
 }
 
@@ -37,19 +38,19 @@ table! {
     /// HTA's `TraceDiff.ops_diff` for each device_type.
     pub struct OpsDiff, OpsDiffRow = "compat_hta_ops_diff" by "device_type, change, name" {
         device_type: Text, "", "ALL, CPU or GPU";
-        change: Text, "", "added, deleted, increased, decreased or unchanged, by count";
+        change: Text, "", "change of the count: added, deleted, increased, decreased or unchanged";
         name: Text, "", "full name";
     }
 }
 
 table! {
-    /// The step of one rank that is compared, by name.
+    /// Sums by name over the compared step of one rank.
     struct Ops, OpRow = "compat_hta_ops" by "is_gpu, name" {
         rank: u32, "", "rank";
-        is_gpu: bool, "", "on a stream";
+        is_gpu: bool, "", "the events are on a stream";
         name: Text, "", "full name";
-        count: i64, "", "events";
-        sum: i64, "us", "summed durations";
+        count: i64, "", "number of events";
+        sum: i64, "us", "sum of durations";
     }
 }
 
@@ -74,14 +75,14 @@ impl Analysis for Diff {
         map(trace, options.model.steps.as_ref())
     }
 
-    /// Hands the partials through: only two sets together can be reduced, by [`compare`].
+    /// Returns the tables of the partials unchanged, because only two sets together can be reduced, by [`compare`].
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         let tables = partials.iter().flat_map(|p| p.tables.iter().cloned()).collect();
         Output { tables, ..Output::default() }
     }
 }
 
-/// The number in `ProfilerStep # 12`.
+/// The number in a name like `ProfilerStep # 12`.
 fn step_number(name: &str) -> Option<i64> {
     let rest = name.strip_prefix("ProfilerStep")?.trim_start().strip_prefix('#')?.trim_start();
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -103,16 +104,16 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
         let tables = vec![Ops::default().finish()];
         return Partial { rank: trace.rank, tables, reason };
     };
-    // HTA takes the lowest step unless it is told another one
+    // HTA takes the lowest step unless another one is chosen.
     let asked: BTreeSet<i64> = match filter {
         None => BTreeSet::from([lowest]),
         Some(f) => found.iter().zip(0..).filter(|(n, index)| f.keeps(*index, Some(**n))).map(|(n, _)| *n).collect(),
     };
     if asked.is_empty() {
-        // no table at all: the first rank that has such a step is compared
+        // Return no table, so that the first rank with such a step is compared.
         return Partial { rank: trace.rank, tables: Vec::new(), reason: Some("none of the steps asked for") };
     }
-    // of several steps that hold an instant the last in the file decides
+    // If several steps contain a time, the last one in the file decides.
     let is_asked = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| asked.contains(&s.2));
     let mut sums: BTreeMap<(bool, &str), (i64, i64)> = BTreeMap::new();
     for r in &rows {
@@ -134,7 +135,7 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
     Partial { rank: trace.rank, tables: vec![table.finish()], reason: None }
 }
 
-/// A name as HTA shortens it: without what stands in angle and round brackets, the last word of the rest.
+/// Shortens a name as HTA does: removes everything in angle and round brackets, and keeps the last word of the rest.
 fn shortened(name: &str) -> String {
     if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) || !name.contains(['<', '(']) {
         return name.to_string();
@@ -149,20 +150,20 @@ fn shortened(name: &str) -> String {
                 continue;
             }
         };
-        // without an opening bracket all is dropped, as there
+        // Without an opening bracket everything before is dropped, as in HTA.
         while out.pop().is_some_and(|o| o != open) {}
     }
     let text: String = out.into_iter().collect();
     text.split(' ').next_back().unwrap_or_default().to_string()
 }
 
-/// Counts and durations of control and test by name.
+/// Counts and durations by name, for control and test.
 type Sides = BTreeMap<String, [(i64, i64); 2]>;
 
 fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Sides {
     let mut all: Sides = BTreeMap::new();
     for (side, tables) in [base, test].into_iter().enumerate() {
-        // the first rank only
+        // Use only the first rank that has the table.
         let Some(batch) = tables.iter().find(|b| b.spec.name == Ops::SPEC.name) else { continue };
         for row in Ops::rows(batch) {
             if (device_type == "CPU" && row.is_gpu) || (device_type == "GPU" && !row.is_gpu) {
@@ -179,7 +180,7 @@ fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Side
 
 const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
 
-/// Both tables from what `map` left of the two sets.
+/// Makes both tables from the tables that `map` made for the two sets.
 pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
     let (mut compared, mut ops) = (Compared::default(), OpsDiff::default());
     for device_type in DEVICE_TYPES {

@@ -1,9 +1,9 @@
-//! HTA's union of rows: groups of rows that touch, with the lengths of -1 that rounding makes.
+//! HTA's union of rows: groups of rows that touch, including the lengths of -1 that result from rounding.
 
 use crate::compat::hta::loader::Row;
 
-/// HTA's merge of rows: sorted by start, a new group where a row starts after all earlier ends. A row
-/// of length -1 alone makes a group of length -1.
+/// Merges rows as HTA does: in the order of their starts, a row that starts after all earlier ends begins a new group.
+/// A single row of length -1 makes a group of length -1.
 pub(super) fn merge(rows: impl Iterator<Item = Row>) -> Vec<(i64, i64)> {
     let mut all: Vec<(i64, i64)> = rows.map(|r| (r.ts, r.end())).collect();
     all.sort_by_key(|r| r.0);

@@ -17,12 +17,12 @@ table! {
         rank: u32, "", "rank";
         stream: i64, "", "stream";
         idle_category: Text, "", "host_wait, kernel_wait or other";
-        idle_time: i64, "us", "sum of gaps, negative ones included";
-        idle_time_ratio: Option<f64>, "", "of the stream's idle time";
+        idle_time: i64, "us", "sum of gaps, including negative ones";
+        idle_time_ratio: Option<f64>, "", "share of the stream's idle time";
     }
 }
 
-/// Gaps shorter than this are kernel waits there, us.
+/// HTA counts gaps shorter than this as kernel waits, us.
 const KERNEL_WAIT_BELOW: i64 = 30;
 
 pub struct Idle;
@@ -44,11 +44,11 @@ fn idle(trace: &RankTrace) -> Partial {
         .into_iter()
         .filter(|r| {
             let gpu = trace.classes[r.id as usize].is_gpu();
-            // `event_wait` rows of MTIA have a GPU category, although they are no work
+            // HTA includes `event_wait` rows of MTIA: they have a GPU category although they are no work.
             gpu || (trace.classes[r.id as usize] == Class::Sync && is_mtia(trace, r.id))
         })
         .collect();
-    // streams in order of their first row
+    // Collect the streams in the order of their first row.
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut streams: Vec<(i64, Vec<Row>)> = Vec::new();
     for r in &rows {
@@ -61,7 +61,7 @@ fn idle(trace: &RankTrace) -> Partial {
     let mut table = IdleTimes::default();
     for (stream, mut of_stream) in streams {
         of_stream.sort_by_key(|r| r.ts);
-        // the first row has no gap and counts as `other`
+        // The first row has no gap. HTA adds 0 to `other` for it.
         let mut sums: BTreeMap<&str, i64> = BTreeMap::from([("other", 0)]);
         for pair in of_stream.windows(2) {
             let (previous, row) = (&pair[0], &pair[1]);

@@ -1,4 +1,4 @@
-//! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, kernel names per rank.
+//! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, and kernel names per rank.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
@@ -13,33 +13,33 @@ use crate::trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {
-    /// HTA's `get_gpu_kernel_breakdown`, kernel types, summed over ranks.
+    /// HTA's `get_gpu_kernel_breakdown`: kernel types, summed over ranks.
     pub struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown" by "sum descending" {
-        kernel_type: Text, "", "classes that run together";
-        sum: i64, "us", "time";
-        percentage: Option<f64>, "%", "of all types";
+        kernel_type: Text, "", "classes that run at the same time";
+        sum: i64, "us", "time during which exactly these classes run";
+        percentage: Option<f64>, "%", "share of the sum over all types";
     }
 }
 
 table! {
-    /// HTA's `get_gpu_kernel_breakdown`, all names (without its row `others`).
+    /// HTA's `get_gpu_kernel_breakdown`: all kernel names, without HTA's row `others`.
     pub struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown" by "rank, kernel_type, sum descending, name" {
-        name: Text, "", "kernel";
+        name: Text, "", "name of the kernel";
         sum as "sum (us)": i64, "us", "sum of durations";
-        max as "max (us)": i64, "us", "longest";
-        min as "min (us)": i64, "us", "shortest";
-        stddev: f64, "us", "sample standard deviation, 0 for one";
-        mean as "mean (us)": f64, "us", "mean";
-        kernel_type: Text, "", "class by name";
+        max as "max (us)": i64, "us", "longest duration";
+        min as "min (us)": i64, "us", "shortest duration";
+        stddev: f64, "us", "sample standard deviation; 0 for a single kernel";
+        mean as "mean (us)": f64, "us", "mean duration";
+        kernel_type: Text, "", "class of the kernel, by its name";
         rank: u32, "", "rank";
     }
 }
 
 table! {
-    /// Time per set of classes on one rank; the input of `compat_hta_gpu_kernel_type_breakdown`.
+    /// Time per set of classes on one rank, from which `compat_hta_gpu_kernel_type_breakdown` is computed.
     struct TypeSums, TypeSumRow = "compat_hta_type_sums" by "set" {
-        set: u32, "", "bit set";
-        sum: i64, "us", "time";
+        set: u32, "", "bit set: 1 computation, 2 communication, 4 memory";
+        sum: i64, "us", "time during which exactly these classes run";
     }
 }
 
@@ -78,7 +78,7 @@ fn kernels(trace: &RankTrace) -> Partial {
     let mut running = 0;
     for pair in edges.windows(2) {
         running += pair[0].1;
-        // a row of length -1 disturbs the running code there, too
+        // A row of length -1 disturbs the running set, as it does in HTA.
         if (1..8).contains(&running) {
             sums[running as usize] += pair[1].0 - pair[0].0;
         }
@@ -118,7 +118,7 @@ fn names(trace: &RankTrace, rows: &[Row]) -> Batch {
     table.finish()
 }
 
-/// Kernel types are summed over ranks, names are not.
+/// Sums kernel types over ranks; kernel names stay per rank.
 fn reduce(partials: &[Partial]) -> Output {
     let mut sums = [0i64; 8];
     for row in partials.iter().flat_map(|p| p.rows::<TypeSums>()) {

@@ -1,7 +1,7 @@
 //! HTA's `get_cuda_kernel_launch_stats`.
 //!
-//! Host rows are joined with GPU rows on the correlation id, for the ids of calls named as in `NAMES` only:
-//! AMD, driver and graph launches are absent there, and so here. Whole microseconds. A delay below 0 is 0.
+//! Host rows are joined with GPU rows on the correlation id, only for the ids of calls named as in `NAMES`. AMD, driver
+//! and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay below 0 is set to 0.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
@@ -23,16 +23,16 @@ table! {
         correlation: i64, "", "correlation id";
         cpu_duration: i64, "us", "length of the call";
         gpu_duration: i64, "us", "length of the GPU row";
-        launch_delay: i64, "us", "end of the call to the start of the GPU row, not below 0";
+        launch_delay: i64, "us", "from the end of the call to the start of the GPU row, at least 0";
     }
 }
 
 table! {
-    /// What HTA draws of them: launches in each of its three pictures.
+    /// Number of launches in each of HTA's three plots of outliers.
     pub struct LaunchOutliers, LaunchOutliersRow = "compat_hta_cuda_kernel_launch_outliers" by "rank" {
         rank: u32, "", "rank";
-        launches: u64, "", "rows of compat_hta_cuda_kernel_launch_stats";
-        short_gpu_kernels: u64, "", "the GPU row is shorter than the call";
+        launches: u64, "", "number of rows of compat_hta_cuda_kernel_launch_stats";
+        short_gpu_kernels: u64, "", "launches whose GPU row is shorter than the call";
         runtime_outliers: u64, "", "calls longer than --runtime-outlier-us";
         launch_delay_outliers: u64, "", "delays above --delay-outlier-us";
     }

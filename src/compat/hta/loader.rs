@@ -1,14 +1,14 @@
-//! HTA's loader: whole microseconds, classes by name, the population that its analyses see.
+//! HTA's loader: whole microseconds, classes by name, and the rows that HTA's analyses use.
 
 use crate::trace::args::Arg;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use std::collections::HashMap;
 
-/// Why a rank has no answer.
+/// The reason why a rank has no result.
 pub(super) const NO_ROWS: &str = "no GPU row";
 
-/// A row of HTA's loaded table, whole microseconds.
+/// A row of HTA's loaded table. Times are in whole microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub id: u32,
@@ -16,9 +16,9 @@ pub(super) struct Row {
     pub dur: i64,
     pub stream: i64,
     pub kind: Kind,
-    /// Start of the launch call, where there is one.
+    /// Start of the launch call, if there is one.
     pub partner_ts: Option<i64>,
-    /// The launch call, where there is one.
+    /// The launch call, if there is one.
     pub partner: Option<u32>,
 }
 
@@ -49,12 +49,12 @@ fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// The f64 nearest to a number of nanoseconds as decimal microseconds: what reading `1700000000123456.789` gives.
+/// Converts nanoseconds to microseconds as f64: the f64 that parsing the decimal text `1700000000123456.789` gives.
 ///
-/// HTA adds and rounds these. Near the Unix time of today they are multiples of 0.25 us, so that an exact sum rounds
-/// to other microseconds than theirs.
+/// HTA adds and rounds such numbers. For today's Unix times they are multiples of 0.25 us, so an exact sum could round
+/// to other microseconds than HTA's.
 pub(super) fn microseconds(ns: i64) -> f64 {
-    // below 2^53 both numbers of the division are exact, and it rounds once
+    // Below 2^53, both operands of the division are exact, so the result is rounded only once.
     if ns.unsigned_abs() < 1 << 53 {
         return ns as f64 / 1000.0;
     }
@@ -63,18 +63,18 @@ pub(super) fn microseconds(ns: i64) -> f64 {
     if ns < 0 { -us } else { us }
 }
 
-/// A row with what joins it to others.
+/// A row with the values that join it to other rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loaded {
     pub row: Row,
-    /// -1 where there is none.
+    /// Correlation id; -1 if there is none.
     pub correlation: i64,
-    /// Has a stream and a correlation: the side of the GPU.
+    /// The row is on the GPU side: it has a stream and a correlation, or is named `Event Sync` or `Context Sync`.
     pub linked: bool,
     pub name: StrId,
 }
 
-/// HTA's loader: all rows, in the order of the file, before any is left out.
+/// Loads all rows as HTA does, in the order of the file, before any is left out.
 pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
@@ -90,7 +90,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         let row = id as u32;
         let mut stream = streams.get(row).map_or(-1, |v| v as i64);
         let mut correlation = correlations.get(row).and_then(|v| i64::try_from(v).ok()).unwrap_or(-1);
-        // a number in quotes is absent there; HIP writes the stream of a call so, not its correlation
+        // HTA reads a number in quotes as absent. HIP writes the stream of a call in quotes, but not its correlation.
         while let Some((of, arg)) = quoted.next_if(|q| q.0 <= row) {
             match arg {
                 Arg::Stream if of == row => stream = -1,
@@ -121,7 +121,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         });
     }
 
-    // the other side of a correlation; the last one in the file wins
+    // Find the host row with the same correlation; if there are several, the last one in the file.
     let mut hosts: HashMap<i64, (i64, u32)> = HashMap::new();
     for r in rows.iter().filter(|r| !r.linked && r.correlation != -1) {
         hosts.insert(r.correlation, (r.row.ts, r.row.id));
@@ -132,16 +132,17 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
     rows
 }
 
-/// The GPU rows that HTA's analyses see, in the order of the file.
+/// The GPU rows (rows with a stream) that HTA's analyses use, in the order of the file.
 pub(super) fn load(trace: &RankTrace) -> Vec<Row> {
     load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
 }
 
-/// All rows that HTA's analyses see, in the order of the file.
+/// All rows that HTA's analyses use, in the order of the file.
 pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
     let mut rows = all_rows(trace);
     let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
-    // with two steps or more, what starts with the last one or later is dropped, and what it launched
+    // With two steps or more, HTA drops the rows that start with the last step or later, and the rows that they
+    // launched.
     let named_step = |r: &&Loaded| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();
     steps.sort_unstable();
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn microseconds_are_the_nearest_f64_of_their_decimal_text() {
-        // 0.25 us apart there: .123 is read as .0 or .25, and a division of the rounded nanoseconds may differ
+        // Here f64 values are 0.25 us apart: .123 is read as .0 or .25, and dividing the rounded nanoseconds may give
+        // another result.
         assert_eq!(microseconds(1_700_000_000_123_456_123), 1_700_000_000_123_456.0);
         assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.0 + 0.25);
         assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.0 - 0.25);

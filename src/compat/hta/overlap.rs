@@ -15,7 +15,7 @@ table! {
     /// HTA's `get_comm_comp_overlap`.
     pub struct CommComp, CommCompRow = "compat_hta_comm_comp_overlap" by "rank" {
         rank: u32, "", "rank";
-        overlap as "comp_comm_overlap_pctg": Option<f64>, "%", "of communication; null without";
+        overlap as "comp_comm_overlap_pctg": Option<f64>, "%", "share of communication under compute; null without any";
     }
 }
 

@@ -1,13 +1,14 @@
 //! HTA's `get_frequent_cuda_kernel_sequences`: kernel sequences under an operator.
 //!
-//! Reproduced on purpose: any row whose name *contains* the text, but only those at the smallest depth at
-//! which one is found; depth on a stack of all host rows of a thread, annotations and Python frames
-//! included, where whatever ends closes the innermost open row. Where the trace has one thread of steps and one of autograd, its
-//! outermost rows hang below the annotation `## backward ##` of the other, else below its step.
+//! Reproduced on purpose: all rows whose name *contains* the text are used, but only those at the smallest depth at
+//! which there is one. Depth is counted on a stack of all host rows of a thread, including annotations and Python
+//! frames; on this stack, any end closes the innermost open row. If the trace has exactly one thread with steps and one
+//! with autograd, the outermost rows of the autograd thread become children of the annotation `## backward ##` of the
+//! other thread, or of its step if there is no such annotation.
 //!
 //! ```text
 //!   aten::linear  depth 2   |............|          counted: the shallowest with the text
-//!   aten::linear  depth 4      |.....|              not counted, though elsewhere it may stand alone
+//!   aten::linear  depth 4      |.....|              not counted, even if it is below no other aten::linear
 //! ```
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
@@ -26,15 +27,15 @@ table! {
     /// HTA's `get_frequent_cuda_kernel_sequences`.
     pub struct FrequentSequences, FrequentSequenceRow = "compat_hta_frequent_kernel_sequences" by "rank, count descending, pattern" {
         rank: u32, "", "rank";
-        operator_name: Text, "", "text that operators contain";
-        pattern: Text, "", "operator and kernels joined by |";
+        operator_name: Text, "", "text that the names of the operators contain";
+        pattern: Text, "", "names of operator and kernels, joined by |";
         count: u64, "", "operators with this pattern";
-        gpu as "GPU kernel duration (us)": i64, "us", "sum over kernels";
-        cpu as "CPU op duration (us)": i64, "us", "sum over operators";
+        gpu as "GPU kernel duration (us)": i64, "us", "sum of kernel durations";
+        cpu as "CPU op duration (us)": i64, "us", "sum of operator durations";
     }
 }
 
-/// Without `--op`, the first of these that is in the trace.
+/// The default of `--op` is the first of these that is part of a name in the trace.
 const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
 pub struct Patterns;
@@ -46,7 +47,7 @@ impl Analysis for Patterns {
         &[OP, MIN_LENGTH]
     }
 
-    /// HTA takes every name that holds the text.
+    /// HTA matches every name that contains the text.
     fn selects(&self, trace: &RankTrace, setting: &Setting, text: &str) -> Option<bool> {
         (*setting == OP).then(|| trace.columns.strings.iter().any(|(_, name)| name.contains(text)))
     }
@@ -90,13 +91,13 @@ fn sequences(trace: &RankTrace, options: &Options) -> Partial {
     Partial { rank: trace.rank, tables: vec![table.finish()], reason }
 }
 
-/// A row on a stack, or a kernel below its launch.
+/// A row on a stack, or a kernel, whose depth is that of its launch plus one.
 #[derive(Debug, Clone, Default)]
 struct Node {
     parent: Option<usize>,
-    /// -1 for rows on no stack.
+    /// -1 for rows that are on no stack.
     depth: i64,
-    /// Kernels below, by (start, event).
+    /// Kernels launched below this row: start and event.
     kernels: Vec<(i64, u32)>,
     kernel_dur: i64,
 }
@@ -109,7 +110,7 @@ fn patterns(trace: &RankTrace, operator: &str, least: u64) -> BTreeMap<String, [
     let is_asked = |r: &Loaded| contains.get(r.name.0 as usize) == Some(&true);
     let threads = threads(trace, &rows);
     let mut nodes = vec![Node { depth: -1, ..Node::default() }; rows.len()];
-    // parents before children
+    // Parents come before their children.
     let mut order: Vec<usize> = Vec::new();
     for thread in threads.values() {
         stack(&rows, thread, &mut nodes, &mut order);
@@ -145,7 +146,7 @@ fn patterns(trace: &RankTrace, operator: &str, least: u64) -> BTreeMap<String, [
     found
 }
 
-/// Host rows by thread. Threads of which a number is 0 are devices there.
+/// Host rows by thread. HTA takes threads whose process or thread number is 0 for devices.
 fn threads(trace: &RankTrace, rows: &[Loaded]) -> BTreeMap<u32, Vec<usize>> {
     let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, r) in rows.iter().enumerate().filter(|(_, r)| r.row.stream == -1) {
@@ -158,7 +159,7 @@ fn threads(trace: &RankTrace, rows: &[Loaded]) -> BTreeMap<u32, Vec<usize>> {
     threads
 }
 
-/// One thread's stack: starts push, ends pop whatever is open.
+/// Builds one thread's stack: each start pushes a row, each end pops the innermost open row, whichever it is.
 fn stack(rows: &[Loaded], thread: &[usize], nodes: &mut [Node], order: &mut Vec<usize>) {
     let mut edges: Vec<(i64, usize, bool)> = Vec::with_capacity(2 * thread.len());
     for &i in thread {
@@ -174,7 +175,7 @@ fn stack(rows: &[Loaded], thread: &[usize], nodes: &mut [Node], order: &mut Vec<
             let r = &rows[i].row;
             let (dur, id) = (r.dur.max(0), i64::from(r.id));
             match (dur, is_start) {
-                // rows of no length belong to what starts now, else to what ends now
+                // A row of length 0 is a child of the rows that start at this time, or else of those that end.
                 (0, true) => (if starts { 2 } else { -2 }, 0, id),
                 (0, false) => (if starts { 3 } else { -1 }, 0, -id),
                 (_, false) => (0, dur, -id),
@@ -193,7 +194,7 @@ fn stack(rows: &[Loaded], thread: &[usize], nodes: &mut [Node], order: &mut Vec<
     }
 }
 
-/// Depth of a row whose parents on its own thread, if any, have theirs.
+/// Depth of a row. The depths of its parents on its own thread, if any, must be known.
 fn depth(nodes: &[Node], i: usize) -> i64 {
     let mut above = 0;
     let mut at = nodes[i].parent;
@@ -207,7 +208,8 @@ fn depth(nodes: &[Node], i: usize) -> i64 {
     above
 }
 
-/// Hangs the outermost rows of the one autograd thread below the annotations of the one thread of steps.
+/// Makes the outermost rows of the autograd thread children of the annotations of the thread with steps, if there is
+/// exactly one thread of each kind.
 fn link_backward(trace: &RankTrace, rows: &[Loaded], threads: &BTreeMap<u32, Vec<usize>>, nodes: &mut [Node]) {
     let starts = |i: &usize, text: &str| trace.text(rows[*i].name).starts_with(text);
     let is_main = |t: &&Vec<usize>| t.iter().any(|i| starts(i, "ProfilerStep#"));
@@ -229,11 +231,11 @@ fn link_backward(trace: &RankTrace, rows: &[Loaded], threads: &BTreeMap<u32, Vec
     }
 }
 
-/// Gives each root the kernels launched below it. Roots have one depth, so none contains another.
+/// Collects for each root the kernels launched below it. All roots have the same depth, so none contains another.
 fn collect_kernels(rows: &[Loaded], by_id: &HashMap<u32, usize>, roots: &[usize], nodes: &mut [Node]) {
     let mut is_root = vec![false; nodes.len()];
     roots.iter().for_each(|&i| is_root[i] = true);
-    // the root at or around a row, where it is known
+    // The root at or above each row, if it has been determined.
     let mut known: Vec<Option<Option<usize>>> = vec![None; nodes.len()];
     let mut path: Vec<usize> = Vec::new();
     for r in rows.iter().filter(|r| r.row.stream > 0 && r.linked) {

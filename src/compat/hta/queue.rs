@@ -1,8 +1,9 @@
 //! HTA's `get_queue_length_summary` and `get_queue_length_time_series`.
 //!
-//! One up when a call with one of ten names starts (once per GPU row that it owns), one down when such a
-//! row starts; a call whose GPU row is the first event of the file is left out. Statistics over these points, not over time. At equal times its order is arbitrary; here what
-//! enters comes first. Times are in whole microseconds from the rank's first event.
+//! The queue length of a stream increases by one when a call named as in `LAUNCHES` starts (once per GPU row of the
+//! call), and decreases by one when such a row starts. A call whose GPU row is the first event of the file is left out.
+//! Statistics are over these points, not over time. At equal times HTA's order is arbitrary; here increases come first.
+//! Times are in whole microseconds from the rank's first event.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
@@ -20,14 +21,14 @@ table! {
     pub struct QueueSummary, QueueSummaryRow = "compat_hta_queue_length_summary" by "rank, stream" {
         rank: u32, "", "rank";
         stream: i64, "", "stream";
-        count: u64, "", "points of the series";
-        mean: f64, "launches", "over points, not over time";
+        count: u64, "", "number of points of the series";
+        mean: f64, "launches", "mean over points, not over time";
         std: Option<f64>, "launches", "sample standard deviation; null for one point";
-        min: f64, "launches", "least";
+        min: f64, "launches", "minimum";
         p25 as "25%": f64, "launches", "first quartile";
         p50 as "50%": f64, "launches", "median";
         p75 as "75%": f64, "launches", "third quartile";
-        max: f64, "launches", "most";
+        max: f64, "launches", "maximum";
     }
 }
 
@@ -35,15 +36,15 @@ table! {
     /// HTA's `get_queue_length_time_series`.
     pub struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series" by "rank, stream, ts" {
         rank: u32, "", "rank";
-        ts: i64, "us", "from the rank's first event";
-        pid: Option<i64>, "", "process row of the GPU event";
-        tid: Option<i64>, "", "thread row of the GPU event";
+        ts: i64, "us", "time from the rank's first event";
+        pid: Option<i64>, "", "process of the GPU event";
+        tid: Option<i64>, "", "thread of the GPU event";
         stream: i64, "", "stream";
-        queue_length: i64, "launches", "from this time on";
+        queue_length: i64, "launches", "queue length from this time on";
     }
 }
 
-/// Calls that enter the queue.
+/// Names of the calls that increase the queue length.
 const LAUNCHES: [&str; 11] = [
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",
@@ -58,7 +59,7 @@ const LAUNCHES: [&str; 11] = [
     "hipMemcpyWithStream",
 ];
 
-/// One end of a wait; up comes before down.
+/// An increase or decrease of the queue length. At equal times increases come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
     ts: i64,
@@ -94,7 +95,7 @@ fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     let is_launch = |name: crate::trace::strings::StrId| named.contains(&name.0);
     for call in rows.iter().filter(|r| !r.linked && r.correlation != -1 && is_launch(r.name)) {
         let own = gpu.get(&call.correlation).map_or(&[][..], Vec::as_slice);
-        // a partner with index 0 is none there
+        // HTA treats a partner with index 0 as absent.
         if own.iter().rfind(|&&i| rows[i].linked).is_none_or(|&i| rows[i].row.id == 0) {
             continue;
         }

@@ -1,11 +1,11 @@
-//! The statistics that HTA's tables give: those of pandas' `describe`, and percentages.
+//! The statistics in HTA's tables: those of pandas' `describe`, and percentages.
 
 /// Count, mean, sample standard deviation and quartiles of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Describe {
     pub count: u64,
     pub mean: f64,
-    /// `None` for fewer than two.
+    /// `None` for fewer than two values.
     pub std: Option<f64>,
     pub min: f64,
     pub p25: f64,
@@ -15,14 +15,14 @@ pub(super) struct Describe {
 }
 
 impl Describe {
-    /// `None` without values.
+    /// Returns `None` if there are no values.
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        // between neighbours, linearly
+        // Interpolate linearly between neighbours.
         let at = |q: f64| {
             let position = q * (n - 1) as f64;
             let low = position.floor();

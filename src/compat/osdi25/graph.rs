@@ -1,5 +1,5 @@
-//! The pipeline-parallel training step of [`crate::compat::osdi25::published`] as a graph: its operations, what each waits for, and the
-//! replay that turns durations into a step time.
+//! The pipeline-parallel training step of [`crate::compat::osdi25::published`] as a graph: its operations, the
+//! operations that each of them waits for, and the replay that computes the time of a step from durations.
 //!
 //! Units: nanoseconds, as integers if measured and as f64 if replayed.
 //!
@@ -44,7 +44,7 @@ pub enum Kind {
 
 use Kind::*;
 
-/// In the order of the enum: the name in a timeline, and the name under which its share is published.
+/// Each kind in the order of the enum, with its name in a timeline and the name under which its share is published.
 pub(super) const KINDS: [(Kind, &str, &str); 14] = [
     (ForwardCompute, "forward-compute", "forward-compute"),
     (BackwardCompute, "backward-compute", "backward-compute"),
@@ -71,7 +71,7 @@ impl Kind {
         KINDS[self as usize].1
     }
 
-    /// The name under which its share is published; the sends and receives of one direction share a name.
+    /// The name under which its share is published. The sends and receives of one direction share a name.
     pub fn op_type(self) -> &'static str {
         KINDS[self as usize].2
     }
@@ -87,11 +87,11 @@ pub struct Op {
     pub kind: Kind,
     pub step: i64,
     pub ts: i64,
-    /// For a joined operation only the part after its last member has arrived.
+    /// Duration. For a joined operation, only the part after the arrival of its last member.
     pub dur: i64,
 }
 
-/// What every step of the job must contain.
+/// The workers, stages, ranks and kinds of operations that every step of the job must contain.
 pub(super) struct Job {
     pub(super) workers: BTreeSet<Worker>,
     pub(super) stages: BTreeSet<u32>,
@@ -133,15 +133,16 @@ impl Job {
 }
 
 pub(super) struct Graph {
-    /// Sorted by start; the other fields contain indices into it.
+    /// Sorted by start. The other fields contain indices into this list.
     pub(super) ops: Vec<Op>,
     waits_for: Vec<Vec<usize>>,
-    /// Groups of operations that transfer together, each after everything that its members wait for.
+    /// Groups of operations that transfer together, each after all groups that its members wait for.
     order: Vec<Vec<usize>>,
 }
 
 impl Graph {
-    /// Kahn's algorithm over the joined groups: a group is ready when everything that any member waits for is done.
+    /// Builds the graph and sorts the joined groups by Kahn's algorithm: a group is ready when everything that any
+    /// member waits for is done.
     pub(super) fn of(mut ops: Vec<Op>, job: &Job) -> Result<Graph, String> {
         ops.sort_by_key(|op| op.ts);
         let lanes = Lanes::of(&ops);
@@ -200,7 +201,7 @@ impl Graph {
     }
 }
 
-/// The operations of a step by worker and kind, as indices in order of start.
+/// The operations of a step by worker and kind, as indices sorted by start.
 struct Lanes(BTreeMap<(Worker, Kind), Vec<usize>>);
 
 impl Lanes {
@@ -230,15 +231,15 @@ impl Lanes {
         Ok(())
     }
 
-    /// Adds what each operation of a worker waits for. F and B are forward and backward computation:
+    /// Adds the operations that each operation of a worker waits for. F and B are forward and backward computation:
     ///
     /// ```text
     ///   params-all-gather -> F0     recv k -> F k -> send k     F k-1 -> recv k     the same for B
-    ///   all F and B one chain by start; forward send, forward receive, backward send, backward receive a chain each
-    ///   F F F B ...      the first backward send and receive start after the second F before the first B
+    ///   all F and B form one chain by start; the sends and the receives of each direction form a chain each
+    ///   F F F B ...      the first backward send and receive start after the second to last F before the first B
     ///     ^              (the receive is posted together with a forward send, one microbatch ahead)
     ///   last computation -> gc -> layernorm -> embedding -> reduce-scatter -> clip -> optimizer
-    ///   with separate-grads-all-reduce, that is, gradients scattered while computing:
+    ///   with separate-grads-all-reduce, that is, if gradients are scattered during the computation:
     ///   last computation -> gc             -> layernorm -> embedding -> separate -> clip -> optimizer
     ///   last computation -> reduce-scatter -> layernorm
     /// ```
@@ -282,9 +283,9 @@ impl Lanes {
         }
     }
 
-    /// Operations that transfer together when the last of them has arrived: a send and its receive, embedding over the
-    /// first and last stage, parameters and gradients over the data-parallel ranks of a stage, clip over all. Layernorm
-    /// is not joined, as published. A single operation is a group of one.
+    /// Groups of operations that transfer together once the last of them has arrived: a send and its receive, embedding
+    /// over the first and last stage, parameters and gradients over the data-parallel ranks of a stage, gradient
+    /// clipping over all workers. Layernorm is not joined, as in the paper. A single operation is a group of one.
     fn joined(&self) -> Vec<Vec<usize>> {
         let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (&(worker, kind), members) in &self.0 {

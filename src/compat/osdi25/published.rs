@@ -1,23 +1,24 @@
 //! The published what-if analysis: how much faster a pipeline-parallel training job would be if every operation took
 //! its usual time, and which stage, data-parallel rank or kind of operation is the cause.
 //!
-//! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. It exists to be
-//! comparable with that paper to the digit; it knows the dependencies of one kind of program (see
+//! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. This implementation
+//! exists to be comparable with the paper digit by digit. It knows the dependencies of only one kind of program (see
 //! [`crate::compat::osdi25::graph`]) and reads operations, not kernels.
 //!
-//! A step is replayed from 0 over its dependencies, without launch delays:
+//! A step is replayed from time 0 along its dependencies, without launch delays:
 //! - original: every operation keeps its own duration;
-//! - ideal: it takes the usual duration of its kind over all workers, stages and steps: the mean for computing, the
-//!   median for communication. Slowdown S = mean original / mean ideal step;
-//! - a group's share: the group's own durations with the ideal ones of all others, divided by ideal;
-//! - M_S: ideal for the last stage, own durations for all others. M_W: the same for the slowest 3 % of the workers. M =
-//!   the part of (original - ideal) that this repair removes.
+//! - ideal: every operation takes the usual duration of its kind over all workers, stages and steps: the mean for
+//!   computing, the median for communication. Slowdown S = mean original step / mean ideal step;
+//! - share of a group: mean step in which the group keeps its own durations and all others are ideal, divided by the
+//!   mean ideal step;
+//! - M_S: the last stage is ideal, all others keep their own durations. M_W: the same for the slowest 3 % of the
+//!   workers. M is the part of (original - ideal) that this repair removes.
 //!
 //! Units: nanoseconds, as integers if measured and as f64 if replayed (a mean is not a whole number).
 //!
-//! Surprising: the ideal is not the fastest. Every stage gets the mean over stages, so a long last stage makes the
-//! shares of the others less than 1, and repairing it gains more than the total: M_S above 1. Communication must
-//! already be cut to its transfer part (end - last arrival), or waits would count twice.
+//! Surprising: the ideal step is not the fastest one. Every stage gets the mean over stages, so a long last stage makes
+//! the shares of the others less than 1, and repairing it gains more than the total: M_S is above 1. Communication must
+//! already be cut to its transfer part (end - last arrival), otherwise waits would count twice.
 
 use crate::compat::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +31,11 @@ pub struct Published {
     pub original_ns: f64,
     pub ideal_ns: f64,
     pub steps: Vec<StepTime>,
-    /// Slowest first, as the two below.
+    /// Sorted by slowdown, largest first, like `by_dp_rank` and `by_op_type`.
     pub by_stage: Vec<Share<u32>>,
     pub by_dp_rank: Vec<Share<u32>>,
     pub by_op_type: Vec<Share<&'static str>>,
-    /// `None` if the original is as fast as the ideal, so that there is nothing to repair.
+    /// `None` if the original step is as fast as the ideal one, so that there is nothing to repair.
     pub m_s: Option<f64>,
     pub m_w: Option<f64>,
     /// The workers that M_W repairs.
@@ -110,7 +111,7 @@ pub fn analyse(ops: &[Op]) -> Result<Published, String> {
 
     let (original_ns, ideal_ns) = (mean(&original), mean(&ideal));
     let gap = original_ns - ideal_ns;
-    // A difference from the order of rounding is not a slowdown that could be repaired.
+    // A gap of the size of rounding errors is not a slowdown that could be repaired.
     let repair =
         |own: &dyn Fn(&Op) -> bool| (gap.abs() > 1e-9 * ideal_ns).then(|| (original_ns - mean(&replay(own))) / gap);
     let slowest_workers = slowest(&job.workers, &by_dp_rank, &by_stage);
@@ -136,7 +137,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// By kind: mean of computing; median (of an even number the mean of the middle two) of communication.
+/// The usual duration of each kind: the mean for computing; the median for communication, which for an even number is
+/// the mean of the middle two.
 fn usual_durations<'a>(ops: impl Iterator<Item = &'a Op>) -> [f64; KINDS.len()] {
     let mut durations: [Vec<i64>; KINDS.len()] = Default::default();
     for op in ops {
@@ -165,8 +167,8 @@ fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<Sh
     shares
 }
 
-/// A worker is as slow as the smaller of its rank's and its stage's share, so no worker is replayed separately; equally
-/// slow workers are in order of stage, then rank.
+/// The slowest 3 % of the workers. A worker is as slow as the smaller of its rank's and its stage's share, so no worker
+/// is replayed separately. Equally slow workers are sorted by stage, then rank.
 fn slowest(workers: &BTreeSet<Worker>, by_dp_rank: &[Share<u32>], by_stage: &[Share<u32>]) -> Vec<Worker> {
     let of = |shares: &[Share<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
     let mut ranked: Vec<(f64, Worker)> =
@@ -181,7 +183,8 @@ mod tests {
     use crate::compat::osdi25::graph::Kind;
     use crate::compat::osdi25::graph::Kind::*;
 
-    /// Two ranks of two stages, two microbatches, forwards 10 (but 14 on the last stage of rank 1), backwards 20:
+    /// A job with two ranks of two stages and two microbatches. Forwards take 10 (14 on the last stage of rank 1),
+    /// backwards take 20:
     ///
     /// ```text
     ///   rank 0   0    10   20        40   50   60   70        90  98
@@ -193,8 +196,8 @@ mod tests {
     ///   stage 1       [F0   ][B0      ][F1   ][B1      ]          [O]
     /// ```
     ///
-    /// Messages take `transfer`, the clip joins all workers and takes no time, the optimizer (O) takes 5. Rank 0 has
-    /// the starts of rank 1, because only their order counts.
+    /// Messages take `transfer`, the gradient clipping joins all workers and takes no time, the optimizer (O) takes 5.
+    /// The operations of rank 0 are given the starts of rank 1, because only the order of starts counts.
     fn tiny_job(step: i64, transfer: i64) -> Vec<Op> {
         let mut ops = Vec::new();
         for (dp, slow) in [(0, 10), (1, 14)] {
@@ -229,7 +232,7 @@ mod tests {
     #[test]
     fn a_slow_last_stage_is_found_and_repaired() -> Result<(), String> {
         let answer = analyse(&tiny_job(7, 0))?;
-        // Ideal forward (6 x 10 + 2 x 14) / 8 = 11: 11 + 11 + 20 + 11 + 20 + 20 + 5.
+        // The ideal forward is (6 x 10 + 2 x 14) / 8 = 11; the ideal step is 11 + 11 + 20 + 11 + 20 + 20 + 5.
         assert_eq!((answer.original_ns, answer.ideal_ns, answer.measured_ns), (103.0, 98.0, 103.0));
         assert_eq!(answer.slowdown, 103.0 / 98.0);
         let by_stage: Vec<_> = answer.by_stage.iter().map(|s| (s.of, s.slowdown)).collect();
@@ -239,7 +242,7 @@ mod tests {
         assert_eq!(slowdown(&answer.by_op_type, "forward-compute"), Some(103.0 / 98.0));
         assert_eq!(slowdown(&answer.by_op_type, "backward-compute"), Some(1.0));
         assert_eq!(slowdown(&answer.by_op_type, "forward-pp-comm"), Some(1.0));
-        // Either repair leaves 97 of 103, and 98 was the ideal.
+        // Either repair shortens 103 to 97, and the ideal is 98.
         assert_eq!((answer.m_s, answer.m_w), (Some(1.2), Some(1.2)));
         assert_eq!(answer.slowest_workers, [Worker { dp: 1, pp: 1, tp: 0 }]);
         assert_eq!((answer.workers, answer.ops, answer.steps.len(), answer.left_out.len()), (4, 40, 1, 0));
@@ -248,15 +251,16 @@ mod tests {
 
     #[test]
     fn a_message_delays_what_it_brings_but_not_its_sender() -> Result<(), String> {
-        // On the critical path of rank 1: forward 0 and backward 1 are transferred, the others arrive while their
-        // receiver computes.
+        // On the critical path of rank 1 are the transfers of forward 0 and backward 1. The other messages arrive while
+        // their receiver computes.
         assert_eq!(analyse(&tiny_job(7, 2))?.original_ns, 103.0 + 2.0 + 2.0);
         Ok(())
     }
 
     #[test]
     fn a_message_is_received_after_the_computation_before_it() -> Result<(), String> {
-        // Only rank 1, all forwards first. Stage 1 receives F1 after F0, not at 20, and stage 0 receives B1 not at 82:
+        // Only rank 1, with all forwards first. Stage 1 does not receive F1 at 20 but after F0, and stage 0 does not
+        // receive B1 at 82 but after B0:
         //   stage 0  F0 0-10 F1 10-20              B0 64-84 B1 86-106 O 106-111
         //   stage 1  F0 12-26 F1 28-42 B0 42-62 B1 62-82
         let mut ops = tiny_job(7, 2);
@@ -270,7 +274,7 @@ mod tests {
     #[test]
     fn a_joined_operation_ends_at_the_last_start_plus_its_own_transfer() -> Result<(), String> {
         let mut ops = tiny_job(7, 0);
-        // All clips start at 98, also on rank 0 (ready at 90), whose clip takes 9.
+        // All clippings start at 98, also those of rank 0, which is ready at 90 and whose clipping takes 9.
         ops.iter_mut().filter(|op| op.kind == OptimizerClipMainGrad && op.worker.dp == 0).for_each(|op| op.dur = 9);
         assert_eq!(analyse(&ops)?.original_ns, 98.0 + 9.0 + 5.0);
         Ok(())
@@ -315,7 +319,7 @@ mod tests {
     #[test]
     fn stages_that_wait_for_each_other_are_an_error_and_not_a_panic() {
         let mut ops = tiny_job(7, 0);
-        // Stage 0 computes B0 before F1, stage 1 F1 before B0.
+        // Stage 0 computes B0 before F1; stage 1 computes F1 before B0.
         for op in &mut ops {
             match (op.worker.pp, op.kind, op.ts) {
                 (0, ForwardCompute, 10) => op.ts = 70,

@@ -1,8 +1,8 @@
-//! The timeline format of the published what-if analysis, read into operations.
+//! Reads the timeline format of the published what-if analysis into operations.
 //!
-//! One Chrome trace for the whole job: the process is the data-parallel rank, the thread's name says
-//! `PP rank 0, TP rank 0, compute`, an event's name is its type and its argument `step` its step. Communication
-//! is cut to its transfer already. Its operations are a table of the rank's partial.
+//! A timeline is one Chrome trace for the whole job: the process is the data-parallel rank, the name of a thread is
+//! like `PP rank 0, TP rank 0, compute`, an event's name is its type, and its argument `step` is its step.
+//! Communication is already cut to its transfer. The operations are stored as a table of the rank's partial.
 
 use crate::analysis::api::Partial;
 use crate::compat::osdi25::graph::{Kind, Op, Worker};
@@ -26,7 +26,7 @@ table! {
     }
 }
 
-/// All operations with a step and a worker.
+/// All events that are operations of a known kind with a step and a worker.
 pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
     let c = &trace.columns;
     let kinds: Vec<Option<Kind>> = c.strings.iter().map(|(_, t)| Kind::parse(t)).collect();
@@ -55,7 +55,7 @@ pub(super) fn steps(ops: &[Op]) -> Vec<(u32, Option<i64>)> {
     labels.into_iter().zip(0..).map(|(label, index)| (index, Some(label))).collect()
 }
 
-/// The operations in the steps asked for, as a table.
+/// The operations in the chosen steps, as a table.
 pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
     let keeps = |(index, label): &(u32, Option<i64>)| filter.is_none_or(|f| f.keeps(*index, *label));
     let chosen: BTreeSet<Option<i64>> = steps(ops).into_iter().filter(keeps).map(|s| s.1).collect();
@@ -68,10 +68,10 @@ pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
     table.finish()
 }
 
-/// The operations whose table a partial holds.
+/// Reads the operations back from a partial.
 ///
 /// # Errors
-/// A table that is not one of [`table`].
+/// When the table was not made by [`table`].
 pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, InvalidCell> {
     let op = |(i, r): (usize, OperationRow)| {
         let kind = Kind::parse(r.kind).ok_or_else(|| InvalidCell::unknown::<Operations>(i, "kind", r.kind))?;
@@ -81,7 +81,7 @@ pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, InvalidCell> {
     partial.rows::<Operations>().enumerate().map(op).collect()
 }
 
-/// `PP rank 0, TP rank 1, compute`: pipeline and tensor-parallel rank.
+/// Pipeline and tensor-parallel rank from a thread name like `PP rank 0, TP rank 1, compute`.
 fn place(name: &str) -> Option<(u32, u32)> {
     let mut parts = name.split(", ");
     let pp = parts.next()?.strip_prefix("PP rank ")?.trim().parse().ok()?;

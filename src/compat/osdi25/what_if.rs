@@ -1,4 +1,4 @@
-//! The published what-if analysis as tables and a view.
+//! Writes the result of the published what-if analysis as a table and a view.
 
 use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
@@ -18,12 +18,12 @@ impl Analysis for WhatIf {
         &[timeline::Operations::SPEC]
     }
 
-    /// A timeline has operations in place of events that hta knows.
+    /// A timeline contains operations instead of events that hta knows.
     fn needs_known_events(&self) -> bool {
         false
     }
 
-    /// A timeline has steps of its own.
+    /// A timeline has its own steps.
     fn steps(&self, trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
         Some(timeline::steps(&timeline::operations(trace)))
     }
@@ -39,7 +39,7 @@ impl Analysis for WhatIf {
 }
 
 fn reduce(partials: &[Partial], options: &Options) -> Output {
-    // the tables are those of `map`
+    // Partials hold the tables that `map` made. Invalid ones are skipped.
     let ops: Vec<_> = partials.iter().filter_map(|p| timeline::read(p).ok()).flatten().collect();
     let mut view = View {
         title: "What if nobody straggled, the published way".to_string(),
@@ -74,7 +74,7 @@ fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) 
             is_reliable: error <= RELIABLE_PCT,
         });
     };
-    // `all` repairs everything: its step is the ideal one, its slowdown S.
+    // In the row `all` everything is repaired: its step is the ideal one, its slowdown is S.
     row("all", "all workers and steps", p.ideal_ns, p.slowdown);
     let mut shares: Vec<(&str, String, f64)> = Vec::new();
     shares.extend(p.by_stage.iter().map(|s| ("stage", s.of.to_string(), s.slowdown)));

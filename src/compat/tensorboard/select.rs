@@ -1,6 +1,6 @@
 //! Selects the collectives, compute ranges and steps of a trace as the plugin does.
 //!
-//! Not reproduced: the plugin moves the ends of steps in traces whose runtime calls have category `Runtime` (2021).
+//! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category `Runtime` (2021).
 
 use crate::compat::tensorboard::shortest::{Operator, Range, Worker, operator_bytes, steps_of};
 use crate::trace::args::Arg;
@@ -11,10 +11,10 @@ use crate::units::Span;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// Names that the plugin knows, after `nccl:` or `gloo:`.
+/// Names that the plugin knows after `nccl:` or `gloo:`.
 const KINDS: [&str; 5] = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"];
 
-/// Categories that are operators for the plugin.
+/// Categories, in lower case, whose events are operators for the plugin.
 const OPERATORS: [&str; 5] = ["cpu_op", "operator", "python", "user_annotation", "gpu_user_annotation"];
 
 fn is_collective(name: &str) -> bool {
@@ -29,7 +29,7 @@ pub fn worker(trace: &RankTrace) -> Worker {
     let is_collective = |row: usize| collective.get(c.name(row).0 as usize) == Some(&true);
     let range = |row: usize| (c.ts[row], c.span(row).end);
     let operators: Vec<usize> = (0..c.len()).filter(|&r| OPERATORS.contains(&cat(r))).collect();
-    // One operator per id: the last by time.
+    // Of the operators with the same id, keep the last one by time.
     let mut by_id: BTreeMap<Option<u64>, usize> = BTreeMap::new();
     let mut rows: Vec<usize> = operators.iter().copied().filter(|&r| is_collective(r)).collect();
     rows.sort_by_key(|&r| (c.ts[r], r));
@@ -79,7 +79,7 @@ pub fn worker(trace: &RankTrace) -> Worker {
     Worker { operators: found, steps, compute: union(compute), communication: union(communication) }
 }
 
-/// Merges ranges that touch, which is all that the overlap needs.
+/// Merges ranges that touch or overlap. The computation of the overlap needs only their union.
 fn union(ranges: Vec<Range>) -> Vec<Range> {
     let joined = Union::new(ranges.into_iter().map(|(a, b)| Span::new(a, b)));
     joined.spans().iter().map(|s| (s.start, s.end)).collect()

@@ -1,7 +1,8 @@
-//! Synchronizing and transfer time as the PyTorch TensorBoard plugin's distributed view has them.
+//! Synchronizing and transfer time as the distributed view of the PyTorch TensorBoard plugin defines them.
 //!
-//! What: the plugin divides the time of collectives without comparing clocks of workers. The shortest of the ranges
-//! with the same number over all workers is the transfer; what a longer one has before it is waiting.
+//! What: the plugin divides the time of collectives without comparing the clocks of workers. It matches ranges by their
+//! number. Of the matched ranges of all workers, the shortest is the transfer. A longer one waits first and then
+//! transfers.
 //!
 //! ```text
 //!   worker 0   [------- wait ------|== transfer ==]      the k-th operator's j-th range, on each worker
@@ -9,75 +10,79 @@
 //!   worker 2       [------ wait ----|== transfer ==]
 //! ```
 //!
-//! Why: it needs only durations, so it works where time origins are unknown, and it gives the numbers that users of the
-//! plugin know. It is not the default, because arrivals on a common clock are more informative.
+//! Why: the method needs only durations, so it works if time origins are unknown, and it gives the numbers that users
+//! of the plugin know. It is not the default, because arrivals on a common clock are more informative.
 //!
 //! Exact rules:
-//! - The operators of a worker are sorted by start, then the longer first. The k-th operators of all workers belong
-//!   together, whatever their names.
-//! - The ranges of an operator are **its host range and each of its kernels**, sorted by start, then the longer first.
-//!   The j-th ranges of all workers belong together. m(k, j) is their shortest length.
+//! - The operators of a worker are sorted by start; of equal starts, the longer one comes first. The k-th operators of
+//!   all workers are matched, whatever their names.
+//! - The ranges of an operator are **its host range and each of its kernels**, sorted in the same way. The j-th ranges
+//!   of all workers are matched. m(k, j) is their shortest length.
 //! - Latency = length of the union of the ranges. Transfer = length of the union of the *last* m(k, j) of each range.
-//!   Synchronizing = latency - transfer, never negative. Both unions are formed once per step (all operators that lie
-//!   in it) and once per operator name (over the whole capture), so rows by name may add up to more than the steps.
+//!   Synchronizing = latency - transfer, never negative. Both unions are formed once per step (over all operators
+//!   inside it) and once per operator name (over the whole capture), so rows by name may add up to more than the steps.
 //! - Overlap: compute and communication are two sets of ranges, cut to the step. other = step + overlap - compute -
 //!   communication.
 //! - "all" is the sum over steps divided by their number, truncated (not rounded) to a whole number. For waits only
 //!   steps with an operator count, and the operators outside every step count as one more step.
 //!
-//! Units. i64 ns; any origin, and workers need not share one. Bytes for `bytes`. The plugin prints what the trace
-//! holds, microseconds, and cuts "all" to whole microseconds; here it is cut to whole nanoseconds. Its means by
-//! operator are rounded half to even; everything here is an exact sum.
+//! Units: times are i64 ns with any origin, which may differ between workers; `bytes` is in bytes. The plugin prints
+//! microseconds, as the trace does, and truncates "all" to whole microseconds; here it is truncated to whole
+//! nanoseconds. The plugin rounds its means by operator half to even; everything here is an exact sum.
 //!
-//! To match the plugin, the caller selects (only events of `ph` X; categories in any case):
+//! To match the plugin, the caller selects events as follows (only events of `ph` X; categories in upper or lower
+//! case):
 //! - Collective operators: category `cpu_op`, `Operator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
 //!   name that is *equal to* `nccl:` or `gloo:` followed by one of broadcast, reduce, all_reduce, all_gather,
-//!   reduce_scatter. Others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`, `ucc:`) do not exist for
-//!   the plugin. One operator per `External id`: a later one (by ts) with the same id replaces an earlier one; all
-//!   without an id share one. If a worker has both `nccl:` and `gloo:` operators, the plugin shows no distributed view
-//!   at all.
-//! - Their kernels: nccl only, events of category `kernel` whose `external id` (else `External id`) is the operator's.
-//!   gloo operators have none, even if a kernel has their id.
-//! - Communication ranges for the overlap: every collective operator's range (also the replaced ones), and every kernel
-//!   whose external id is a collective operator's. nccl and gloo alike.
-//! - Compute ranges: every other kernel (copies and sets are not kernels; a collective's kernel that was not linked
-//!   is). Only if the *whole worker* has no other kernel (gloo on CPU; only NCCL kernels on a GPU): every other event
-//!   of the categories above (not `python_function`, not runtime calls) except `ProfilerStep#*`,
-//!   `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in one thread during
-//!   an operator in another counts as overlap. (The published package, 0.4.3, leaves out annotations here.)
+//!   reduce_scatter. The plugin ignores all others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`,
+//!   `ucc:`). There is one operator per `External id`: a later one (by ts) with the same id replaces an earlier one;
+//!   all operators without an id share one entry. If a worker has both `nccl:` and `gloo:` operators, the plugin shows
+//!   no distributed view at all.
+//! - Their kernels: only for nccl, events of category `kernel` whose `external id` (else `External id`) is the
+//!   operator's. gloo operators have none, even if a kernel has their id.
+//! - Communication ranges for the overlap: the range of every collective operator (also of replaced ones), and every
+//!   kernel whose external id is that of a collective operator. This applies to nccl and gloo alike.
+//! - Compute ranges: every other kernel. Copies and memsets are not kernels; a kernel of a collective that was not
+//!   linked counts as compute. Only if the *whole worker* has no other kernel (gloo on CPU; only NCCL kernels on a
+//!   GPU), compute is every other event of the categories above (not `python_function`, not runtime calls) except
+//!   `ProfilerStep#*`, `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in
+//!   one thread during an operator in another counts as overlap. (The published package, 0.4.3, leaves out annotations
+//!   here.)
 //! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is an additional step).
-//!   Only with calls of category `Runtime` (traces of 2021; the plugin does not know `cuda_runtime`), and if one inside
-//!   a step launched device work (kernel, copy or set, by correlation): each end moves to the end of the last device
-//!   work launched inside, each start to the end of the previous step (the first: of device work launched outside every
-//!   step and done before its own), both only if later; then trailing steps without device work are cut off, and after
-//!   that the last one if it launched less than 80 % of what the previous one did. **Without any `ProfilerStep`** there
-//!   is one step named "0": from the first start to the last end over `cpu_op`, `Operator` and `python` events; without
-//!   these none (the plugin shows -1.8e19). "all" is not a step: see above.
+//!   The plugin moves the borders of steps only if the trace has calls of category `Runtime` (traces of 2021; the
+//!   plugin does not know `cuda_runtime`) and one of them inside a step launched device work (kernel, copy or memset,
+//!   by correlation). Then each end moves to the end of the last device work launched inside the step, and each start
+//!   to the end of the previous step (the first start: to the end of device work that was launched outside every step
+//!   and was done before the step's own), both only if that is later. Then trailing steps without device work are
+//!   dropped, and after that the last step if it launched less than 80 % of what the previous one did. **Without any
+//!   `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`, `Operator` and
+//!   `python` events. Without such events there is no step (the plugin shows -1.8e19). "all" is not a step: see above.
 //! - Bytes ([`operator_bytes`]): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
-//!   summed over all inputs (so not the message size: both input and output of an all-gather count).
+//!   summed over all inputs. This is not the message size: both input and output of an all-gather count.
 //!
 //! Surprising: the host range counts like a kernel. A broadcast kernel of 16 ns below an operator of 75 ns has a
 //! "latency" of 75, and the host's submission time is transfer if it is the shortest range. With asynchronous launches,
 //! a step's latency also contains kernels that end long after the step.
 //!
-//! On traces since about 2022 the plugin finds **no kernel** of any collective, without saying so: a kernel's External
-//! id is that of `record_param_comms`, not of `nccl:all_reduce` (or, with Megatron, a correlation). Its waits are then
-//! those of host ranges, and its NCCL kernels are compute; GPU-side `nccl:` annotations come without an id, and all but
-//! the last vanish. A caller with better links may pass the right kernels: this is then the same division of better
-//! ranges.
+//! On traces since about 2022 the plugin finds **no kernel** of any collective, without a message: a kernel's External
+//! id is that of `record_param_comms`, not of `nccl:all_reduce` (or, with Megatron, a correlation). The plugin's waits
+//! are then those of host ranges, and NCCL kernels count as compute. GPU-side `nccl:` annotations have no id, so all
+//! but the last of them are dropped. A caller that can link the right kernels may pass them; the same division is then
+//! applied to better ranges.
 //!
 //! Errors: if a worker has no operator, if numbers of operators differ, or if the numbers of ranges of the k-th
-//! operators differ, the plugin drops the whole distributed view (with a line in its log). Here that is an `Err` with
-//! the numbers of all workers. Different names at one position are no error in either, but are counted here.
+//! operators differ, the plugin drops the whole distributed view and logs a line. Here that is an `Err` with the
+//! numbers of all workers. Different names at one position are an error neither in the plugin nor here, but they are
+//! counted here.
 //!
 //! Source: behaviour of pytorch/kineto `tb_plugin` (BSD-3), last state before its removal: `communication.py`,
 //! `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Independent implementation, checked against
-//! the plugin's goldens.
+//! the plugin's golden results.
 
 /// Start and end, ns.
 pub type Range = (i64, i64);
 
-/// Limit for times, so that no length overflows: 146 years before and after the origin.
+/// Limit of times, 146 years before and after the origin, so that no length overflows.
 const FAR: i64 = 1 << 62;
 
 /// One collective host range with its kernels.
@@ -122,7 +127,7 @@ pub struct Wait {
     pub synchronizing: i64,
 }
 
-/// A row of `comm_ops`; the plugin shows means of these by `calls`, rounded half to even.
+/// A row of `comm_ops`. The plugin divides these sums by `calls` and rounds half to even.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Totals {
     pub name: String,
@@ -139,10 +144,10 @@ pub struct WorkerView {
     pub overlap: Vec<Overlap>,
     /// The mean over the steps: the plugin's "all".
     pub overlap_all: Overlap,
-    /// Only steps with operators, in the order of their first operator; steps of one name are merged under the first of
-    /// them. `None`: operators inside no step.
+    /// Only steps with operators, in the order of their first operator. Steps with the same name are merged under the
+    /// first of them. `None`: the operators outside every step.
     pub wait: Vec<(Option<usize>, Wait)>,
-    /// The mean over these: the plugin's "all".
+    /// The mean over the rows of `wait`: the plugin's "all".
     pub wait_all: Wait,
     /// In the order of first appearance.
     pub operators: Vec<Totals>,
@@ -161,8 +166,8 @@ pub struct View {
 /// The distributed view of `workers`, or the reason why there is none.
 ///
 /// # Errors
-/// No worker; a worker without operators; different numbers of operators or ranges; a range that ends before it starts;
-/// a time too far from its origin; a step that does not exist; a sum of bytes beyond i64.
+/// When there is no worker, a worker has no operators, numbers of operators or ranges differ, a range ends before it
+/// starts, a time is too far from its origin, a step does not exist, or a sum of bytes exceeds i64.
 pub fn shortest(workers: &[Worker]) -> Result<View, String> {
     if workers.is_empty() {
         return Err("no worker".to_string());
@@ -202,9 +207,10 @@ pub fn shortest(workers: &[Worker]) -> Result<View, String> {
 
 /// Assigns steps as the plugin does; the result is parallel to `spans`.
 ///
-/// By start (then the longer first) each span is compared with one step, which advances only when a span starts at or
-/// after its end; a span belongs to the step if it lies completely inside. So a span that crosses the end of its step
-/// has none, and steps that overlap or are out of order lose operators.
+/// Spans are visited by start (of equal starts, the longer first) and compared with the current step. The next step
+/// becomes current only when a span starts at or after the end of the current one. A span belongs to a step if it lies
+/// completely inside. So a span that crosses the end of its step has no step, and steps that overlap or are out of
+/// order lose operators.
 pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
@@ -226,12 +232,12 @@ pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usi
     result
 }
 
-/// Bytes of a collective operator: over its inputs, product of the dimensions x size of the type.
+/// Bytes of a collective operator: product of the dimensions x size of the type, summed over its inputs.
 ///
 /// Types are the recorded texts: `long int` 8; `float` and `int` 4; `c10::Half` and `c10::BFloat16` 2; `unsigned char`
-/// 1; **any other, including `double`, 0**. No dimension (a scalar) is one element. No `Input Dims` is 0 bytes. `None`
-/// where the plugin, and with it the view, fails: with fewer types than shapes; also if the product overflows. The
-/// plugin fails on lists of tensors (nested dimensions), too; the caller does not pass such.
+/// 1; **any other, including `double`, 0**. A shape without dimensions (a scalar) is one element. No `Input Dims` is 0
+/// bytes. Returns `None` if there are fewer types than shapes, on which the plugin fails and shows no view, or if the
+/// product overflows. The plugin also fails on lists of tensors (nested dimensions); callers must not pass them.
 pub fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
     let mut total = 0_i64;
     for (i, shape) in shapes.iter().enumerate() {
@@ -248,7 +254,7 @@ pub fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
     Some(total)
 }
 
-/// An operator in its place, with its ranges in theirs.
+/// An operator with its sorted ranges, and the transfer part of each range.
 struct Ranked<'a> {
     operator: &'a Operator,
     ranges: Vec<Range>,
@@ -359,7 +365,7 @@ fn grouped<'a, 'b, K: Ord + Copy>(
     groups
 }
 
-/// Latency and transfer.
+/// Latency and transfer of some operators, ns.
 fn lengths(operators: &[&Ranked<'_>]) -> (i64, i64) {
     let latency = union(operators.iter().flat_map(|r| &r.ranges).copied().collect());
     let transfer = union(operators.iter().flat_map(|r| &r.transfers).copied().collect());
@@ -374,7 +380,7 @@ fn whole_mean(values: impl Iterator<Item = i64>) -> i64 {
     i64::try_from(sum / count.max(1)).unwrap_or(i64::MAX)
 }
 
-/// The union as disjoint ranges by start.
+/// The union as disjoint ranges, sorted by start.
 fn union(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::new();

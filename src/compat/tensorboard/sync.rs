@@ -11,15 +11,17 @@ use crate::units::{fmt_bytes, fmt_ns, ratio};
 use crate::wording::counts::counted;
 
 table! {
-    /// The plugin's view of one step: compute_only + overlap + communication_only + other = dur, apart from it transfer + synchronizing.
+    /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the step.
+    /// transfer + synchronizing is a separate sum, the latency. The transfer of a range is the length of the shortest
+    /// of the matched ranges of all ranks.
     pub struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
         rank;
-        step: Option<Text>, "", "number of the step; all: mean over the steps, cut off; null: operators outside every step";
+        step: Option<Text>, "", "number of the step; all: truncated mean over steps; null: outside every step";
         compute_only_ns: Option<i64>, "ns", "compute without communication";
-        overlap_ns: Option<i64>, "ns", "both";
+        overlap_ns: Option<i64>, "ns", "compute and communication at the same time";
         communication_only_ns: Option<i64>, "ns", "communication without compute";
-        other_ns: Option<i64>, "ns", "neither";
-        transfer_ns: Option<i64>, "ns", "data transfer: the shortest of the same-numbered ranges of all ranks; null: no operator in the step";
+        other_ns: Option<i64>, "ns", "neither compute nor communication";
+        transfer_ns: Option<i64>, "ns", "data transfer; null: no operator in the step";
         synchronizing_ns: Option<i64>, "ns", "latency minus transfer";
     }
 }
@@ -30,12 +32,12 @@ table! {
         rank;
         name: Text, "", "operator";
         count: i64, "", "calls";
-        size_sum_bytes: i64, "bytes", "over all inputs, summed";
-        size_mean_bytes: f64, "bytes", "per call";
-        latency_sum_ns: i64, "ns", "union of operators and kernels";
-        latency_mean_ns: f64, "ns", "per call";
-        transfer_sum_ns: i64, "ns", "data transfer";
-        transfer_mean_ns: f64, "ns", "per call";
+        size_sum_bytes: i64, "bytes", "bytes of all inputs, summed over the calls";
+        size_mean_bytes: f64, "bytes", "mean per call";
+        latency_sum_ns: i64, "ns", "length of the union of operators and kernels";
+        latency_mean_ns: f64, "ns", "latency_sum_ns per call";
+        transfer_sum_ns: i64, "ns", "length of the union of the transfers";
+        transfer_mean_ns: f64, "ns", "transfer_sum_ns per call";
     }
 }
 
@@ -62,7 +64,7 @@ impl Analysis for Sync {
 }
 
 fn reduce(partials: &[Partial]) -> Output {
-    // the tables are those of `map`
+    // Partials hold the tables that `map` made. An invalid one counts as a worker without operators.
     let workers: Vec<Worker> = partials.iter().map(|p| worker::worker(p).unwrap_or_default()).collect();
     let (mut steps, mut operators) = (Steps::default(), Operators::default());
     let mut view = View {

@@ -1,4 +1,4 @@
-//! A worker's ranges as tables of its rank's partial, and back.
+//! Converts a worker's ranges to tables of its rank's partial, and back.
 
 use crate::analysis::api::Partial;
 use crate::compat::tensorboard::shortest::{Operator, Worker};
@@ -18,11 +18,11 @@ table! {
 table! {
     /// One row per collective operator.
     struct Operators, OperatorRow = "shortest_operators" by "position" {
-        name: Text, "", "name, as recorded";
+        name: Text, "", "recorded name";
         start_ns: i64, "ns", "start";
         end_ns: i64, "ns", "end";
-        size_bytes: i64, "bytes", "over all inputs";
-        step: Option<u32>, "", "position of its step";
+        size_bytes: i64, "bytes", "sum over all inputs";
+        step: Option<u32>, "", "position of its step; null: inside no step";
     }
 }
 
@@ -36,9 +36,9 @@ table! {
 }
 
 table! {
-    /// One row per range of compute, then of communication.
+    /// One row per range: compute first, then communication.
     struct Ranges, RangeRow = "shortest_ranges" by "is_compute descending, start_ns" {
-        is_compute: bool, "", "compute, else communication";
+        is_compute: bool, "", "true: compute; false: communication";
         start_ns: i64, "ns", "start";
         end_ns: i64, "ns", "end";
     }
@@ -68,10 +68,10 @@ pub(super) fn tables(worker: &Worker) -> Vec<Batch> {
     vec![steps.finish(), operators.finish(), kernels.finish(), ranges.finish()]
 }
 
-/// The worker whose tables a partial holds.
+/// Reads the worker back from a partial.
 ///
 /// # Errors
-/// A kernel of an operator that the tables do not contain.
+/// When a kernel belongs to an operator that the tables do not contain.
 pub(super) fn worker(partial: &Partial) -> Result<Worker, InvalidCell> {
     let steps = partial.rows::<Steps>().map(|r| (r.name.to_string(), r.start_ns, r.end_ns)).collect();
     let operator = |r: OperatorRow| Operator {

@@ -1,8 +1,9 @@
 //! TraceLens' `gpu_timeline`.
 //!
-//! Its event set: GPU activities whose correlation is the id of a launch-side `ac2g` flow, and those that
-//! share theirs with a `*GraphLaunch` call; in a file without CPU operators, all. Its classes: copies (not
-//! sets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is compute.
+//! Its events are the GPU activities whose correlation is the id of a launch-side `ac2g` flow, and those that share
+//! their correlation with a `*GraphLaunch` call; in a file without CPU operators, all GPU activities. Its classes:
+//! copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is
+//! compute.
 
 use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::shown::concatenated;
@@ -18,12 +19,12 @@ use crate::units::{Ns, Span};
 use std::collections::HashSet;
 
 table! {
-    /// TraceLens' `gpu_timeline`: devices pooled. Times are exact nanoseconds shown in ms.
+    /// TraceLens' `gpu_timeline`, with all devices pooled. Times are computed in exact nanoseconds and converted to ms.
     pub struct GpuTimeline, GpuTimelineRow = "compat_tracelens_gpu_timeline" by "rank, position" {
         rank: u32, "", "rank";
-        kind as "type": Text, "", "part";
-        time as "time ms": f64, "ms", "time";
-        percent: Option<f64>, "%", "of total_time";
+        kind as "type": Text, "", "part of the time";
+        time as "time ms": f64, "ms", "length of this part";
+        percent: Option<f64>, "%", "share of total_time";
     }
 }
 

@@ -1,4 +1,4 @@
-//! One rank's contribution to the joined job. Its size is bounded by the rank's collectives and steps, not its events.
+//! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on its events.
 
 mod read;
 mod tables;
@@ -40,9 +40,9 @@ pub struct PartWindow {
     pub spans: Vec<Span>,
     /// Compute without concurrent communication, ns.
     pub compute_only: Ns,
-    /// Compute and communication at once, ns.
+    /// Compute with concurrent communication, ns.
     pub overlapped: Ns,
-    /// Communication without compute, ns.
+    /// Communication without concurrent compute, ns.
     pub exposed: Ns,
 }
 
@@ -57,13 +57,13 @@ impl PartWindow {
 pub struct Lane {
     pub device: Option<i64>,
     pub is_gpu: bool,
-    /// Communication without compute: sorted, disjoint.
+    /// Communication without concurrent compute, as sorted and disjoint spans.
     pub exposed: Vec<Span>,
     pub windows: Vec<PartWindow>,
     pub local: Local,
 }
 
-/// One rank's part.
+/// Summary of one rank.
 pub struct RankSummary {
     pub rank: u32,
     pub host: Option<String>,
@@ -74,28 +74,28 @@ pub struct RankSummary {
     pub step_rule: StepRule,
     pub steps: Vec<PartStep>,
     pub calls: RankCalls,
-    /// One per call.
+    /// One entry per call.
     pub readiness: Vec<Readiness>,
     pub lanes: Vec<Lane>,
-    /// For each lane its calls, by start.
+    /// The calls of each lane, by start.
     order: Vec<CallsByStart>,
     pub origins: BTreeMap<StrId, KernelOrigin>,
     /// Names in `lanes` and `origins`.
     pub names: Interner,
 }
 
-/// What mapping a rank for the joined job is told.
+/// Options for mapping a rank for the joined job.
 #[derive(Clone, Copy)]
 pub struct JobOptions<'a> {
     pub model: &'a ModelOptions,
-    /// Below this length, a wait after the launch call is a kernel wait, ns.
+    /// A wait after the launch call that is shorter than this is a kernel wait, ns.
     pub kernel_wait_max: Ns,
     /// Whether there are other ranks to compare this one with.
     pub has_peers: bool,
 }
 
 impl RankSummary {
-    /// A rank's part. Without peers there is nobody to compare its local work with, and none is collected.
+    /// Summarises a rank. Without peers, local work is not collected, because there is nothing to compare it with.
     pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
         let calls = RankCalls::clone(&collectives(trace));
         let mut names = Interner::default();
@@ -148,7 +148,7 @@ impl RankSummary {
         }
     }
 
-    /// The part as [`RankSummary::new`] makes it where there are no peers.
+    /// The summary that [`RankSummary::new`] makes if there are no peers.
     pub fn without_peers(mut self) -> Self {
         if self.lanes.iter().any(|l| l.is_gpu) {
             // On a rank with devices, the host is a lane only for comparison.
@@ -184,7 +184,7 @@ impl RankSummary {
         started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
     }
 
-    /// The meeting points of a lane; `met` tells by call whether its end is one.
+    /// The synchronization points of a lane. `met` says for each call whether its end is one.
     pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
         let calls = &self.calls.calls;
         let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
@@ -195,11 +195,11 @@ impl RankSummary {
     }
 }
 
-/// Ends of calls at which a rank met the others, in order.
+/// Synchronization points: ends of calls at which a rank met other ranks, in order of time.
 pub struct SyncPoints(Vec<(Ns, usize)>);
 
 impl SyncPoints {
-    /// The last meeting up to `t`, with its call.
+    /// The last synchronization point up to `t`, with its call.
     pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
         let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
         Some((e.min(t), call))
@@ -210,7 +210,7 @@ impl SyncPoints {
 #[derive(Debug, Clone, Default)]
 struct CallsByStart {
     calls: Vec<u32>,
-    /// Latest end of the calls up to each position.
+    /// Latest end of the calls up to each index.
     reach: Vec<Ns>,
 }
 
@@ -262,8 +262,8 @@ fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
     }
 }
 
-/// Cuts of local work: where the rank was ready for the lane's calls and where they ended, starts of steps, and the
-/// capture.
+/// Times at which local work is cut: where the rank was ready for the lane's calls, where these ended, the starts of
+/// steps, and the start and end of the capture.
 fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
     let mut cuts = vec![trace.capture.start, trace.capture.end];
     cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));

@@ -1,5 +1,5 @@
-//! Reads a part from its tables. Any tables give either a part or a flaw; indices are checked, so that reducing may
-//! rely on them.
+//! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and reducing can
+//! rely on valid indices.
 
 use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
@@ -48,7 +48,7 @@ impl RankSummary {
     }
 }
 
-/// The rows of a table, numbered.
+/// The rows of a table, with their indices.
 fn rows<T: Table>(tables: &[Batch]) -> Result<impl Iterator<Item = (usize, T::Row<'_>)>, InvalidCell> {
     let batch = tables.iter().find(|b| b.spec.name == T::SPEC.name);
     let column = T::SPEC.columns.first().map_or("", |c| c.name);

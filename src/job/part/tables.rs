@@ -1,5 +1,5 @@
-//! The tables that a [`RankSummary`](crate::job::part::RankSummary) is written in. Positions (of groups, calls, lanes, windows, names) count
-//! from 0 within the rank.
+//! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls, lanes, windows,
+//! names) count from 0 within the rank.
 
 use crate::table;
 use crate::table::schema::{TableSpec, Text};
@@ -170,7 +170,7 @@ table! {
     }
 }
 
-/// Every table of a part.
+/// All tables of a summary.
 pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
     Steps::SPEC,

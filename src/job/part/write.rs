@@ -1,4 +1,4 @@
-//! A part as tables.
+//! Converts a [`RankSummary`] to tables.
 
 use crate::job::part::tables::*;
 use crate::job::part::{Lane, RankSummary, Readiness};
@@ -7,7 +7,7 @@ use crate::trace::collective::{Call, Members as LocalMembers, RankCalls};
 use crate::trace::strings::Interner;
 
 impl RankSummary {
-    /// The part as tables, in the order of [`TABLES`].
+    /// The summary as tables, in the order of [`TABLES`].
     pub fn tables(&self) -> Vec<Batch> {
         let (groups, members) = groups(&self.calls);
         let (windows, spans) = windows(&self.lanes);

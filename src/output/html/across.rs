@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Largest number of verdicts, causes and repairs listed.
 const MOST_VERDICTS: usize = 100;
-/// Largest number of sizes of collectives, and of groups, listed.
+/// Largest number of collective sizes, and of groups, listed.
 const MOST_SIZES: usize = 1_500;
 
 columns! {
@@ -308,7 +308,7 @@ pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     );
     let mut left = 0;
     let there = results.read::<Repair>(|r| {
-        // sorted by gain within each scope; what gives nothing is no repair
+        // Rows are sorted by gain within each scope. Repairs without a gain are not shown.
         if r.gain_ns.unwrap_or(0) <= 0 {
             return;
         }

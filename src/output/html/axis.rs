@@ -1,9 +1,9 @@
-//! An axis of ranks or steps. If there are too many to show each, consecutive ones share a place.
+//! An axis of ranks or steps. If there are too many to show each one, consecutive ones share a place.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// Identifies a step across ranks: by its number, else by its position.
+/// Identifies a step across ranks, by its label or else by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Label(i64),

@@ -1,5 +1,5 @@
 //! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
-//! of one rank; its figures are over its full steps, or over its span if it has none.
+//! of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
 
 use crate::analysis::breakdown::Breakdowns;
 use crate::output::html::axis::{Axis, Step};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rank and device of a lane; no device on a CPU-only rank.
 pub type LaneKey = (u32, Option<i64>);
 
-/// Largest number of lanes that are listed; if there are more, those with the least share of compute.
+/// Largest number of lanes that are listed; if there are more, those with the smallest share of compute.
 pub const MOST_LANES: usize = 2_048;
 /// Number of places for steps on an axis.
 const MOST_STEPS: usize = 400;
@@ -22,7 +22,7 @@ const MOST_CELLS: usize = 8_192;
 /// Number of places on each side of a heat map.
 pub const SIDE: usize = 128;
 
-/// Length, compute, exposed communication, exposed memory, idle; ns.
+/// Length, compute, exposed communication, exposed memory and idle time, ns.
 type WindowParts = [i64; 5];
 
 columns! {
@@ -125,7 +125,8 @@ pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
         match w.scope {
             "span" => lane.span = found,
             "capture" => lane.capture = Some((w.ts_ns, w.dur_ns)),
-            // without marks of steps the capture is the one step: the span says more, here as in the text
+            // Without marked steps, the capture is the only step. The span is more informative, and the printed
+            // report uses it too.
             "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
             "step" => {
                 let Some(step) = Step::new(w.step, w.step_label) else { return };
@@ -174,7 +175,7 @@ pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
     [key.0.into(), key.1.into(), lane.windows().into()]
 }
 
-/// The section.
+/// The section on the time breakdown.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -313,7 +314,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
         if w.is_partial != Some(true) {
             lengths.add(&ranks, &steps, key.0, &step, [w.dur_ns]);
         }
-        // a lane may have more steps than any has room for
+        // A single lane may have more steps than fit.
         if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
             left += 1;
             add(&mut left_parts, &found);

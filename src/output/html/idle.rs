@@ -36,10 +36,10 @@ columns! {
     HostTime of IdleHost { rank, device, scope, is_partial, activity: Text, name: Text, time_ns: i64, gap_count: u64 }
 }
 
-/// Idle, host wait, kernel wait, other; ns.
+/// Idle time, host wait, kernel wait and other, ns.
 type Causes = [i64; 4];
 
-/// The section.
+/// The section on idle time.
 ///
 /// # Errors
 /// When a table is damaged.
@@ -62,7 +62,7 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
         if !lanes.counts(&lane, r.scope, r.is_partial) {
             return;
         }
-        // a kind that is not known here would make the parts too small: it is untracked
+        // Unknown kinds count as untracked, so that the parts still sum to the whole.
         let at = ACTIVITIES.iter().position(|a| a.0 == r.activity).unwrap_or(ACTIVITIES.len() - 1);
         if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
             *sum += r.time_ns;

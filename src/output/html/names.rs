@@ -96,7 +96,7 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
     Ok(Section::default().with("kernels", grid))
 }
 
-/// A sequence in one line: its first and last names. It may have a hundred thousand.
+/// A sequence in one line: its first and last names. A sequence may have a hundred thousand names.
 fn sequence(names: &str, length: u32) -> String {
     if names.split('|').nth(SEQUENCE).is_none() {
         return names.replace('|', " → ");

@@ -200,7 +200,7 @@ pub struct Capture {
 #[derive(Default)]
 pub struct Ranks {
     pub set: SetSummary,
-    /// On the common clock.
+    /// Captures of the ranks, on the common clock.
     pub captures: BTreeMap<u32, Capture>,
     pub offsets: BTreeMap<u32, i64>,
 }

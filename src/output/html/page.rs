@@ -14,7 +14,7 @@ use std::io::{self, Write};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
-/// In the order in which they run.
+/// Scripts in the order in which they run.
 const SCRIPTS: [&str; 7] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
@@ -88,7 +88,7 @@ type Sections = Vec<(&'static str, Section)>;
 /// The data of the page.
 struct Gathered {
     set: SetSummary,
-    /// In the order of the page.
+    /// Sections in the order of the page.
     sections: Sections,
     texts: PageTexts,
 }
@@ -136,12 +136,12 @@ fn gather(results: &Results, found: Option<Vec<StoredFinding>>) -> Result<Gather
     Ok(Gathered { set: ranks.set, sections, texts: shown })
 }
 
-/// Builds a section and its texts.
+/// A function that builds a section and its texts.
 type SectionBuilder<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
 
 type Made = Result<Section, ResultsError>;
 
-/// The reason for empty sections of lanes.
+/// The reason why sections about lanes are empty.
 const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.";
 
 /// Placeholder of the data in the page.

@@ -49,7 +49,8 @@ impl Results {
         &self.folder
     }
 
-    /// Gives all rows of a table in order, with the columns of it that are declared. `false`: there is no such table.
+    /// Passes all rows of a table in order to `each`, with the declared columns. Returns `false` if there is no such
+    /// table.
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
@@ -96,12 +97,12 @@ impl Results {
 pub trait Picked {
     const TABLE: &'static str;
     const COLUMNS: &'static [&'static str];
-    /// A cell of each.
+    /// One cell of each column.
     type Row<'a>;
-    /// Gives the rows of a batch.
+    /// Passes the rows of a batch to `each`.
     ///
     /// # Errors
-    /// The name of a column that is missing, or is not as the table declares it.
+    /// The name of a column that is missing or does not match the table's declaration.
     fn give(batch: &RecordBatch, each: &mut impl FnMut(Self::Row<'_>)) -> Result<(), &'static str>;
 }
 
@@ -111,8 +112,8 @@ pub fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) -> Result
     array.and_then(C::Column::of).ok_or(name)
 }
 
-/// Declares which columns of a table a section reads, as a row with these cells. The types are the table's; those of key
-/// columns go without saying.
+/// Declares which columns of a table a section reads, as a row with these cells. The types are those of the table; they
+/// are left out for key columns.
 macro_rules! columns {
     ($row:ident of $table:ty { $($col:ident $(: $ty:ty)?),+ $(,)? }) => {
         #[derive(Clone, Copy)]
@@ -136,7 +137,7 @@ macro_rules! columns {
             }
         }
 
-        // compiles only where the table declares these columns with these types
+        // This compiles only if the table declares these columns with these types.
         const _: for<'a> fn($crate::table::schema::Columns<'a, $table>) = |table| {
             $(let _: <$crate::column!(ty $col $(: $ty)?) as $crate::table::schema::Cell>::Column<'_> = table.$col;)+
         };

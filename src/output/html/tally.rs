@@ -1,4 +1,4 @@
-//! Sums by name over all ranks: how often, how long, on how many ranks, and on which rank most.
+//! Sums by name over all ranks, with the number of ranks and the rank with the largest value.
 
 use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
@@ -80,8 +80,8 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         self.texts.get(id as usize).map_or("", |t| t)
     }
 
-    /// Adds the `most` largest rows to a grid, and sums the others below. A row of the grid begins with the texts and
-    /// the sums; `tail` gives the remaining cells.
+    /// Adds the `most` largest rows to a grid, and the sums of the others below. A row of the grid begins with the
+    /// texts and the sums; `tail` gives the remaining cells.
     pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&KeySums<K, N>) -> Vec<Cell>) {
         self.fill_with_last(grid, texts, most, |_| false, tail);
     }

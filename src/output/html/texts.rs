@@ -43,8 +43,8 @@ impl Texts {
     }
 }
 
-/// Texts of the page. Kernel names can have thousands of characters; what does not fit is cut and counted, and complete
-/// in the Parquet table.
+/// Texts of the page. Kernel names can have thousands of characters. Texts that do not fit are cut and counted; the
+/// Parquet tables have the complete texts.
 #[derive(Default)]
 pub struct PageTexts {
     places: HashMap<Box<str>, u32>,

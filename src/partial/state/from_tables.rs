@@ -1,4 +1,4 @@
-//! A mapped set from its tables. Any tables give a set or a flaw.
+//! Reads a mapped set back from its tables. Any tables give a set or an error.
 
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file was refused. `None`: the cells do not say it.
+/// Why a file was refused. Returns `None` if the cells do not describe an error.
 fn error_of(row: FileRow) -> Option<ReadError> {
     let file = row.file.to_string();
     let text = row.error_text;
@@ -42,17 +42,17 @@ fn error_of(row: FileRow) -> Option<ReadError> {
     })
 }
 
-/// What became of a file.
+/// How a file was processed.
 #[derive(Debug)]
 pub enum Fate {
-    /// It is this rank.
+    /// It was mapped as this rank.
     Mapped(u32),
     RefusedAtHead(ReadError),
     Refused(ReadError),
     LeftOut,
 }
 
-/// A file that was given.
+/// An input file.
 #[derive(Debug)]
 pub struct Seen {
     pub input: Input,
@@ -63,13 +63,13 @@ pub struct Seen {
 /// Files and ranks of one partial.
 pub struct State {
     pub files: Vec<Seen>,
-    /// In order of rank. Their rows are those of `tables` until these are moved into a store.
+    /// In order of rank. Their places refer to rows of `tables` until these are moved into a store.
     pub ranks: Vec<MappedRank>,
     tables: Vec<StateTable>,
 }
 
 impl State {
-    /// Moves what the ranks left into a store.
+    /// Moves the tables of the ranks into a store.
     ///
     /// # Errors
     /// When rows cannot be spooled.
@@ -88,10 +88,10 @@ impl State {
     }
 }
 
-/// Files and ranks from their tables.
+/// Reads files and ranks from their tables.
 ///
 /// # Errors
-/// The first cell that cannot be.
+/// The first invalid cell.
 pub fn state(stored: Vec<StateTable>) -> Result<State, InvalidCell> {
     let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
     let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
@@ -172,11 +172,11 @@ fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
     Ok(out)
 }
 
-/// Tables and how many of their rows are taken.
+/// Tables, each with the number of its rows that have been taken.
 struct Tables(BTreeMap<(&'static str, &'static str), (StateTable, usize)>);
 
 impl Tables {
-    /// The next `count` rows of a table, which must be of `rank`.
+    /// Takes the next `count` rows of a table. All must be of `rank`.
     fn take(
         &mut self,
         of: &'static str,
@@ -203,7 +203,7 @@ impl Tables {
         Ok((Place { spec, first_row, row_count: count }, Batch { spec, rows }))
     }
 
-    /// That every row has been taken.
+    /// Checks that every row has been taken.
     fn all_taken(&self) -> Result<(), InvalidCell> {
         let left = self.0.values().find(|(s, at)| *at < s.ranks.len());
         left.map_or(Ok(()), |(s, at)| {
@@ -213,13 +213,13 @@ impl Tables {
         })
     }
 
-    /// How many of the next rows are of `rank`.
+    /// Number of the next rows that are of `rank`.
     fn count(&self, spec: &'static TableSpec, rank: u32) -> usize {
         let found = self.0.get(&(SET, spec.name));
         found.map_or(0, |(s, at)| s.ranks.iter().skip(*at).take_while(|r| **r == rank).count())
     }
 
-    /// All rows of a table of the set, whatever ranks they are of.
+    /// Takes all rows of a table of the set, of all ranks.
     fn rest(&mut self, spec: &'static TableSpec) -> Result<Batch, InvalidCell> {
         let rows = self.0.remove(&(SET, spec.name)).map(|(s, _)| s.rows);
         Ok(Batch { spec, rows: rows.unwrap_or_else(|| RecordBatch::new_empty(spec.schema())) })
@@ -230,7 +230,7 @@ impl Tables {
         Ok(self.take(SET, spec, rank, count)?.1)
     }
 
-    /// The partials of a rank, the inventory first, and its part.
+    /// Takes the partials of a rank, the inventory first, and its part.
     fn partials(
         &mut self,
         rank: u32,

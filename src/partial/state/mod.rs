@@ -1,4 +1,4 @@
-//! What mapping leaves as tables, and back: files, ranks, partials of the analyses, parts of the joined job.
+//! Converts a mapped set to tables and back: files, ranks, partials of the analyses, and parts of the joined job.
 
 mod from_tables;
 mod write;
@@ -23,15 +23,15 @@ const SET: &str = "set";
 const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
 const SOURCES: [RankSource; 3] = [RankSource::File, RankSource::Name, RankSource::Position];
 
-/// Reads a table of a state. Any bytes give the table or what is wrong with them.
+/// Reads a table of a state from any bytes.
 ///
 /// # Errors
-/// Bytes that are no such table, or one of another version.
+/// When the bytes are not such a table, or it has another version.
 pub fn read(bytes: &[u8]) -> Result<StateTable, Damage> {
     store::read(bytes.to_vec(), &spec_of)
 }
 
-/// The table of this name of an analysis, the inventory, a part or the set.
+/// The table with this name of `of`: the stem of an analysis, the inventory, a part or the set.
 pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {
     let among = |list: &'static [&'static TableSpec]| list.iter().copied().find(|s| s.name == table);
     match of {

@@ -1,4 +1,4 @@
-//! A mapped set as tables.
+//! Writes a mapped set as tables.
 
 use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
@@ -13,10 +13,11 @@ use crate::table::schema::{Batch, TableSpec};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Gives the tables of a set one by one: what one analysis left of all ranks is in memory together, and no more.
+/// Passes the tables of a set to `each`, one by one. At most the tables of one analysis for all ranks are in memory at
+/// once.
 ///
 /// # Errors
-/// A table that its analysis does not declare, rows that cannot be read back, an error of `each`.
+/// When an analysis does not declare one of its tables, rows cannot be read back, or `each` fails.
 pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
     let mut own = Tables::default();
     own.push(SET, 0, files(set))?;
@@ -43,7 +44,7 @@ pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
     of_all_ranks(store, set.ranks.iter().filter_map(|d| Some(Ok((d.rank, d.part.as_ref()?)))), each)
 }
 
-/// Takes a table over all ranks: what it belongs to, its declaration, its rows.
+/// Receives a table over all ranks: what it belongs to, its declaration and its rows.
 pub type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
 
 fn list(contents: &mut Contents, partial: &StoredPartial) {
@@ -52,7 +53,7 @@ fn list(contents: &mut Contents, partial: &StoredPartial) {
     }
 }
 
-/// Gives the tables that an analysis left of all ranks.
+/// Passes on the tables of one analysis for all ranks.
 fn of_all_ranks<'a>(
     store: &PartialStore,
     partials: impl Iterator<Item = io::Result<(u32, &'a StoredPartial)>>,
@@ -67,7 +68,7 @@ fn of_all_ranks<'a>(
     tables.give(each)
 }
 
-/// Tables over several ranks, by what they belong to and name.
+/// Tables over several ranks, by what they belong to and by name.
 #[derive(Default)]
 struct Tables(BTreeMap<(&'static str, &'static str), (&'static TableSpec, Vec<RankRows>)>);
 
@@ -117,7 +118,8 @@ fn health(health: &Health) -> Batch {
 fn files(set: &MappedSet) -> Batch {
     let mut table = Files::default();
     let heads = set.claims.refused.iter().flatten().count();
-    // behind those refused at their heads stand those of the tasks, in their order
+    // `refused` lists the files that were refused at their heads first, then those of the tasks, in the order of the
+    // tasks.
     let mut late = set.refused.iter().skip(heads);
     let mut at_read: BTreeMap<usize, Option<&ReadError>> = BTreeMap::new();
     for t in &set.tasks {
@@ -156,7 +158,8 @@ fn files(set: &MappedSet) -> Batch {
 
 type ErrorParts = (Option<&'static str>, Option<String>, Option<&'static str>, Option<u64>);
 
-/// Kind, text, hint and byte; the counters of a file without events are not shown anywhere.
+/// Kind, text, hint and byte of an error. The counters of a file without events are dropped, because nothing shows
+/// them.
 fn error_parts(error: &ReadError) -> ErrorParts {
     match error {
         ReadError::Io { source, .. } => (Some("io"), Some(source.to_string()), None, None),

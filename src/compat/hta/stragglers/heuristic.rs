@@ -1,79 +1,84 @@
 //! `TraceAnalysis.get_potential_stragglers` of HTA 0.5.0, as a function of the rows of the ranks.
 //!
-//! What. The ranks on which one chosen communication kernel starts last:
-//! 1. Population: see `load` below. Whole microseconds, a step per row, the last step dropped.
+//! What: the ranks on which one chosen communication kernel starts last:
+//! 1. Population: see `load` below. Times are whole microseconds, rows are assigned to steps, the last step is dropped.
 //! 2. Mean step = (last end - first start) over **all** rows of the selected steps and ranks, host and device, divided
 //!    by the number of steps.
 //! 3. Long kernels: name starts with `ncclKernel`, stream > 0, step > 0, length >= 1 % of the mean step.
-//! 4. Of each (rank, stream, step, name) the last one **in file order**.
-//! 5. Of each (stream, name): the sample standard deviation of the length over ranks, per step; its mean over steps.
-//!    The (stream, name) with the largest mean is the one looked at.
-//! 6. Per step the k latest starts (and all that start as late as the k-th) give their rank one point.
-//! 7. The k ranks with the most points, most first.
+//! 4. Of each (rank, stream, step, name), the last one **in file order** is used.
+//! 5. For each (stream, name): the sample standard deviation of the length over ranks, per step, and its mean over
+//!    steps. The (stream, name) with the largest mean is chosen.
+//! 6. In each step, the k latest starts (and all starts as late as the k-th) give their rank one point.
+//! 7. The result is the k ranks with the most points, most first.
 //!
-//! Why. To give users of HTA the answer they know. It says who starts last, not who is slow, and always names k ranks.
+//! Why: users of HTA get the result that they know. It says which ranks start last, not which are slow, and always
+//! names k ranks.
 //!
-//! Units. Input ns as in the file, *without* `baseTimeNanoseconds` (HTA ignores it: ranks that count from different
-//! origins are compared all the same). Output microseconds, as f64, because HTA computes in f64.
+//! Units: input is in ns as in the file, *without* `baseTimeNanoseconds` (HTA ignores it and compares ranks even if
+//! they count from different origins). Output is in microseconds as f64, because HTA computes in f64.
 //!
 //! Surprising:
-//! - NCCL since 2.19 names its kernels `ncclDevKernel_*`: then there is no candidate and HTA raises. So for every trace
-//!   of the last years the faithful answer is [`Refused::NoKernel`]. [`Choice::prefix`] is for what HTA means.
-//! - HTA orders ranks with equal points by numpy's unstable sort: its list, and at the cut even the set, depends on the
-//!   machine. Here the lowest of them comes first; [`Stragglers::tied`] says that a tie decides who is named.
+//! - Since 2.19, NCCL names its kernels `ncclDevKernel_*`: then there is no candidate, and HTA raises an exception. So
+//!   for every trace of recent years the faithful result is [`Refused::NoKernel`]. With [`Choice::prefix`], a caller
+//!   can select the kernels that HTA means.
+//! - HTA orders ranks with equal points by numpy's unstable sort: the order of its list, and at the cut even the set of
+//!   ranks, depends on the machine. Here the lowest of them comes first; [`Stragglers::tied`] says that a tie decides
+//!   which ranks are named.
 //! - The last step is dropped by the start of the last row named `ProfilerStep*`. A GPU-side annotation of the last
-//!   step starts later than the host's, so with them the last step stays in part: it counts as a step, with the host
-//!   rows before that start and what they launched. With one step name, nothing is dropped.
-//! - `include_last` compares a shifted time with an unshifted end and so keeps everything, also what is behind the end.
-//! - Rounding makes lengths of -1; step 0 never has a candidate; stream 0 and the file's first event do not link.
+//!   step starts later than the host's, so if there are such annotations, a part of the last step is kept: it counts as
+//!   a step and has the host rows before that start and the rows that they launched. With only one step name, nothing
+//!   is dropped.
+//! - `include_last` compares a shifted time with an unshifted end and so keeps everything, including rows after the
+//!   end.
+//! - Rounding produces lengths of -1; step 0 never has a candidate; stream 0 and the file's first event are not linked.
 //!
-//! Not reproduced: the order of ranks with equal points, as said above; an exact tie in 5, which HTA decides by
-//! Python's randomised string hashes (here by stream, then name); which of two files of one rank it reads (here the
-//! later one). Times finer than 1 ns do not exist here.
+//! Not reproduced: the order of ranks with equal points, as described above; an exact tie in 5, which HTA decides by
+//! Python's randomised string hashes (here by stream, then name); which of two files of one rank HTA reads (here the
+//! later one). Times finer than 1 ns are not represented here.
 //!
 //! Source: behaviour of HTA 0.5.0 (PyPI, MIT) with pandas 2.2.3: `hta/analyzers/straggler.py`, `straggler_analysis.py`,
-//! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. Written anew; compared with it on real and random
-//! traces.
+//! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. This is an independent implementation, compared with
+//! HTA on real and random traces.
 
 use crate::compat::hta::loader::microseconds;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// An event with a category and a duration, category `Trace` left out.
+/// An event with a duration and a category other than `Trace`.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
-    /// Position in `traceEvents`, rows left out counted. Only whether it is 0 matters.
+    /// Position in `traceEvents`, counting rows that are left out. Only whether it is 0 matters.
     pub id: u32,
     pub name: &'a str,
-    /// As in the file, ns.
+    /// Start as in the file, ns.
     pub ts: i64,
     pub dur: i64,
-    /// Argument `stream`; -1 without one, or if it is no whole number.
+    /// Argument `stream`; -1 if there is none or it is no whole number.
     pub stream: i64,
-    /// Argument `correlation`; -1 without one.
+    /// Argument `correlation`; -1 if there is none.
     pub correlation: i64,
 }
 
-/// One file.
+/// The rows of one file.
 #[derive(Debug, Clone)]
 pub struct Rank<'a> {
     pub rank: i64,
-    /// Some `ts` in the file is written with a fraction (`12.0` is one): then times are rounded, see `load`.
+    /// True if any `ts` in the file is written with a fraction (also as `12.0`). Times are then rounded, see `load`.
     pub fractional: bool,
     /// In file order.
     pub rows: Vec<Row<'a>>,
 }
 
-/// Arguments of `get_potential_stragglers`, and one of `TraceAnalysis`.
+/// Arguments of `get_potential_stragglers`, and one argument of `TraceAnalysis`.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// `profiler_steps`; none: all.
+    /// `profiler_steps`; `None`: all steps.
     pub steps: Option<Vec<i64>>,
-    /// `num_candidates`; below 1 is 1.
+    /// `num_candidates`; values below 1 count as 1.
     pub candidates: i64,
     /// `include_last_profiler_step`.
     pub include_last: bool,
-    /// What the name of a communication kernel starts with; HTA: `ncclKernel`.
+    /// Prefix of the names of communication kernels; `ncclKernel` in HTA.
     pub prefix: &'static str,
 }
 
@@ -83,19 +88,19 @@ impl Default for Choice {
     }
 }
 
-/// What HTA returns (`ranks`), and what it got there by.
+/// HTA's result (`ranks`), and the values that lead to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stragglers {
-    /// Most points first, of equal points the lowest rank.
+    /// Ranks with the most points first; of equal points, the lowest rank first.
     pub ranks: Vec<i64>,
-    /// The first rank left out has as many points as the last one named.
+    /// True if the first rank that is left out has as many points as the last one that is named.
     pub tied: bool,
     pub stream: i64,
     pub kernel: String,
     pub mean_step_us: f64,
-    /// By rank; only ranks with a candidate.
+    /// Rank and points of the ranks with a candidate, sorted by rank.
     pub points: Vec<(i64, i64)>,
-    /// By rank, then step.
+    /// Sorted by rank, then step.
     pub starts: Vec<Start>,
 }
 
@@ -104,27 +109,27 @@ pub struct Stragglers {
 pub struct Start {
     pub rank: i64,
     pub step: i64,
-    /// From the first event of all ranks.
+    /// Start, us from the first event of all ranks.
     pub ts_us: f64,
     pub dur_us: f64,
-    /// From the first selected row, in mean steps.
+    /// Start from the first selected row, in units of the mean step.
     pub normalized: f64,
     pub late: bool,
 }
 
-/// Where HTA raises an exception.
+/// The cases in which HTA raises an exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// A name starts with `ProfilerStep` and goes on without `#` and a number (`AttributeError` while loading).
+    /// A name starts with `ProfilerStep` but has no `#` and number after it (`AttributeError` while loading).
     StepName(String),
-    /// None of the steps asked for exists (`ValueError: invalid value for argument`).
+    /// None of the chosen steps exists (`ValueError: invalid value for argument`).
     NoStep { asked: Option<Vec<i64>>, available: Vec<i64> },
-    /// No long communication kernel (`ValueError: attempt to get argmax of an empty sequence`; if the chosen steps hold
-    /// no row at all, at times `ZeroDivisionError`).
+    /// There is no long communication kernel (`ValueError: attempt to get argmax of an empty sequence`; if the chosen
+    /// steps contain no row at all, sometimes `ZeroDivisionError`).
     NoKernel,
-    /// No (stream, name, step) on two ranks (`TypeError: cannot unpack non-iterable float object`).
+    /// No (stream, name, step) is on two ranks (`TypeError: cannot unpack non-iterable float object`).
     NoSpread,
-    /// More candidates asked for than ranks have one, in a step (`IndexError: list index out of range`).
+    /// More candidates were requested than a step has ranks with the kernel (`IndexError: list index out of range`).
     TooFew { step: i64, ranks: usize, asked: usize },
 }
 
@@ -150,10 +155,10 @@ impl std::error::Error for Refused {}
 /// Step -> rank -> start and length.
 type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
 
-/// HTA's answer.
+/// Computes HTA's result.
 ///
 /// # Errors
-/// Where HTA raises; see [`Refused`].
+/// When HTA raises an exception; see [`Refused`].
 pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stragglers, Refused> {
     let loaded = load(ranks, options.include_last)?;
     let available = &loaded.steps;
@@ -176,7 +181,7 @@ pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stra
     let mean_step = (last - first) / steps.len() as f64;
     let shortest = mean_step * 0.01;
 
-    // a later one in the file replaces an earlier one
+    // A later kernel in the file replaces an earlier one.
     let mut last_of: BTreeMap<(i64, &str), ByStep> = BTreeMap::new();
     for (rank, r) in selected() {
         let long = r.stream > 0 && r.dur >= shortest && r.name.starts_with(options.prefix);
@@ -191,7 +196,7 @@ pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stra
     let mut widest: Option<((i64, &str), f64)> = None;
     for (key, of) in &last_of {
         let width = spread(of);
-        // NaN is never the widest
+        // NaN is never the largest spread.
         if widest.map_or(!width.is_nan(), |(_, w)| width > w) {
             widest = Some((*key, width));
         }
@@ -221,7 +226,7 @@ pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stra
     }
     starts.sort_by_key(|s| (s.rank, s.step));
     let points: Vec<(i64, i64)> = points.into_iter().collect();
-    // a stable sort: of equal points the lowest rank comes first
+    // The sort is stable, so of equal points the lowest rank comes first.
     let mut ordered = points.clone();
     ordered.sort_by_key(|(_, points)| Reverse(*points));
     Ok(Stragglers {
@@ -235,7 +240,7 @@ pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stra
     })
 }
 
-/// A row of HTA's table; microseconds from the first event of all ranks.
+/// A row of HTA's table. Times are in microseconds from the first event of all ranks.
 struct Loaded<'a> {
     name: &'a str,
     ts: f64,
@@ -245,21 +250,23 @@ struct Loaded<'a> {
 }
 
 struct Table<'a> {
-    /// Number of each step that has a row of its own left.
+    /// Numbers of the steps whose own row is kept.
     steps: BTreeSet<i64>,
-    /// By rank, in file order.
+    /// Rows of each rank, in file order.
     ranks: BTreeMap<i64, Vec<Loaded<'a>>>,
 }
 
-/// HTA's loader, as far as it matters here.
+/// Loads rows like HTA's loader, as far as it matters here.
 ///
-/// - If a file's `ts` have fractions: start rounded up, end rounded down, length = the difference (-1 happens).
+/// - If a file's `ts` have fractions, starts are rounded up and ends down, and length = the difference (-1 occurs).
 /// - A row is a device row if it has a stream and a correlation >= 0, or is named `Event Sync` or `Context Sync`.
-/// - The launch of a device row: of the other rows with its correlation the last one in the file.
-/// - The step of a row without a stream: of the rows named `ProfilerStep*` (host or GPU annotations) that hold its
-///   start, the last one in the file. Of a row on a stream > 0: its launch's. Else none.
-/// - If all ranks together have two or more names that contain `ProfilerStep`: per rank, other rows stay if they start
-///   before the last row so named, device rows if some row that stays has their correlation.
+/// - The launch of a device row is the last one in the file of the other rows with its correlation.
+/// - The step of a row without a stream is the last one in the file of the rows named `ProfilerStep*` (host or GPU
+///   annotations) that contain its start. The step of a row on a stream > 0 is that of its launch. Other rows have no
+///   step.
+/// - If all ranks together have two or more names that contain `ProfilerStep`, then in each rank a row that is not a
+///   device row is kept if it starts before the last such step row, and a device row is kept if some other row that is
+///   kept has its correlation.
 fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused> {
     let mut files: BTreeMap<i64, &Rank<'a>> = BTreeMap::new();
     for file in ranks {
@@ -278,13 +285,13 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
     for (rank, mut rows) in read {
         let step_rows = || rows.iter().filter(|(r, device, _)| !device && is_step.contains(r.name));
         let last_start = step_rows().map(|(r, _, _)| r.ts - origin).fold(f64::NAN, f64::max);
-        // not shifted: as there
+        // The end is not shifted by the origin, as in HTA.
         let last_end = step_rows().map(|(r, _, _)| r.ts + r.dur).fold(f64::NAN, f64::max);
         for (r, _, _) in &mut rows {
             r.ts -= origin;
         }
         if is_step.len() >= 2 {
-            // a rank without steps loses everything: nothing is less than NaN
+            // A rank without steps loses all rows, because no number is less than NaN.
             let stays = |r: &Loaded<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
             let kept: HashSet<i64> = rows
                 .iter()
@@ -302,7 +309,7 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
     Ok(table)
 }
 
-/// The rows of a file with their steps; whether each is a device row; its correlation.
+/// The rows of a file with their steps. For each row also whether it is a device row, and its correlation.
 fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, Refused> {
     let times: Vec<(f64, f64)> = file
         .rows
@@ -320,7 +327,7 @@ fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, 
     let is_device =
         |r: &Row<'_>| (r.stream >= 0 && r.correlation >= 0) || r.name == "Event Sync" || r.name == "Context Sync";
 
-    // the last one wins; event 0 counts as none, and so does one on a stream
+    // The last launch with a correlation is used. Event 0 and events on a stream do not count as launches.
     let mut launches: HashMap<i64, Option<i64>> = HashMap::new();
     for (r, (ts, _)) in file.rows.iter().zip(&times).filter(|(r, _)| !is_device(r) && r.correlation != -1) {
         launches.insert(r.correlation, (r.id > 0 && r.stream < 0).then(|| step_at(*ts)).flatten());
@@ -338,7 +345,7 @@ fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, 
     Ok(rows.collect())
 }
 
-/// 15 of `ProfilerStep#15` or `ProfilerStep # 15`.
+/// The step number, such as 15 in `ProfilerStep#15` or `ProfilerStep # 15`.
 fn step_number(name: &str) -> Result<i64, Refused> {
     let digits = name
         .strip_prefix("ProfilerStep")
@@ -348,7 +355,7 @@ fn step_number(name: &str) -> Result<i64, Refused> {
     digits.and_then(|d| d.parse().ok()).ok_or_else(|| Refused::StepName(name.to_string()))
 }
 
-/// Sample standard deviation as pandas adds it up (Welford); NaN of one value. NaN values do not count.
+/// Sample standard deviation, summed like in pandas (Welford); NaN for a single value. NaN values are ignored.
 fn deviation(values: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut mean, mut sum) = (0.0, 0.0, 0.0);
     for v in values.filter(|v| !v.is_nan()) {
@@ -360,7 +367,7 @@ fn deviation(values: impl Iterator<Item = f64>) -> f64 {
     if count <= 1.0 { f64::NAN } else { f64::sqrt(sum / (count - 1.0)) }
 }
 
-/// Mean as pandas adds it up (Kahan); NaN values do not count; NaN of none.
+/// Mean, summed like in pandas (Kahan); NaN if there are no values. NaN values are ignored.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut sum, mut lost) = (0.0, 0.0, 0.0);
     for v in values.filter(|v| !v.is_nan()) {

@@ -1,4 +1,4 @@
-//! HTA's `get_potential_stragglers`, for comparison.
+//! HTA's `get_potential_stragglers`.
 
 mod heuristic;
 mod rows;
@@ -12,13 +12,13 @@ use crate::table::schema::{TableSpec, Text};
 use crate::trace::rank_trace::RankTrace;
 
 table! {
-    /// HTA's `get_potential_stragglers` with its two candidates. No rows where HTA raises an exception.
+    /// HTA's `get_potential_stragglers` with two candidates. There are no rows if HTA raises an exception.
     pub struct Potential, PotentialRow = "compat_hta_potential_stragglers" by "position" {
-        position: u32, "", "order of the answer";
+        position: u32, "", "position in HTA's list";
         rank: u32, "", "rank";
-        points: i64, "", "steps in which it is among the latest starters";
-        kernel: Text, "", "the kernel that was looked at";
-        stream: i64, "", "its stream";
+        points: i64, "", "number of steps in which the rank is among the latest to start";
+        kernel: Text, "", "the kernel that HTA compares";
+        stream: i64, "", "stream of the kernel";
     }
 }
 
@@ -31,7 +31,8 @@ impl Analysis for Stragglers {
         &[rows::Events::SPEC]
     }
 
-    /// HTA compares no clocks. The ranks are joined for the clocks in the table `ranks`, as with hta's own stragglers.
+    /// HTA does not compare clocks. The ranks are joined only to compute the clocks in the table `ranks`, as for hta's
+    /// own `stragglers`.
     fn joins_ranks(&self) -> bool {
         true
     }
@@ -46,7 +47,7 @@ impl Analysis for Stragglers {
 }
 
 fn reduce(partials: &[Partial]) -> Output {
-    // the tables are those of `map`, in this process or read and checked by their declaration
+    // The tables were made by `map` in this process, or read from a partial and checked against their declaration.
     let ranks: Vec<Rank> = partials.iter().filter_map(rows::rank).collect();
     let mut table = Potential::default();
     let mut view = View {

@@ -9,19 +9,19 @@ use crate::trace::rank_trace::RankTrace;
 use std::collections::HashSet;
 
 table! {
-    /// One row per event, for HTA's straggler heuristic.
+    /// Input of HTA's straggler heuristic: one row per event.
     pub(super) struct Events, EventRow = "compat_hta_straggler_events" by "event_id" {
-        event_id: u32, "", "event";
+        event_id: u32, "", "the event, as in `events`";
         name: Text, "", "name";
-        ts_ns: i64, "ns", "start, as in the file: without its base time";
+        ts_ns: i64, "ns", "start as in the file, without its base time";
         dur_ns: i64, "ns", "length";
-        stream: i64, "", "stream, -1 as HTA has it";
-        correlation: i64, "", "correlation id, -1 as HTA has it";
-        is_fractional: bool, "", "the file's times have fractions";
+        stream: i64, "", "stream; -1 if HTA reads none";
+        correlation: i64, "", "correlation id; -1 if HTA reads none";
+        is_fractional: bool, "", "some time in the file has a fraction";
     }
 }
 
-/// Rows of complete events with a category other than `Trace`, in the order of the file. Quoted ids read as absent.
+/// Rows of complete events with a category other than `Trace`, in the order of the file. Ids in quotes count as absent.
 pub(super) fn rows(trace: &RankTrace) -> Batch {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
@@ -49,10 +49,7 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
     table.finish()
 }
 
-/// The rank of a partial.
-///
-/// # Errors
-/// A table that is not one of [`rows`].
+/// Reads the rows of a rank back from its partial. Returns `None` if the partial has no table of [`rows`].
 pub(super) fn rank(partial: &Partial) -> Option<Rank<'_>> {
     let table = partial.table(Events::SPEC)?;
     let fractional = Events::rows(table).next().is_some_and(|r| r.is_fractional);

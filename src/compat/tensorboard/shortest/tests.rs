@@ -1,8 +1,8 @@
-//! The plugin's three goldens, computed by hand, and rules that they do not cover.
+//! The plugin's three golden results, computed by hand, and rules that they do not cover.
 
 use crate::compat::tensorboard::shortest::*;
 
-/// `sum / count` rounded to the nearest whole number, halves to the even one; 0 of nothing.
+/// `sum / count` rounded to the nearest whole number, halves to even; 0 if the count is 0.
 fn rounded_mean(sum: i64, count: i64) -> i64 {
     if count <= 0 {
         return 0;
@@ -38,7 +38,7 @@ fn wait(view: &WorkerView) -> [[i64; 2]; 2] {
     [row(view.wait[0].1), row(view.wait_all)]
 }
 
-/// [name, calls, bytes, mean bytes, latency, mean, transfer, mean], as in the goldens.
+/// [name, calls, bytes, mean bytes, latency, mean latency, transfer, mean transfer], as in the golden results.
 fn rows(view: &WorkerView) -> Vec<(&str, [i64; 7])> {
     let row = |t: &Totals| {
         let mean = |sum| rounded_mean(sum, t.calls);
@@ -93,7 +93,7 @@ fn nccl_golden() {
     );
 }
 
-/// The host ranges of the two gloo sets; out of order, as recorded per thread.
+/// The host ranges of the two gloo data sets. They are out of order, because they are recorded per thread.
 fn gloo(compute: [&[Range]; 2]) -> [Worker; 2] {
     let operators = |broadcast: [Range; 3], all_reduce: [Range; 2]| {
         let all = all_reduce.into_iter().map(|r| operator("gloo:all_reduce", r, &[], ALL_REDUCE));
@@ -127,7 +127,7 @@ fn assert_gloo(view: &View) {
 
 #[test]
 fn gloo_with_gpu_golden() {
-    // One compute kernel; aten::add_ on the host does not count beside it.
+    // There is one compute kernel, so aten::add_ on the host does not count as compute.
     let view = shortest(&gloo([&[(30, 131)], &[(70, 140)]])).unwrap();
     assert_eq!(overlap(&view.workers[0]), [[31, 70, 39, 16]; 2]);
     assert_eq!(overlap(&view.workers[1]), [[16, 54, 44, 32]; 2]);
@@ -136,7 +136,7 @@ fn gloo_with_gpu_golden() {
 
 #[test]
 fn gloo_on_cpu_golden() {
-    // Compute: aten::add_ and aten::mul.
+    // Compute is aten::add_ and aten::mul.
     let view = shortest(&gloo([&[(0, 20), (30, 131)], &[(0, 30), (70, 140)]])).unwrap();
     assert_eq!(overlap(&view.workers[0]), [[47, 74, 35, 0]; 2]);
     assert_eq!(overlap(&view.workers[1]), [[36, 64, 34, 12]; 2]);
@@ -157,7 +157,7 @@ fn transfer_is_the_union_of_the_last_parts() {
     let view = shortest(&[of((0, 100), (50, 120)), of((90, 100), (110, 180))]).unwrap();
     assert_eq!(wait(&view.workers[0]), [[70, 50]; 2]);
     assert_eq!(wait(&view.workers[1]), [[80, 0]; 2]);
-    // In rows by name, ranges of other names do not count.
+    // A row by name contains only the ranges of that name.
     assert_eq!(view.workers[0].operators.iter().map(|t| t.latency).collect::<Vec<_>>(), [100, 70]);
 }
 

@@ -1,8 +1,9 @@
-//! HTA's heuristic on tables that can be read by eye.
+//! Tests of HTA's heuristic on tables that can be checked by eye.
 
 use crate::compat::hta::stragglers::heuristic::*;
 
-/// Rows of `id name ts dur stream correlation` after a line `rank number fractional`; times in ns.
+/// Parses ranks. Each is a line `rank number fractional`, followed by rows `id name ts dur stream correlation` with
+/// times in ns.
 fn read(text: &str) -> Vec<Rank<'_>> {
     let mut ranks = Vec::new();
     for line in text.lines() {
@@ -28,7 +29,8 @@ fn options(candidates: i64) -> Choice {
     Choice { candidates, ..Choice::default() }
 }
 
-/// A step, its end, and one launched kernel: what counts of a rank of `multirank_nccl_megatron_tp8`, us.
+/// The rows of the ranks of `multirank_nccl_megatron_tp8` that matter: a step, a row that ends last, and one launched
+/// kernel with its launch. Times in `kernels` are in us.
 fn megatron(name: &str) -> Vec<Rank<'_>> {
     let kernels = [
         (611_797, 13_729),
@@ -69,8 +71,9 @@ fn todays_kernel_names_have_no_candidate() {
     assert_eq!(potential_stragglers(&ranks, &meant).unwrap().ranks, [2, 5]);
 }
 
-/// The points of the ranks of a list, in its order, with the ranks that have them: those of equal points as a set, and
-/// without those of which the list has some only, because HTA's order of equals depends on the machine.
+/// Groups a list of ranks by points, in its order: the points, the number of ranks and the ranks as a set. HTA's order
+/// of equal points depends on the machine, so the set is empty if the list has only some of the ranks with these
+/// points.
 fn by_points(found: &Stragglers, list: &[i64]) -> Vec<(i64, usize, BTreeSet<i64>)> {
     let points: BTreeMap<i64, i64> = found.points.iter().copied().collect();
     let chunks = list.chunk_by(|a, b| points[a] == points[b]);
@@ -85,7 +88,7 @@ fn by_points(found: &Stragglers, list: &[i64]) -> Vec<(i64, usize, BTreeSet<i64>
 #[test]
 fn megatron_as_hta_has_it() {
     let ranks = megatron("ncclKernel_AllReduce");
-    // what HTA printed on one machine for each number of candidates
+    // The output of HTA on one machine for each number of candidates.
     let theirs: [&[i64]; 8] = [
         &[2],
         &[2, 5],
@@ -104,7 +107,7 @@ fn megatron_as_hta_has_it() {
     assert_eq!((two.mean_step_us, two.stream, two.tied), (633_716.0, 24, false));
     assert_eq!(two.starts[2].normalized, 0.987_587_499_763_301);
     assert_eq!(two.points, [(0, 0), (1, 0), (2, 1), (3, 0), (4, 0), (5, 1), (6, 0), (7, 0)]);
-    // ranks 3 and 4 start at the same time: four ranks for three places
+    // Ranks 3 and 4 start at the same time, so there are four ranks for three places.
     let three = potential_stragglers(&ranks, &options(3)).unwrap();
     assert_eq!((three.ranks.as_slice(), three.tied), ([2, 3, 4].as_slice(), true));
     let nine = potential_stragglers(&ranks, &options(9));
@@ -113,7 +116,8 @@ fn megatron_as_hta_has_it() {
     assert_eq!(lone, Err(Refused::NoSpread));
 }
 
-/// Two ranks, fractional times, a GPU-side annotation that keeps step 7 in part, a launch from event 0.
+/// Two ranks with fractional times, a GPU-side annotation because of which step 7 is kept in part, and a launch by
+/// event 0.
 const MIXED: &str = "
     rank 0 1
     0 cudaLaunchKernel 1000100 5000 -1 1
@@ -151,7 +155,7 @@ fn loader_and_choice() {
     let ranks = read(MIXED);
     let found = potential_stragglers(&ranks, &options(1)).unwrap();
     let starts: Vec<_> = found.starts.iter().map(|s| (s.rank, s.step, s.ts_us, s.dur_us, s.late)).collect();
-    // step 7 has no candidate on rank 1, whose own last step is dropped
+    // Step 7 has no candidate on rank 1, because that rank's own last step is dropped.
     let expected = [
         (0, 5, 51.0, 19.0, true),
         (0, 6, 151.0, 29.0, false),
@@ -189,7 +193,7 @@ fn steps_are_needed_and_numbered() {
     assert_eq!(step_number("ProfilerStep # 12 "), Ok(12));
 }
 
-/// Every rank starts last in one step of three: all have one point.
+/// Each of three ranks starts last in one of three steps, so all have one point.
 #[test]
 fn of_equal_points_the_lowest_rank_comes_first() {
     let kernel = |rank: i64, step: i64| {
