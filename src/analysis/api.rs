@@ -163,43 +163,63 @@ pub struct Output {
     pub raw: Option<String>,
 }
 
-/// One analysis. To add one, write a new folder and add a line to the registry.
-pub trait Analysis: Sync {
+/// What an analysis is called and explains, what it writes, and what it needs.
+#[derive(Clone, Copy)]
+pub struct About {
     /// Name of the subcommand, the file and the section. An analysis in another tool's definitions has the stem of the
     /// analysis that it replaces.
-    fn stem(&self) -> &'static str;
+    pub stem: &'static str,
     /// One line for `hta list`.
-    fn title(&self) -> &'static str;
+    pub title: &'static str,
     /// The page of `hta explain`: what the analysis measures, formulas, and when the result misleads.
-    fn explain(&self) -> &'static str;
+    pub explain: &'static str,
     /// Tables that the analysis writes; the subcommand prints the first.
-    fn tables(&self) -> &'static [&'static TableSpec];
+    pub tables: &'static [&'static TableSpec],
     /// Tables that only its partials contain, for reducing. They are written only to partials.
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[]
-    }
+    pub kept_tables: &'static [&'static TableSpec],
     /// Options that only this analysis has.
-    fn settings(&self) -> &'static [Setting] {
-        &[]
-    }
+    pub settings: &'static [Setting],
+    /// Whether mapping takes more time or memory than in most analyses. Such analyses are started first.
+    pub is_long: bool,
+    /// The other tool whose definitions the analysis uses; `None` for hta's own definitions.
+    pub definitions: Option<&'static str>,
+    /// Whether a trace is refused if none of its events is of a known kind.
+    pub needs_known_events: bool,
+    /// Whether `--steps` changes the result.
+    pub takes_steps: bool,
+    /// Whether `--group` changes the result.
+    pub takes_groups: bool,
+    /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
+    pub joins_ranks: bool,
+    /// True if the analysis uses the joined job when there is more than one rank.
+    pub joins_peers: bool,
+}
+
+impl About {
+    /// No name and no tables; for the rest, what holds for most analyses.
+    pub const DEFAULT: About = About {
+        stem: "",
+        title: "",
+        explain: "",
+        tables: &[],
+        kept_tables: &[],
+        settings: &[],
+        is_long: false,
+        definitions: None,
+        needs_known_events: true,
+        takes_steps: true,
+        takes_groups: false,
+        joins_ranks: false,
+        joins_peers: false,
+    };
+}
+
+/// One analysis. To add one, write a new folder and add a line to the registry.
+pub trait Analysis: Sync {
+    fn about(&self) -> About;
     /// Whether the analysis needs arguments that are otherwise loaded only for the `events` table.
     fn reads_event_args(&self, _options: &Options) -> bool {
         false
-    }
-    /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
-    /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
-    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
-    /// Whether mapping takes more time or memory than in most analyses. Such analyses are started first.
-    fn is_long(&self) -> bool {
-        false
-    }
-    /// The other tool whose definitions the analysis uses; `None` for hta's own definitions.
-    fn definitions(&self) -> Option<&'static str> {
-        None
-    }
-    /// Whether a trace is refused if none of its events is of a known kind.
-    fn needs_known_events(&self) -> bool {
-        true
     }
     /// Index and label of the steps from which `--steps` chooses; `None` for the steps of the trace.
     fn steps(&self, _trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
@@ -209,22 +229,21 @@ pub trait Analysis: Sync {
     fn selects(&self, _trace: &RankTrace, _setting: &Setting, _text: &str) -> Option<bool> {
         None
     }
-    /// Whether `--steps` changes the result.
-    fn takes_steps(&self) -> bool {
-        self.definitions().is_none()
-    }
-    /// Whether `--group` changes the result.
-    fn takes_groups(&self) -> bool {
-        false
-    }
-    /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
-    fn joins_ranks(&self) -> bool {
-        false
-    }
-    /// True if the analysis uses the joined job when there is more than one rank.
-    fn joins_peers(&self) -> bool {
-        false
-    }
+    /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
+    /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
     /// Reduces all ranks, in order of rank. `job` has no ranks unless this analysis joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
+}
+
+impl dyn Analysis + '_ {
+    /// Shorthand for the most used part of [`About`].
+    pub fn stem(&self) -> &'static str {
+        self.about().stem
+    }
+
+    /// Shorthand for the tables of [`About`].
+    pub fn tables(&self) -> &'static [&'static TableSpec] {
+        self.about().tables
+    }
 }

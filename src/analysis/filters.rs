@@ -229,7 +229,7 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
 /// The first such filter.
 pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> Result<(), SetError> {
     let refuse = |option, value: String, what: &str| {
-        let of = match (analyses.iter().find_map(|a| a.definitions()), analyses) {
+        let of = match (analyses.iter().find_map(|a| a.about().definitions), analyses) {
             (Some(tool), _) => format!("answers in the definitions of {tool} are for all {what}"),
             (None, [one]) => format!("`{}` answers for all {what}", one.stem()),
             (None, _) => format!("what was asked for answers for all {what}"),
@@ -237,13 +237,13 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         Err(SetError::Argument { option, value, reason: format!("{of}: leave {option} out") })
     };
     if let Some(filter) = &options.model.steps
-        && !analyses.iter().any(|a| a.takes_steps())
+        && !analyses.iter().any(|a| a.about().takes_steps)
     {
         return refuse("--steps", filter.to_string(), "steps");
     }
     let only_own = [(&annotations::MATCH, "annotations"), (&patterns::OP_GLOB, "operators")];
     for (setting, what) in only_own {
-        let is_taken = analyses.iter().any(|a| a.settings().contains(setting));
+        let is_taken = analyses.iter().any(|a| a.about().settings.contains(setting));
         if let (Some(value), false) = (settings_text(options, setting), is_taken) {
             return refuse(setting.flag, value, what);
         }
@@ -252,7 +252,7 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         let reason = "--op-glob chooses the operators: leave one of them out".to_string();
         return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
     }
-    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| a.takes_groups())) {
+    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| a.about().takes_groups)) {
         return refuse("--group", name.clone(), "process groups");
     }
     one_window(options)

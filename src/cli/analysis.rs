@@ -101,8 +101,8 @@ impl RowSink for PrintedRows {
 
 /// The subcommand of an analysis: the common arguments and the options that the analysis declares.
 pub fn command(analysis: &dyn Analysis) -> Command {
-    let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.title()));
-    with_tables(with_settings(command, analysis.settings()), analysis)
+    let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.about().title));
+    with_tables(with_settings(command, analysis.about().settings), analysis)
 }
 
 /// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the table is
@@ -151,7 +151,7 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let mut options = args.traces.options()?;
     let tool = args.traces.common.compat(&[analysis])?;
     let by = tool.or(definitions(stem, args.method)?);
-    enter(analysis.settings(), matches, &mut options)?;
+    enter(analysis.about().settings, matches, &mut options)?;
     let analyses = compat::chosen(by, &[analysis]);
     filters::refuse_unused(&analyses, &options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();

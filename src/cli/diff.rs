@@ -45,7 +45,7 @@ pub struct DiffArgs {
 
 pub fn command() -> Command {
     let command = Command::new(DIFF.stem()).about("Compare two sets of traces, before and after");
-    with_tables(with_settings(DiffArgs::augment_args(command), DIFF.settings()), &DIFF)
+    with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
 }
 
 /// Discards rows: a diff needs only the partials.
@@ -68,9 +68,9 @@ impl RowSink for NoRows {
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let mut options = args.common.options()?;
-    let tool = args.common.compat(&[&DIFF])?;
-    let analyses = compat::chosen(tool, &[&DIFF]);
-    enter(DIFF.settings(), matches, &mut options)?;
+    let tool = args.common.compat(&[DIFF])?;
+    let analyses = compat::chosen(tool, &[DIFF]);
+    enter(DIFF.about().settings, matches, &mut options)?;
     filters::refuse_unused(&analyses, &options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;

@@ -33,7 +33,7 @@ pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
 /// All names that have a page, with their titles; each name once.
 pub fn names() -> Vec<(&'static str, &'static str)> {
     let first_line = |t: &'static TableSpec| t.doc.trim().lines().next().unwrap_or_default();
-    let mut out: Vec<(&str, &str)> = ANALYSES.iter().map(|a| (a.stem(), a.title())).collect();
+    let mut out: Vec<(&str, &str)> = ANALYSES.iter().map(|a| (a.stem(), a.about().title)).collect();
     out.extend(TOPICS.iter().map(|(name, title, _)| (*name, *title)));
     out.extend(tables().map(|t| (t.name, first_line(t))));
     out.push(("events", "every complete event of a rank"));
@@ -51,9 +51,9 @@ pub fn page(name: &str) -> Result<String, SetError> {
     let mut out = String::new();
     let analysis = ANALYSES.iter().find(|a| a.stem() == name);
     if let Some(a) = analysis {
-        out.push_str(a.explain().trim_end());
+        out.push_str(a.about().explain.trim_end());
         out.push('\n');
-        settings(&mut out, a.settings());
+        settings(&mut out, a.about().settings);
         a.tables().iter().for_each(|spec| table(&mut out, spec));
         answers(&mut out, *a);
     }
@@ -64,9 +64,9 @@ pub fn page(name: &str) -> Result<String, SetError> {
             "health" => counters(&mut out),
             "schema" => out = schema_page::page(),
             "diff" => {
-                settings(&mut out, DIFF.settings());
+                settings(&mut out, DIFF.about().settings);
                 DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
-                answers(&mut out, &DIFF);
+                answers(&mut out, DIFF);
             }
             _ => {}
         }
@@ -96,7 +96,7 @@ pub fn page(name: &str) -> Result<String, SetError> {
 /// Pages and tables of the answers in other definitions that stand for an analysis.
 fn answers(out: &mut String, analysis: &dyn Analysis) {
     for answer in compat::of(analysis.stem()) {
-        let _ = write!(out, "\n{}", answer.explain());
+        let _ = write!(out, "\n{}", answer.about().explain);
         // some write a table of the analysis
         answer.tables().iter().filter(|t| !analysis.tables().contains(t)).for_each(|spec| table(out, spec));
     }

@@ -42,7 +42,7 @@ pub fn run(what: Option<&str>) -> anyhow::Result<Exit> {
 fn analyses(out: &mut String) {
     out.push_str("analyses\n");
     for a in ANALYSES {
-        entry(out, a.stem(), a.title());
+        entry(out, a.stem(), a.about().title);
         tables(out, *a);
     }
 }
@@ -69,7 +69,7 @@ fn topics(out: &mut String) {
     for (name, title, _) in TOPICS {
         entry(out, name, title);
         if *name == DIFF.stem() {
-            tables(out, &DIFF);
+            tables(out, DIFF);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The list of all answers, and the choice of the analyses of a run.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::registry::ANALYSES;
 use crate::compat::{hta, osdi25, tensorboard, tracelens};
 use crate::job::Job;
-use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use std::sync::LazyLock;
 
@@ -78,40 +77,14 @@ struct Unanswered(&'static dyn Analysis);
 
 fn unanswered(stem: &str) -> Option<&'static dyn Analysis> {
     static ALL: LazyLock<Vec<Unanswered>> = LazyLock::new(|| ANALYSES.iter().map(|a| Unanswered(*a)).collect());
-    ALL.iter().find(|a| a.stem() == stem).map(|a| a as &dyn Analysis)
+    ALL.iter().find(|a| a.about().stem == stem).map(|a| a as &dyn Analysis)
 }
 
 impl Analysis for Unanswered {
-    fn stem(&self) -> &'static str {
-        self.0.stem()
-    }
-
-    fn title(&self) -> &'static str {
-        self.0.title()
-    }
-
-    fn explain(&self) -> &'static str {
-        self.0.explain()
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[]
-    }
-
-    fn takes_steps(&self) -> bool {
-        false
-    }
-
-    fn needs_known_events(&self) -> bool {
-        false
-    }
-
-    fn joins_ranks(&self) -> bool {
-        self.0.joins_ranks()
-    }
-
-    fn joins_peers(&self) -> bool {
-        self.0.joins_peers()
+    fn about(&self) -> About {
+        let About { stem, title, explain, joins_ranks, joins_peers, .. } = self.0.about();
+        let (needs_known_events, takes_steps) = (false, false);
+        About { stem, title, explain, joins_ranks, joins_peers, needs_known_events, takes_steps, ..About::DEFAULT }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

@@ -27,11 +27,11 @@ pub mod threshold;
 pub use report::compare;
 pub use set::Set;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 
 table! {
@@ -130,27 +130,18 @@ pub const PAGE: &str = include_str!("page.md");
 pub struct Diff;
 
 /// The instance that the pipeline runs.
-pub static DIFF: Diff = Diff;
+pub static DIFF: &dyn Analysis = &Diff;
 
 impl Analysis for Diff {
-    fn stem(&self) -> &'static str {
-        STEM
-    }
-
-    fn title(&self) -> &'static str {
-        "two sets of traces, before and after: what became slower or faster"
-    }
-
-    fn explain(&self) -> &'static str {
-        PAGE
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Summaries::SPEC, Names::SPEC, Steps::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[BY, SHORT_NAMES]
+    fn about(&self) -> About {
+        About {
+            stem: STEM,
+            title: "two sets of traces, before and after: what became slower or faster",
+            explain: PAGE,
+            tables: &[Summaries::SPEC, Names::SPEC, Steps::SPEC],
+            settings: &[BY, SHORT_NAMES],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {

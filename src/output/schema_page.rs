@@ -1,7 +1,6 @@
 //! The schema page: every table and column with type, unit and meaning, as Markdown, generated from the declarations
 //! with which the tables are written. `docs/reference/tables.md` is a copy; a test keeps it current.
 
-use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
 use crate::analysis::registry::ANALYSES;
 use crate::compat::{ANSWERS, Compat};
@@ -36,7 +35,7 @@ pub fn page() -> String {
     }
     events(&mut out);
     for analysis in ANALYSES {
-        section(&mut out, analysis.title(), &format!("hta {}", analysis.stem()));
+        section(&mut out, analysis.about().title, &format!("hta {}", analysis.stem()));
         analysis.tables().iter().for_each(|spec| table(&mut out, spec));
     }
     section(&mut out, "Two runs compared", "hta diff");

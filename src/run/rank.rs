@@ -65,7 +65,7 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    if request.analyses.iter().any(|a| a.needs_known_events())
+    if request.analyses.iter().any(|a| a.about().needs_known_events)
         && let Some(what) = unknown_content(&trace)
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
@@ -76,7 +76,8 @@ pub(super) fn one(
         how.store.put(INVENTORY, partial)
     };
     // Start slow analyses first, so that none runs alone at the end and before shared facts fill memory.
-    let (mut order, short): (Vec<_>, Vec<_>) = request.analyses.iter().enumerate().partition(|(_, a)| a.is_long());
+    let (mut order, short): (Vec<_>, Vec<_>) =
+        request.analyses.iter().enumerate().partition(|(_, a)| a.about().is_long);
     order.reverse();
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
@@ -102,7 +103,7 @@ pub(super) fn one(
     let (inventory, mut made) = (inventory.map_err(unspooled)?, made.map_err(unspooled)?);
     made.sort_by_key(|(i, _)| *i);
     let partials = made.into_iter().map(|(_, partial)| partial).collect();
-    let joins = request.analyses.iter().any(|a| a.joins_ranks() || (has_peers && a.joins_peers()));
+    let joins = request.analyses.iter().any(|a| a.about().joins_ranks || (has_peers && a.about().joins_peers));
     let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
     let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
     let part = part.transpose().map_err(unspooled)?;

@@ -89,7 +89,7 @@ pub fn reduce(
         (job, outputs)
     } else {
         // Analyses that do not use the job run first, so that their partials are freed before its parts are decoded.
-        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.joins_ranks() || a.joins_peers();
+        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = Job::join(std::iter::empty(), options.across.clock);
         let mut outputs = Vec::new();

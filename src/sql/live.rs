@@ -88,8 +88,8 @@ impl Live {
         let makes = |a: &&dyn Analysis| a.tables().iter().any(|t| self.find(t.name).is_some());
         let mut analyses: Vec<_> = ANALYSES.iter().copied().filter(makes).collect();
         // The table of ranks contains clock offsets, which only an analysis that compares ranks computes.
-        if self.find(Ranks::SPEC.name).is_some() && !analyses.iter().any(|a| a.joins_ranks()) {
-            analyses.extend(ANALYSES.iter().copied().find(|a| a.joins_ranks()));
+        if self.find(Ranks::SPEC.name).is_some() && !analyses.iter().any(|a| a.about().joins_ranks) {
+            analyses.extend(ANALYSES.iter().copied().find(|a| a.about().joins_ranks));
         }
         analyses
     }

@@ -3,7 +3,6 @@
 use crate::robustness::invariants::traces_below;
 use crate::run::{answer_by, options};
 use crate::shared;
-use hta::analysis::api::Analysis;
 use hta::analysis::inventory;
 use hta::analysis::registry::{ANALYSES, find};
 use hta::compat;
@@ -115,12 +114,12 @@ fn times_and_sizes_carry_their_unit_in_the_name() {
 fn every_analysis_is_explained_and_declares_what_it_gives() {
     for analysis in ANALYSES {
         let stem = analysis.stem();
-        let page = analysis.explain();
+        let page = analysis.about().explain;
         assert!(page.len() > 400, "{stem}: a page of {} characters", page.len());
         assert!(page.contains(stem), "{stem}: the page does not name it");
-        assert!(!analysis.title().is_empty() && !analysis.tables().is_empty(), "{stem}");
+        assert!(!analysis.about().title.is_empty() && !analysis.tables().is_empty(), "{stem}");
         assert_eq!(find(stem).map(|a| a.stem()), Some(stem));
-        println!("{stem}: {}", analysis.title());
+        println!("{stem}: {}", analysis.about().title);
         for spec in std::iter::once(*analysis).chain(compat::of(stem)).flat_map(|a| a.tables()) {
             println!("  {} ({} columns, by {}): {}", spec.name, spec.columns.len(), spec.order, spec.doc.trim());
         }
@@ -135,12 +134,12 @@ fn every_answer_stands_for_an_analysis_and_is_explained() {
         let (stem, name) = (answer.stem(), by.name());
         assert!(keys.insert((name, stem)), "{name} {stem} stands twice");
         assert!(find(stem).is_some() || stem == DIFF.stem(), "{stem}");
-        assert_eq!(compat::find(*by, stem).map(|a| a.title()), Some(answer.title()));
-        let page = answer.explain();
+        assert_eq!(compat::find(*by, stem).map(|a| a.about().title), Some(answer.about().title));
+        let page = answer.about().explain;
         assert!(page.contains(stem) && page.contains(name) && page.len() > 300, "{name} {stem}: {page}");
-        assert!(!answer.title().is_empty() && !answer.tables().is_empty(), "{name} {stem}");
+        assert!(!answer.about().title.is_empty() && !answer.tables().is_empty(), "{name} {stem}");
         let is_tool = Compat::TOOLS.contains(by);
-        assert_eq!(answer.definitions(), is_tool.then_some(name), "{stem}");
+        assert_eq!(answer.about().definitions, is_tool.then_some(name), "{stem}");
     }
     // what has no answer keeps its place, and says nothing
     for (own, other) in ANALYSES.iter().zip(chosen(Some(Compat::TraceLens), ANALYSES)) {

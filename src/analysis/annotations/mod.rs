@@ -8,13 +8,13 @@ mod annotated;
 mod report;
 
 use crate::analysis::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::{RankTrace, is_host_communication};
@@ -66,24 +66,16 @@ const NONE: &str = "(none)";
 pub struct Annotations;
 
 impl Analysis for Annotations {
-    fn stem(&self) -> &'static str {
-        "annotations"
-    }
-
-    fn title(&self) -> &'static str {
-        "time of user annotations, on the host and on the GPU"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[UserAnnotations::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[MATCH]
+    fn about(&self) -> About {
+        About {
+            stem: "annotations",
+            title: "time of user annotations, on the host and on the GPU",
+            explain: include_str!("page.md"),
+            tables: &[UserAnnotations::SPEC],
+            settings: &[MATCH],
+            is_long: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
@@ -97,10 +89,6 @@ impl Analysis for Annotations {
         let table =
             if reason.is_some() { UserAnnotations::default().finish() } else { table(trace, options, &annotated) };
         Partial { rank: trace.rank, tables: vec![table], reason }
-    }
-
-    fn is_long(&self) -> bool {
-        true
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

@@ -1,11 +1,11 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_ns, fmt_pct, percent};
 use crate::windowed;
@@ -39,20 +39,14 @@ windowed!(Breakdowns);
 pub struct Breakdown;
 
 impl Analysis for Breakdown {
-    fn stem(&self) -> &'static str {
-        "breakdown"
-    }
-
-    fn title(&self) -> &'static str {
-        "compute, exposed communication and memory, idle; per rank and step"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Breakdowns::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "breakdown",
+            title: "compute, exposed communication and memory, idle; per rank and step",
+            explain: include_str!("page.md"),
+            tables: &[Breakdowns::SPEC],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {

@@ -1,8 +1,8 @@
 //! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of matching.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
-use crate::table::schema::{Batch, TableSpec};
+use crate::table::schema::Batch;
 use crate::trace::collective::CollectiveKind;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
@@ -22,32 +22,17 @@ pub use shown::GroupSelection;
 pub struct CollectivesOf;
 
 impl Analysis for CollectivesOf {
-    fn stem(&self) -> &'static str {
-        "collectives"
-    }
-
-    fn title(&self) -> &'static str {
-        "collectives matched across ranks: wait, transfer, bandwidth, skew"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[CollectiveSummaries::SPEC, CollectiveRanks::SPEC, Collectives::SPEC, ProcessGroups::SPEC]
-    }
-
-    fn joins_ranks(&self) -> bool {
-        true
-    }
-
-    fn takes_steps(&self) -> bool {
-        false
-    }
-
-    fn takes_groups(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            stem: "collectives",
+            title: "collectives matched across ranks: wait, transfer, bandwidth, skew",
+            explain: include_str!("page.md"),
+            tables: &[CollectiveSummaries::SPEC, CollectiveRanks::SPEC, Collectives::SPEC, ProcessGroups::SPEC],
+            takes_steps: false,
+            takes_groups: true,
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

@@ -5,10 +5,10 @@ pub(crate) mod copy;
 mod report;
 mod rules;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
@@ -78,20 +78,14 @@ windowed!(CopyRules);
 pub struct MemoryCopiesOf;
 
 impl Analysis for MemoryCopiesOf {
-    fn stem(&self) -> &'static str {
-        "copies"
-    }
-
-    fn title(&self) -> &'static str {
-        "copies and sets of memory: sizes, bandwidth, and which of them block the host"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "copies",
+            title: "copies and sets of memory: sizes, bandwidth, and which of them block the host",
+            explain: include_str!("page.md"),
+            tables: &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -4,11 +4,11 @@ pub mod load;
 mod report;
 pub mod series;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
@@ -59,24 +59,16 @@ windowed!(CounterMeans);
 pub struct CountersOf;
 
 impl Analysis for CountersOf {
-    fn stem(&self) -> &'static str {
-        "counters"
-    }
-
-    fn title(&self) -> &'static str {
-        "queue length, bandwidth, utilization, SM efficiency and occupancy over time"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[CounterValues::SPEC, CounterMeans::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[BUCKET]
+    fn about(&self) -> About {
+        About {
+            stem: "counters",
+            title: "queue length, bandwidth, utilization, SM efficiency and occupancy over time",
+            explain: include_str!("page.md"),
+            tables: &[CounterValues::SPEC, CounterMeans::SPEC],
+            settings: &[BUCKET],
+            is_long: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
@@ -107,10 +99,6 @@ impl Analysis for CountersOf {
         }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
         Partial { rank: trace.rank, tables: vec![means.finish()], reason }
-    }
-
-    fn is_long(&self) -> bool {
-        true
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

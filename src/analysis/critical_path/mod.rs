@@ -15,10 +15,9 @@ pub use segment::{Edge, PathClass, Segment, SegmentPlace};
 pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
-use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 use tables::{ClassRow, CriticalPathTable, CriticalSummary, PathWindowColumns};
@@ -61,32 +60,17 @@ fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
 pub struct CriticalPath;
 
 impl Analysis for CriticalPath {
-    fn stem(&self) -> &'static str {
-        STEM
-    }
-
-    fn title(&self) -> &'static str {
-        "the chain of work and waiting that determines a step's length"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[CriticalSummary::SPEC, CriticalPathTable::SPEC]
-    }
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[tables::PathCalls::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[ANNOTATION, CAPTURE]
-    }
-
-    fn joins_peers(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            stem: STEM,
+            title: "the chain of work and waiting that determines a step's length",
+            explain: include_str!("page.md"),
+            tables: &[CriticalSummary::SPEC, CriticalPathTable::SPEC],
+            kept_tables: &[tables::PathCalls::SPEC],
+            settings: &[ANNOTATION, CAPTURE],
+            joins_peers: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -4,12 +4,12 @@
 //! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
 //! are as many of both. The times of ranges are artificial and not used.
 
-use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
 use crate::analysis::population::reasons;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::category::{Class, is_counter_range};
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
@@ -79,20 +79,14 @@ table! {
 pub struct Cupti;
 
 impl Analysis for Cupti {
-    fn stem(&self) -> &'static str {
-        "cupti"
-    }
-
-    fn title(&self) -> &'static str {
-        "hardware counters and FLOPs by kernel and operator"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "cupti",
+            title: "hardware counters and FLOPs by kernel and operator",
+            explain: include_str!("page.md"),
+            tables: &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

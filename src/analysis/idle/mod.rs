@@ -4,13 +4,13 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
@@ -74,20 +74,15 @@ windowed!(Idles by stream);
 pub struct Idle;
 
 impl Analysis for Idle {
-    fn stem(&self) -> &'static str {
-        "idle"
-    }
-
-    fn title(&self) -> &'static str {
-        "why the device idles, and what the host did meanwhile"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "idle",
+            title: "why the device idles, and what the host did meanwhile",
+            explain: include_str!("page.md"),
+            tables: &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC],
+            is_long: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
@@ -100,10 +95,6 @@ impl Analysis for Idle {
         let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
         tables.gaps.give(trace, give);
         partial
-    }
-
-    fn is_long(&self) -> bool {
-        true
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

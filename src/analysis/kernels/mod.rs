@@ -2,14 +2,14 @@
 
 pub mod totals;
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Text};
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::rank_trace::RankTrace;
@@ -86,24 +86,15 @@ const KEY_COLUMNS: [KeyColumn; 4] = [
 pub struct Kernels;
 
 impl Analysis for Kernels {
-    fn stem(&self) -> &'static str {
-        "kernels"
-    }
-
-    fn title(&self) -> &'static str {
-        "GPU time by class and by kernel name"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[KernelsByName::SPEC, KernelClasses::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[BY]
+    fn about(&self) -> About {
+        About {
+            stem: "kernels",
+            title: "GPU time by class and by kernel name",
+            explain: include_str!("page.md"),
+            tables: &[KernelsByName::SPEC, KernelClasses::SPEC],
+            settings: &[BY],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
@@ -152,7 +143,7 @@ impl Analysis for Kernels {
             if share.is_some_and(|s| s >= 10.0) {
                 let ranks = partials.len() as i64;
                 findings.push(Finding {
-                    analysis: self.stem(),
+                    analysis: self.about().stem,
                     ranks: Vec::new(),
                     steps: Vec::new(),
                     cost_ns_per_step: n.sum_ns / (ranks * n.steps.max(1)).max(1),

@@ -6,14 +6,14 @@
 mod calls;
 mod report;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::launches::calls::{LaunchCall, launch_calls};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, Table, TableSpec, Text};
+use crate::table::schema::{Batch, Table, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
@@ -122,24 +122,16 @@ pub(crate) const DELAY_OUTLIER: Setting = Setting {
 pub struct LaunchCalls;
 
 impl Analysis for LaunchCalls {
-    fn stem(&self) -> &'static str {
-        "launches"
-    }
-
-    fn title(&self) -> &'static str {
-        "the cost of launch calls, and how soon their work starts"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[LaunchStats::SPEC, Launches::SPEC, Unlinked::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[RUNTIME_OUTLIER, DELAY_OUTLIER]
+    fn about(&self) -> About {
+        About {
+            stem: "launches",
+            title: "the cost of launch calls, and how soon their work starts",
+            explain: include_str!("page.md"),
+            tables: &[LaunchStats::SPEC, Launches::SPEC, Unlinked::SPEC],
+            settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
+            is_long: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
@@ -155,10 +147,6 @@ impl Analysis for LaunchCalls {
         }
         let tables = vec![stats(trace, &scopes, &calls, limits), unlinked(trace, &scopes)];
         Partial { rank: trace.rank, tables, reason }
-    }
-
-    fn is_long(&self) -> bool {
-        true
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

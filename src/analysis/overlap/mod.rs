@@ -1,12 +1,12 @@
 //! Overlap: how much communication is hidden under compute.
 
-use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::facts::collectives::collectives;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::WorkClass;
 use crate::units::{fmt_ns, fmt_pct, ratio};
@@ -47,20 +47,14 @@ windowed!(Overlaps);
 pub struct Overlap;
 
 impl Analysis for Overlap {
-    fn stem(&self) -> &'static str {
-        "overlap"
-    }
-
-    fn title(&self) -> &'static str {
-        "communication hidden under compute, and what stays exposed"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Overlaps::SPEC, OverlapKernels::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "overlap",
+            title: "communication hidden under compute, and what stays exposed",
+            explain: include_str!("page.md"),
+            tables: &[Overlaps::SPEC, OverlapKernels::SPEC],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -10,10 +10,9 @@ pub(crate) mod tables;
 
 pub(in crate::analysis) use names::glob;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
-use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, Repeats};
 
@@ -68,32 +67,18 @@ const BY: Setting = Setting {
 pub struct Patterns;
 
 impl Analysis for Patterns {
-    fn stem(&self) -> &'static str {
-        "patterns"
-    }
-
-    fn title(&self) -> &'static str {
-        "kernel sequences that repeat, and their gaps and launches"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Repeats::SPEC, OperatorSequences::SPEC]
-    }
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY]
-    }
-
-    fn takes_steps(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About {
+            stem: "patterns",
+            title: "kernel sequences that repeat, and their gaps and launches",
+            explain: include_str!("page.md"),
+            tables: &[Repeats::SPEC, OperatorSequences::SPEC],
+            kept_tables: &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC],
+            settings: &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY],
+            is_long: true,
+            takes_steps: false,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
@@ -107,10 +92,6 @@ impl Analysis for Patterns {
             None
         };
         Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason }
-    }
-
-    fn is_long(&self) -> bool {
-        true
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

@@ -2,12 +2,12 @@
 
 mod report;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::facts::queue_lengths::{Queue, QueuedLaunch, queues};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Table, TableSpec, Text};
+use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
@@ -77,28 +77,16 @@ windowed!(DeviceQueues);
 pub struct QueueLength;
 
 impl Analysis for QueueLength {
-    fn stem(&self) -> &'static str {
-        "queue"
-    }
-
-    fn title(&self) -> &'static str {
-        "how many launches wait on each stream, and when that blocks the host"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[QueueStats::SPEC, QueueLengths::SPEC]
-    }
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[DeviceQueues::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[MAX_QUEUE]
+    fn about(&self) -> About {
+        About {
+            stem: "queue",
+            title: "how many launches wait on each stream, and when that blocks the host",
+            explain: include_str!("page.md"),
+            tables: &[QueueStats::SPEC, QueueLengths::SPEC],
+            kept_tables: &[DeviceQueues::SPEC],
+            settings: &[MAX_QUEUE],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

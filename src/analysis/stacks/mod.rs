@@ -16,11 +16,11 @@ pub(crate) mod operators;
 mod python;
 mod views;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
@@ -79,28 +79,17 @@ const FOLDED: Setting = Setting {
 pub struct Stacks;
 
 impl Analysis for Stacks {
-    fn stem(&self) -> &'static str {
-        "stacks"
-    }
-
-    fn title(&self) -> &'static str {
-        "host and GPU time of operators and modules, self and total"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC, CallTree::SPEC]
-    }
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[folded::StackNodes::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[BY, FOLDED]
+    fn about(&self) -> About {
+        About {
+            stem: "stacks",
+            title: "host and GPU time of operators and modules, self and total",
+            explain: include_str!("page.md"),
+            tables: &[Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC, CallTree::SPEC],
+            kept_tables: &[folded::StackNodes::SPEC],
+            settings: &[BY, FOLDED],
+            is_long: true,
+            ..About::DEFAULT
+        }
     }
 
     fn reads_event_args(&self, options: &Options) -> bool {
@@ -134,16 +123,12 @@ impl Analysis for Stacks {
         partial
     }
 
-    fn is_long(&self) -> bool {
-        true
-    }
-
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let specs = [Operators::SPEC, ModulesTable::SPEC, Anomalies::SPEC, CallStacks::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         Output {
             tables: specs.into_iter().flat_map(of).collect(),
-            findings: findings::findings(self.stem(), partials),
+            findings: findings::findings(self.about().stem, partials),
             views: views::views(partials, options),
             raw: weight(options).map(|_| folded::text(partials)),
         }

@@ -12,9 +12,9 @@ mod report;
 mod tables;
 mod words;
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
-use crate::table::schema::{Batch, TableSpec};
+use crate::table::schema::Batch;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::Step;
 use crate::units::{Ns, ratio};
@@ -25,20 +25,14 @@ use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSu
 pub struct StepTimes;
 
 impl Analysis for StepTimes {
-    fn stem(&self) -> &'static str {
-        "steps"
-    }
-
-    fn title(&self) -> &'static str {
-        "how long steps take, which are slow, and what takes longer in slow ones"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC]
+    fn about(&self) -> About {
+        About {
+            stem: "steps",
+            title: "how long steps take, which are slow, and what takes longer in slow ones",
+            explain: include_str!("page.md"),
+            tables: &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC],
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -3,12 +3,12 @@
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
 //! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::stragglers::{explain, judge, report};
 use crate::job::Job;
 use crate::job::delay::Chain;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 
 table! {
@@ -27,24 +27,15 @@ table! {
 pub struct WhereLate;
 
 impl Analysis for WhereLate {
-    fn stem(&self) -> &'static str {
-        "late-marks"
-    }
-
-    fn title(&self) -> &'static str {
-        "where late ranks were late"
-    }
-
-    fn explain(&self) -> &'static str {
-        ""
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[LateMarks::SPEC]
-    }
-
-    fn joins_ranks(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            stem: "late-marks",
+            title: "where late ranks were late",
+            explain: "",
+            tables: &[LateMarks::SPEC],
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

@@ -11,36 +11,23 @@ pub use judge::{Judgement, judge};
 pub use marks::{LateMarks, WhereLate};
 pub use why::{StepDifferences, explain};
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
-use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 
 pub struct Stragglers;
 
 impl Analysis for Stragglers {
-    fn stem(&self) -> &'static str {
-        "stragglers"
-    }
-
-    fn title(&self) -> &'static str {
-        "which rank makes the others wait, since when, and why"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        tables::ALL
-    }
-
-    fn joins_ranks(&self) -> bool {
-        true
-    }
-
-    fn takes_groups(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            stem: "stragglers",
+            title: "which rank makes the others wait, since when, and why",
+            explain: include_str!("page.md"),
+            tables: tables::ALL,
+            takes_groups: true,
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

@@ -6,14 +6,14 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::collectives::{GroupSelection, warnings};
 use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Text};
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::window::Scope;
@@ -44,28 +44,16 @@ table! {
 pub struct Sync;
 
 impl Analysis for Sync {
-    fn stem(&self) -> &'static str {
-        "sync"
-    }
-
-    fn title(&self) -> &'static str {
-        "exposed communication, divided into waiting for ranks and transfer"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[Syncs::SPEC]
-    }
-
-    fn joins_ranks(&self) -> bool {
-        true
-    }
-
-    fn takes_groups(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            stem: "sync",
+            title: "exposed communication, divided into waiting for ranks and transfer",
+            explain: include_str!("page.md"),
+            tables: &[Syncs::SPEC],
+            takes_groups: true,
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

@@ -2,14 +2,14 @@
 
 mod replay;
 
-use crate::analysis::api::{Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::{Judgement, StepDifferences, explain, judge};
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -37,28 +37,16 @@ pub(crate) const RELIABLE_PCT: f64 = 5.0;
 pub struct WhatIf;
 
 impl Analysis for WhatIf {
-    fn stem(&self) -> &'static str {
-        "what-if"
-    }
-
-    fn title(&self) -> &'static str {
-        "the step time without stragglers, and which repair helps most"
-    }
-
-    fn explain(&self) -> &'static str {
-        include_str!("page.md")
-    }
-
-    fn tables(&self) -> &'static [&'static TableSpec] {
-        &[WhatIfs::SPEC]
-    }
-
-    fn joins_ranks(&self) -> bool {
-        true
-    }
-
-    fn takes_steps(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About {
+            stem: "what-if",
+            title: "the step time without stragglers, and which repair helps most",
+            explain: include_str!("page.md"),
+            tables: &[WhatIfs::SPEC],
+            takes_steps: false,
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

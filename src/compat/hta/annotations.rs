@@ -2,7 +2,7 @@
 //! `user_annotation`. Times are whole microseconds. All names are listed; the row `others`, which HTA adds after a
 //! thousand names, is omitted.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, load_all};
 use crate::compat::shown::concatenated;
@@ -41,7 +41,9 @@ table! {
 pub struct Annotations;
 
 impl Analysis for Annotations {
-    head!(Some(NAME), "annotations", "HTA's user annotations by name", [OnGpu, OnCpu]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "annotations", "HTA's user annotations by name", [OnGpu, OnCpu])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         let rows = load_all(trace);
@@ -51,7 +53,7 @@ impl Analysis for Annotations {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -1,6 +1,6 @@
 //! HTA's `get_temporal_breakdown`.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::groups::{length, merge};
 use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
@@ -27,14 +27,16 @@ table! {
 pub struct Breakdown;
 
 impl Analysis for Breakdown {
-    head!(Some(NAME), "breakdown", "HTA's temporal breakdown", [Temporal]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "breakdown", "HTA's temporal breakdown", [Temporal])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         temporal(trace)
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -5,7 +5,7 @@
 //! order is arbitrary; here ends come before starts, so that consecutive copies do not appear to overlap. Not
 //! reproduced: the rounding error of floats that is left when all copies have ended, which counts as a point in HTA.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Kind, load_all};
 use crate::compat::hta::statistics::Describe;
@@ -58,7 +58,9 @@ fn kind(name: &str) -> &str {
 pub struct Copies;
 
 impl Analysis for Copies {
-    head!(Some(NAME), "copies", "HTA's memory bandwidth", [BandwidthSummary, BandwidthSeries]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "copies", "HTA's memory bandwidth", [BandwidthSummary, BandwidthSeries])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         bandwidth(trace, give)

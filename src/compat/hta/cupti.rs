@@ -4,7 +4,7 @@
 //! of the nine counters that HTA reads has a column. HTA's other columns (position in the file's list of events, made
 //! up times, ids that ranges do not have) are omitted.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::cupti::{counters_of, is_range, operators_of};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, load_all};
@@ -39,14 +39,16 @@ table! {
 pub struct Cupti;
 
 impl Analysis for Cupti {
-    head!(Some(NAME), "cupti", "HTA's counter ranges with their operators", [Counters]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "cupti", "HTA's counter ranges with their operators", [Counters])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         counters(trace)
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -6,15 +6,14 @@
 //! row of the file that contains its start, a row on a stream above 0 to the step of its launch call, a row on stream 0
 //! to no step. Unlike in HTA's other analyses, the last step is not left out.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::Setting;
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Loaded, all_rows};
 use crate::compat::shown::view;
 use crate::diff::SHORT_NAMES;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, Table, TableSpec, Text};
+use crate::table::schema::{Batch, Table, Text};
 use crate::trace::rank_trace::{RankTrace, StepFilter};
 use crate::trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,18 +56,13 @@ table! {
 pub struct Diff;
 
 impl Analysis for Diff {
-    head!(Some(NAME), "diff", "HTA's comparison of two traces", [Compared, OpsDiff]);
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[Ops::SPEC]
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        &[SHORT_NAMES]
-    }
-
-    fn takes_steps(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            kept_tables: &[Ops::SPEC],
+            settings: &[SHORT_NAMES],
+            takes_steps: true,
+            ..head!(Some(NAME), "diff", "HTA's comparison of two traces", [Compared, OpsDiff])
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {

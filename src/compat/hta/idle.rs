@@ -1,6 +1,6 @@
 //! HTA's `get_idle_time_breakdown`, per stream.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{NO_ROWS, Row, load};
 use crate::compat::shown::concatenated;
@@ -28,14 +28,16 @@ const KERNEL_WAIT_BELOW: i64 = 30;
 pub struct Idle;
 
 impl Analysis for Idle {
-    head!(Some(NAME), "idle", "HTA's idle time by cause", [IdleTimes]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "idle", "HTA's idle time by cause", [IdleTimes])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         idle(trace)
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -1,6 +1,6 @@
 //! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, and kernel names per rank.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::groups::merge;
 use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
@@ -8,7 +8,7 @@ use crate::compat::hta::statistics::rounded_percent;
 use crate::compat::shown::{concatenated, view};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::table::schema::{Batch, Text};
 use crate::trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -49,10 +49,11 @@ const TYPES: [(Kind, &str); 3] =
 pub struct Kernels;
 
 impl Analysis for Kernels {
-    head!(Some(NAME), "kernels", "HTA's kernels by type and by name", [KernelTypes, KernelNames]);
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[TypeSums::SPEC]
+    fn about(&self) -> About {
+        About {
+            kept_tables: &[TypeSums::SPEC],
+            ..head!(Some(NAME), "kernels", "HTA's kernels by type and by name", [KernelTypes, KernelNames])
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

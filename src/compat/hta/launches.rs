@@ -3,9 +3,8 @@
 //! Host rows are joined with GPU rows on the correlation id, only for the ids of calls named as in `NAMES`. AMD, driver
 //! and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay below 0 is set to 0.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
-use crate::analysis::settings::Setting;
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Row, load_all};
 use crate::compat::shown::concatenated;
@@ -49,10 +48,11 @@ const NAMES: [&str; 5] = [
 pub struct Launches;
 
 impl Analysis for Launches {
-    head!(Some(NAME), "launches", "HTA's launch calls", [LaunchStats, LaunchOutliers]);
-
-    fn settings(&self) -> &'static [Setting] {
-        &[RUNTIME_OUTLIER, DELAY_OUTLIER]
+    fn about(&self) -> About {
+        About {
+            settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
+            ..head!(Some(NAME), "launches", "HTA's launch calls", [LaunchStats, LaunchOutliers])
+        }
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -1,6 +1,6 @@
 //! HTA's `get_comm_comp_overlap`.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::{Kind, NO_ROWS, load};
 use crate::compat::hta::statistics::rounded_percent;
@@ -22,14 +22,16 @@ table! {
 pub struct Overlap;
 
 impl Analysis for Overlap {
-    head!(Some(NAME), "overlap", "HTA's overlap of communication and compute", [CommComp]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "overlap", "HTA's overlap of communication and compute", [CommComp])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         overlap(trace)
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -11,7 +11,7 @@
 //!   aten::linear  depth 4      |.....|              not counted, even if it is below no other aten::linear
 //! ```
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::patterns::{MIN_LENGTH, OP};
 use crate::analysis::settings::Setting;
 use crate::compat::hta::NAME;
@@ -41,10 +41,11 @@ const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "at
 pub struct Patterns;
 
 impl Analysis for Patterns {
-    head!(Some(NAME), "patterns", "HTA's frequent kernel sequences", [FrequentSequences]);
-
-    fn settings(&self) -> &'static [Setting] {
-        &[OP, MIN_LENGTH]
+    fn about(&self) -> About {
+        About {
+            settings: &[OP, MIN_LENGTH],
+            ..head!(Some(NAME), "patterns", "HTA's frequent kernel sequences", [FrequentSequences])
+        }
     }
 
     /// HTA matches every name that contains the text.
@@ -57,7 +58,7 @@ impl Analysis for Patterns {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

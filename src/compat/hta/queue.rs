@@ -5,7 +5,7 @@
 //! Statistics are over these points, not over time. At equal times HTA's order is arbitrary; here increases come first.
 //! Times are in whole microseconds from the rank's first event.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::hta::NAME;
 use crate::compat::hta::loader::load_all;
 use crate::compat::hta::statistics::Describe;
@@ -71,7 +71,9 @@ struct Point {
 pub struct Queue;
 
 impl Analysis for Queue {
-    head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         queue(trace, give)

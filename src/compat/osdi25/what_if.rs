@@ -1,26 +1,28 @@
 //! Writes the result of the published what-if analysis as a table and a view.
 
-use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
 use crate::compat::osdi25::published::{Published, analyse};
 use crate::compat::osdi25::timeline;
 use crate::job::Job;
-use crate::table::schema::TableSpec;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, fmt_ns, fmt_pct};
 
 pub struct WhatIf;
 
 impl Analysis for WhatIf {
-    head!(None, "what-if", "the published analysis of what stragglers cost, on its own timeline format", [WhatIfs]);
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[timeline::Operations::SPEC]
-    }
-
-    /// A timeline contains operations instead of events that hta knows.
-    fn needs_known_events(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About {
+            kept_tables: &[timeline::Operations::SPEC],
+            // A timeline contains operations instead of events that hta knows.
+            needs_known_events: false,
+            ..head!(
+                None,
+                "what-if",
+                "the published analysis of what stragglers cost, on its own timeline format",
+                [WhatIfs]
+            )
+        }
     }
 
     /// A timeline has its own steps.

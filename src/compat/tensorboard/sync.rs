@@ -1,11 +1,11 @@
 //! The TensorBoard plugin's distributed view as tables.
 
-use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::compat::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
 use crate::compat::tensorboard::{select, worker};
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_bytes, fmt_ns, ratio};
 use crate::wording::counts::counted;
@@ -44,14 +44,17 @@ table! {
 pub struct Sync;
 
 impl Analysis for Sync {
-    head!(None, "sync", "waiting by the shortest duration, as the TensorBoard plugin has it", [Steps, Operators]);
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        worker::TABLES
-    }
-
-    fn takes_steps(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About {
+            kept_tables: worker::TABLES,
+            takes_steps: false,
+            ..head!(
+                None,
+                "sync",
+                "waiting by the shortest duration, as the TensorBoard plugin has it",
+                [Steps, Operators]
+            )
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

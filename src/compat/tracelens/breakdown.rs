@@ -5,7 +5,7 @@
 //! copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is
 //! compute.
 
-use crate::analysis::api::{Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::compat::shown::concatenated;
 use crate::compat::tracelens::NAME;
 use crate::job::Job;
@@ -31,14 +31,16 @@ table! {
 pub struct Breakdown;
 
 impl Analysis for Breakdown {
-    head!(Some(NAME), "breakdown", "TraceLens' GPU timeline", [GpuTimeline]);
+    fn about(&self) -> About {
+        head!(Some(NAME), "breakdown", "TraceLens' GPU timeline", [GpuTimeline])
+    }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         gpu_timeline(trace)
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.tables())
+        concatenated(partials, self.about().tables)
     }
 }
 

@@ -40,7 +40,7 @@ pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpe
         SET => Some((SET, among(TABLES)?)),
         stem => {
             let a = ANALYSES.iter().find(|a| a.stem() == stem)?;
-            let find = |a: &dyn Analysis| among(a.tables()).or_else(|| among(a.kept_tables()));
+            let find = |a: &dyn Analysis| among(a.tables()).or_else(|| among(a.about().kept_tables));
             Some((a.stem(), find(*a).or_else(|| compat::of(a.stem()).find_map(find))?))
         }
     }

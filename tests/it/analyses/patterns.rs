@@ -14,7 +14,7 @@ fn with(given: &[(&str, &str)]) -> Options {
     let mut o = options();
     let analysis = find("patterns").expect("it is registered");
     for (flag, text) in given {
-        let setting = analysis.settings().iter().find(|s| s.flag == *flag).expect("a setting");
+        let setting = analysis.about().settings.iter().find(|s| s.flag == *flag).expect("a setting");
         o.settings.set(setting, text).expect("a value");
     }
     o

@@ -102,7 +102,7 @@ fn one(rows: Vec<Record>) -> Record {
 }
 
 fn set(mut options: Options, flag: &str, text: &str) -> Options {
-    let all = hta::analysis::registry::ANALYSES.iter().flat_map(|a| a.settings());
+    let all = hta::analysis::registry::ANALYSES.iter().flat_map(|a| a.about().settings);
     let setting = all.into_iter().find(|s| s.flag == flag).expect("a declared option");
     options.settings.set(setting, text).expect("a value");
     options

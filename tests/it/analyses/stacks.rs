@@ -31,7 +31,7 @@ pub fn stacks(paths: &[PathBuf], options: &Options) -> Option<Answer> {
 pub fn with(given: &[(&str, &str)]) -> Options {
     let mut o = options();
     for (flag, value) in given {
-        let declared = find("stacks").expect("it is registered").settings();
+        let declared = find("stacks").expect("it is registered").about().settings;
         let setting = declared.iter().find(|s| s.flag == *flag).expect("a declared option");
         o.settings.set(setting, value).expect("a valid value");
     }

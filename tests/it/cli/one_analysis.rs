@@ -30,7 +30,7 @@ pub fn of_trace(stem: &str, trace: &TraceBuilder, options: &Options) -> Answer {
 
 /// Sets an option of an analysis as a user writes it.
 pub fn set(options: &mut Options, stem: &str, flag: &str, value: &str) {
-    let settings = find(stem).expect("a known analysis").settings();
+    let settings = find(stem).expect("a known analysis").about().settings;
     let setting = settings.iter().find(|s| s.flag == flag).expect("a declared option");
     options.settings.set(setting, value).expect("a good value");
 }

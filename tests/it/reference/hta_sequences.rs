@@ -30,7 +30,7 @@ const MEGATRON: (&str, &str, u32) = ("megatron_tp8", "multirank_nccl_megatron_tp
 
 fn ours(paths: &[PathBuf], least: &str) -> Vec<Record> {
     let mut o = options();
-    let settings = find("patterns").expect("it is registered").settings();
+    let settings = find("patterns").expect("it is registered").about().settings;
     let setting = settings.iter().find(|s| s.flag == "--min-length").expect("a setting");
     o.settings.set(setting, least).expect("a number");
     answer_by(Some(Compat::Hta), paths, &o).rows("compat_hta_frequent_kernel_sequences")

@@ -4,11 +4,11 @@ mod heuristic;
 mod rows;
 
 use self::heuristic::{Choice, Rank, potential_stragglers};
-use crate::analysis::api::{Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::compat::hta::NAME;
 use crate::job::Job;
 use crate::table;
-use crate::table::schema::{TableSpec, Text};
+use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 
 table! {
@@ -25,16 +25,14 @@ table! {
 pub struct Stragglers;
 
 impl Analysis for Stragglers {
-    head!(Some(NAME), "stragglers", "HTA's potential stragglers", [Potential]);
-
-    fn kept_tables(&self) -> &'static [&'static TableSpec] {
-        &[rows::Events::SPEC]
-    }
-
-    /// HTA does not compare clocks. The ranks are joined only to compute the clocks in the table `ranks`, as for hta's
-    /// own `stragglers`.
-    fn joins_ranks(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About {
+            kept_tables: &[rows::Events::SPEC],
+            // HTA does not compare clocks. The ranks are joined only to compute the clocks in the table `ranks`, as for hta's
+            // own `stragglers`.
+            joins_ranks: true,
+            ..head!(Some(NAME), "stragglers", "HTA's potential stragglers", [Potential])
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

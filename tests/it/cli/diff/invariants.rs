@@ -5,7 +5,7 @@ use crate::plan::{Kind, ORIGIN, Plan, plans};
 use crate::registry::follows_its_declaration;
 use crate::run::{Record, options};
 use crate::shared;
-use hta::analysis::api::{Analysis, Options};
+use hta::analysis::api::Options;
 use hta::compat::{Compat, find};
 use hta::diff::DIFF;
 use hta::trace::testing::Format;

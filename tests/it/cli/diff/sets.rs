@@ -51,10 +51,9 @@ impl Compared {
 
 /// Options with the diff's own: (`--by`, `op`), (`--short-names`, ``).
 pub fn with(settings: &[(&str, &str)]) -> Options {
-    use hta::analysis::api::Analysis;
     let mut options = options();
     for (flag, value) in settings {
-        let setting = DIFF.settings().iter().find(|s| s.flag == *flag).expect("a setting of diff");
+        let setting = DIFF.about().settings.iter().find(|s| s.flag == *flag).expect("a setting of diff");
         options.settings.set(setting, value).expect("a value of it");
     }
     options
@@ -69,7 +68,7 @@ pub fn handed(paths: &[PathBuf], options: &Options) -> Vec<Batch> {
 pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Vec<Batch> {
     let inputs = discover(paths).unwrap_or_else(|e| panic!("{e}"));
     let load = LoadOptions { event_args: false, ..LoadOptions::default() };
-    let request = Request { inputs: &inputs, analyses: &chosen(by, &[&DIFF]), options, load, ranks: &[] };
+    let request = Request { inputs: &inputs, analyses: &chosen(by, &[DIFF]), options, load, ranks: &[] };
     let outcome = run(&request, &Keep::default(), &Quiet).unwrap_or_else(|e| panic!("{paths:?}: {e}"));
     outcome.outputs.into_iter().flat_map(|(_, o)| o.tables).collect()
 }

@@ -43,7 +43,7 @@ fn the_help_says_what_each_analysis_answers() {
     let help = hta(&["--help"]);
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for a in ANALYSES {
-        assert!(words.contains(&format!("{} {}", a.stem(), a.title())), "{}: {help}", a.stem());
+        assert!(words.contains(&format!("{} {}", a.stem(), a.about().title)), "{}: {help}", a.stem());
     }
 }
 
@@ -110,14 +110,15 @@ fn analyses() -> String {
         .map(|a| (a, a.tables().iter().map(|t| linked(t.name)).collect::<Vec<_>>().join(", ")))
         .collect();
     for (a, tables) in &rows {
-        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {tables} |", a.stem(), cell(a.title()));
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {tables} |", a.stem(), cell(a.about().title));
     }
     for (a, tables) in &rows {
-        let _ = writeln!(out, "\n## {}\n\n*{}*\n\n{}", a.stem(), upper_first(a.title()), body(a.explain(), 1));
-        if !a.settings().is_empty() {
+        let _ =
+            writeln!(out, "\n## {}\n\n*{}*\n\n{}", a.stem(), upper_first(a.about().title), body(a.about().explain, 1));
+        if !a.about().settings.is_empty() {
             out.push_str("\n### Options of this analysis alone\n\n| option | meaning | default |\n|---|---|---|\n");
         }
-        for s in a.settings() {
+        for s in a.about().settings {
             let option = format!("{} {}", s.flag, s.value);
             let default = s.default_text().map(|d| format!("`{d}`")).unwrap_or_default();
             let _ = writeln!(out, "| `{}` | {} | {default} |", cell(option.trim_end()), cell(s.help));
