@@ -163,7 +163,7 @@ pub fn finish(
         None => Ok(()),
     };
     let texts = || {
-        folder.text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH)))?;
+        folder.write_text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH)))?;
         folder.summary(outcome)
     };
     let (html, texts) = rayon::join(html, texts);

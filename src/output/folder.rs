@@ -84,7 +84,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn text(&self, name: &str, text: &str) -> io::Result<()> {
+    pub fn write_text(&self, name: &str, text: &str) -> io::Result<()> {
         fs::write(self.work.path().join(name), text)
     }
 

@@ -5,67 +5,28 @@
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Which rows have a value.
-#[derive(Debug, Default)]
-pub struct Valid {
-    /// One bit per row; empty until the first null is pushed.
-    bits: Vec<u8>,
-    len: usize,
-    nulls: usize,
-}
-
-impl Valid {
-    #[inline]
-    fn push(&mut self, is_valid: bool) {
-        if self.nulls == 0 {
-            if is_valid {
-                self.len += 1;
-                return;
-            }
-            self.start();
-        }
-        if self.len.is_multiple_of(8) {
-            self.bits.push(0);
-        }
-        if let Some(last) = self.bits.last_mut() {
-            *last |= u8::from(is_valid) << (self.len % 8);
-        }
-        self.len += 1;
-        self.nulls += usize::from(!is_valid);
-    }
-
-    /// Sets the bits of the rows before the first null.
-    #[cold]
-    fn start(&mut self) {
-        self.bits = vec![u8::MAX; self.len / 8];
-        if !self.len.is_multiple_of(8) {
-            self.bits.push((1 << (self.len % 8)) - 1);
-        }
-    }
-
-    /// The bits as an Arrow buffer; `None` if every row has a value.
-    pub fn finish(mut self) -> Option<NullBuffer> {
-        self.bits.shrink_to_fit();
-        (self.nulls > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.bits), 0, self.len)))
-    }
-}
-
 /// Numbers or flags, some of them null.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Nullable<T> {
     pub values: Vec<T>,
-    pub valid: Valid,
+    pub valid: NullBufferBuilder,
+}
+
+impl<T> Default for Nullable<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), valid: NullBufferBuilder::new(0) }
+    }
 }
 
 impl<T: Default> Nullable<T> {
     #[inline]
     pub fn push(&mut self, value: Option<T>) {
-        self.valid.push(value.is_some());
+        self.valid.append(value.is_some());
         self.values.push(value.unwrap_or_default());
     }
 }
@@ -79,8 +40,7 @@ const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
 /// Texts, some of them null; each distinct text is stored once.
 #[derive(Debug, Default)]
 pub struct Texts {
-    keys: Vec<i32>,
-    valid: Valid,
+    keys: Nullable<i32>,
     bytes: String,
     /// End of each distinct text in `bytes`.
     ends: Vec<i32>,
@@ -93,12 +53,11 @@ pub struct Texts {
 impl Texts {
     #[inline]
     pub fn push(&mut self, value: Option<&str>) {
-        self.valid.push(value.is_some());
-        let key = match (value, self.keys.last()) {
-            (None, _) => 0,
+        let key = match (value, self.keys.values.last()) {
+            (None, _) => None,
             // Most rows of a table repeat the text of the row above.
-            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => above,
-            (Some(text), _) => self.key(text),
+            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => Some(above),
+            (Some(text), _) => Some(self.key(text)),
         };
         self.keys.push(key);
     }
@@ -150,7 +109,7 @@ impl Texts {
     }
 
     pub fn rows(&self) -> usize {
-        self.keys.len()
+        self.keys.values.len()
     }
 
     /// Length of all distinct texts, bytes.
@@ -160,12 +119,12 @@ impl Texts {
 
     /// The finished column. Unused capacity is freed, because most tables of a rank have only a few rows.
     pub fn finish(mut self) -> ArrayRef {
-        self.keys.shrink_to_fit();
+        self.keys.values.shrink_to_fit();
         self.bytes.shrink_to_fit();
         let offsets: Vec<i32> = std::iter::once(0).chain(self.ends).collect();
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let values = StringArray::new(offsets, Buffer::from_vec(self.bytes.into_bytes()), None);
-        let keys = Int32Array::new(ScalarBuffer::from(self.keys), self.valid.finish());
+        let keys = Int32Array::new(ScalarBuffer::from(self.keys.values), self.keys.valid.finish());
         // All keys were assigned by this dictionary, so they are valid.
         Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
     }

@@ -1,4 +1,4 @@
-//! Macros that declare tables, with the type, unit and meaning of every column. [`table!`](crate::table) turns a
+//! Macros that declare tables, with the type, unit and meaning of every column. [`table!`](macro@crate::table) turns a
 //! declaration into a builder, a row type, a type for reading columns, and a
 //! [`TableSpec`](crate::table::schema::TableSpec).
 
@@ -49,7 +49,7 @@ macro_rules! column {
     };
 }
 
-/// Declares a table: its builder, its row type, its columns and its [`TableSpec`].
+/// Declares a table: its builder, its row type, its columns and its [`TableSpec`](crate::table::schema::TableSpec).
 ///
 /// ```ignore
 /// table! {
