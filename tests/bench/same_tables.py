@@ -3,11 +3,11 @@
 
     python3 tests/bench/same_tables.py --old PATH --new PATH [--jobs N] [--allow TABLE...] INPUT...
 
-Each INPUT is a trace or a folder of traces; both programs run `hta analyze INPUT` with events. For every Parquet file of
-both results folders, the schema (names, types, units and descriptions), the number of rows and every value in its row must
-agree. The sizes of all Parquet files of both, and the text reports, are compared as well: a different report is shown
-but is no error, since words may change. Exits 1 on any difference outside the tables named by --allow. Needs the Python
-package pyarrow.
+Each INPUT is a trace or a folder of traces; both programs run `hta analyze INPUT` with events. For every Parquet file
+of both results folders, the schema (names, types, units and, unless --ignore-descriptions, descriptions), the number of
+rows and every value in its row must agree. The sizes of all Parquet files of both, and the text reports, are compared as
+well: a different report is shown but is no error, since words may change. Exits 1 on any difference outside the tables
+named by --allow. Needs the Python package pyarrow.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+IGNORE_DESCRIPTIONS = False
+
 
 def analyzed(program: str, source: Path, out: Path) -> int:
     """Exit status of `hta analyze` into a folder."""
@@ -30,7 +32,8 @@ def analyzed(program: str, source: Path, out: Path) -> int:
 def notes(field_or_schema) -> dict:
     """Metadata that describes a table or column, without what a writer adds of its own."""
     found = field_or_schema.metadata or {}
-    return {k: v for k, v in found.items() if not k.startswith((b"ARROW:", b"PARQUET:"))}
+    own = {k: v for k, v in found.items() if not k.startswith((b"ARROW:", b"PARQUET:"))}
+    return {k: v for k, v in own.items() if k != b"description" or not IGNORE_DESCRIPTIONS}
 
 
 def differences(old: Path, new: Path) -> list[str]:
@@ -88,7 +91,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--allow", nargs="*", default=[])
     parser.add_argument("inputs", nargs="+", type=Path)
+    parser.add_argument("--ignore-descriptions", action="store_true", help="texts that describe tables and columns")
     args = parser.parse_args()
+    global IGNORE_DESCRIPTIONS
+    IGNORE_DESCRIPTIONS = args.ignore_descriptions
     failed, tables, total = 0, 0, [0, 0]
     with ThreadPoolExecutor(args.jobs) as pool:
         for source, answer in zip(args.inputs, pool.map(lambda i: compare(args, i), args.inputs)):
