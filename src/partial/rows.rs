@@ -19,6 +19,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The key column that every table with rows of ranks has, whatever its other columns.
+const RANK: &str = "rank";
+
 /// Maximum number of rows per byte of a file. No real table has so many; the limit bounds the memory that a forged file
 /// can request.
 const DENSEST: u64 = 1 << 12;
@@ -141,7 +144,7 @@ fn row_group(spec: &TableSpec, source: &Source, group: usize, rank: u32) -> Resu
     let [batch] = batches.as_slice() else {
         return Err(Damage::new(format!("{count} rows at once"), format!("{} batches", batches.len())));
     };
-    let ranks = batch.column_by_name("rank").and_then(|a| a.as_primitive_opt::<UInt32Type>());
+    let ranks = batch.column_by_name(RANK).and_then(|a| a.as_primitive_opt::<UInt32Type>());
     if batch.num_rows() != count || ranks.is_none_or(|r| r.values().iter().any(|v| *v != rank)) {
         return Err(Damage::new(format!("{count} rows of rank {rank}"), "others"));
     }
