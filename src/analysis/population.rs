@@ -36,16 +36,16 @@ macro_rules! windowed {
                 columns: &Self::Columns<'a>,
                 row: usize,
             ) -> $crate::analysis::population::WindowKey<'a> {
-                let row = <$table as $crate::table::schema::Table>::row(columns, row);
+                use $crate::table::typed::Values;
                 $crate::analysis::population::WindowKey {
-                    device: row.device,
-                    stream: None$(.or(row.$stream))?,
-                    scope: row.scope,
-                    step: row.step,
-                    step_label: row.step_label,
-                    is_partial: row.is_partial,
-                    ts_ns: row.ts_ns,
-                    dur_ns: row.dur_ns,
+                    device: columns.device.at(row),
+                    stream: None$(.or(columns.$stream.at(row)))?,
+                    scope: columns.scope.at(row),
+                    step: columns.step.at(row),
+                    step_label: columns.step_label.at(row),
+                    is_partial: columns.is_partial.at(row),
+                    ts_ns: columns.ts_ns.at(row),
+                    dur_ns: columns.dur_ns.at(row),
                 }
             }
         }
