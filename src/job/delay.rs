@@ -189,6 +189,10 @@ pub enum StepKey {
 }
 
 impl StepKey {
+    pub fn new(index: u32, label: Option<i64>) -> Self {
+        label.map_or(StepKey::Index(index), StepKey::Label)
+    }
+
     /// In the syntax of `--steps`.
     pub fn shown(self) -> String {
         match self {
@@ -202,7 +206,7 @@ pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     let p = &job.parts[m.part as usize];
     let index = job.call(m).step?;
     let label = p.step_of(job.call(m)).and_then(|s| s.label);
-    Some(label.map_or(StepKey::Index(index), StepKey::Label))
+    Some(StepKey::new(index, label))
 }
 
 /// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late behind them).

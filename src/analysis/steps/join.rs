@@ -5,6 +5,7 @@
 
 use crate::analysis::api::{Partial, rows};
 use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepSummary, StepsTable};
+use crate::job::delay::StepKey;
 use crate::table::schema::{Batch, Table};
 use crate::table::typed::Values;
 use crate::trace::step::StepRule;
@@ -37,13 +38,8 @@ impl SlowStepRow<'_> {
     }
 
     pub fn step_name(&self) -> String {
-        step_name(self.step, self.step_label)
+        StepKey::new(self.step, self.step_label).shown()
     }
-}
-
-/// Label of a step, or its index with an `@`.
-pub fn step_name(index: u32, label: Option<i64>) -> String {
-    label.map_or_else(|| format!("@{index}"), |label| label.to_string())
 }
 
 /// A step that is slow on some rank.

@@ -1,8 +1,9 @@
 //! Describes slow steps in words: the cause of each, and their total cost.
 
 use crate::analysis::api::{Certainty, Finding, Partial, rows};
-use crate::analysis::steps::join::{SlowStep, step_name};
+use crate::analysis::steps::join::SlowStep;
 use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+use crate::job::delay::StepKey;
 use crate::units::{Ns, fmt_ns, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::plural;
@@ -84,7 +85,7 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
     let own: Vec<&SlowStep> = found.iter().filter(|s| s.slow.contains(&rank)).collect();
     let steps: Vec<StepRow> = partials.iter().find(|p| p.rank == rank)?.rows::<StepsTable>().collect();
     let is_slow = |s: &&StepRow| s.is_slow == Some(true);
-    let slow: Vec<String> = steps.iter().filter(is_slow).map(|s| step_name(s.step, s.step_label)).collect();
+    let slow: Vec<String> = steps.iter().filter(is_slow).map(|s| StepKey::new(s.step, s.step_label).shown()).collect();
     let counts = |s: &&StepRow| !s.is_partial || summary.full_count == 0 || is_slow(s);
     let counted = steps.iter().filter(counts).count() as i64;
     let (median, slowest) = (summary.median_ns, summary.slowest_ns);
@@ -97,7 +98,7 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
             of_rank(partials, rank),
             listed(&slow),
             fmt_ns(lost),
-            step_name(summary.slowest_step, summary.slowest_label),
+            StepKey::new(summary.slowest_step, summary.slowest_label).shown(),
             fmt_ns(slowest),
         ),
     };
