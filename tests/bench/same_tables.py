@@ -20,8 +20,6 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-IGNORE_DESCRIPTIONS = False
-
 
 def analyzed(program: str, source: Path, out: Path) -> int:
     """Exit status of `hta analyze` into a folder."""
@@ -29,26 +27,26 @@ def analyzed(program: str, source: Path, out: Path) -> int:
     return subprocess.run(command, capture_output=True).returncode
 
 
-def notes(field_or_schema) -> dict:
+def notes(field_or_schema, described: bool) -> dict:
     """Metadata that describes a table or column, without what a writer adds of its own."""
     found = field_or_schema.metadata or {}
     own = {k: v for k, v in found.items() if not k.startswith((b"ARROW:", b"PARQUET:"))}
-    return {k: v for k, v in own.items() if k != b"description" or not IGNORE_DESCRIPTIONS}
+    return {k: v for k, v in own.items() if described or k != b"description"}
 
 
-def differences(old: Path, new: Path) -> list[str]:
+def differences(old: Path, new: Path, described: bool) -> list[str]:
     """What differs between two Parquet files."""
     a, b = pq.read_table(old), pq.read_table(new)
     found = []
     if a.schema.names != b.schema.names:
         return [f"columns: {a.schema.names} and {b.schema.names}"]
-    if notes(a.schema) != notes(b.schema):
+    if notes(a.schema, described) != notes(b.schema, described):
         found.append("description of the table")
     for name in a.schema.names:
         x, y = a.schema.field(name), b.schema.field(name)
         if (x.type, x.nullable) != (y.type, y.nullable):
             found.append(f"type of {name}: {x} and {y}")
-        if notes(x) != notes(y):
+        if notes(x, described) != notes(y, described):
             found.append(f"description of {name}")
     if a.num_rows != b.num_rows:
         return found + [f"rows: {a.num_rows} and {b.num_rows}"]
@@ -73,10 +71,10 @@ def compare(args, source: Path) -> tuple[list[str], list[str], int, int, int]:
         for name in sorted(set(files[0]) ^ set(files[1])):
             if name.stem not in args.allow:
                 found.append(f"{name}: only in the {'old' if name in files[0] else 'new'} results")
-        both = sorted(set(files[0]) & set(files[1]))
+        both, described = sorted(set(files[0]) & set(files[1])), not args.ignore_descriptions
         for name in both:
             if name.stem not in args.allow:
-                found += [f"{name}: {d}" for d in differences(files[0][name], files[1][name])]
+                found += [f"{name}: {d}" for d in differences(files[0][name], files[1][name], described)]
         sizes = [sum(f.stat().st_size for f in of.values()) for of in files]
         texts = [f / "report.txt" for f in folders]
         is_same = all(t.exists() for t in texts) and texts[0].read_bytes() == texts[1].read_bytes()
@@ -93,8 +91,6 @@ def main() -> int:
     parser.add_argument("inputs", nargs="+", type=Path)
     parser.add_argument("--ignore-descriptions", action="store_true", help="texts that describe tables and columns")
     args = parser.parse_args()
-    global IGNORE_DESCRIPTIONS
-    IGNORE_DESCRIPTIONS = args.ignore_descriptions
     failed, tables, total = 0, 0, [0, 0]
     with ThreadPoolExecutor(args.jobs) as pool:
         for source, answer in zip(args.inputs, pool.map(lambda i: compare(args, i), args.inputs)):
