@@ -47,7 +47,7 @@
 //!
 //! - A trace format: a folder in `read/` that implements [`read::format::TraceFormat`], and a line in `read/load.rs`.
 //! - An analysis: a folder in `analysis/` that implements [`analysis::api::Analysis`], and a line in
-//!   `analysis/registry.rs`.
+//!   `registry.rs`.
 //! - A kernel class (compute, communication, memory) for some kernels: a rule in `data/kernel_rules.toml`. A new event
 //!   category of a profiler: `trace/category.rs`.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its rows are
@@ -79,6 +79,7 @@
 pub mod analysis;
 pub mod cli;
 pub mod compat;
+pub mod diagnosis;
 pub mod diff;
 pub mod error;
 pub(crate) mod facts;
@@ -88,6 +89,7 @@ pub mod output;
 pub mod overlay;
 pub mod partial;
 pub mod read;
+pub mod registry;
 pub mod run;
 pub mod sql;
 pub mod store;

@@ -3,7 +3,7 @@
 
     hta analyze data/samples/gpu_ddp8/*.json.gz | python3 data/images/draw_report.py > data/images/report.svg
 
-Shows the head of the report and the sections below. A test (tests/it/picture.rs) says when it is stale.
+Shows the head of the report and the sections below. A test (tests/it/cli/picture.rs) says when it is stale.
 """
 
 import re
@@ -11,7 +11,7 @@ import sys
 from xml.sax.saxutils import escape
 
 COMMAND = "$ hta analyze data/samples/gpu_ddp8/*.json.gz"
-SECTIONS = ["What matters most", "About the input", "Where the time went (breakdown)", "Who makes the others wait (stragglers)"]
+SECTIONS = ["Verdict", "Causes, the most important first", "Where the time of each rank went"]
 LETTER, LINE, MARGIN, TOP = 8, 18, 20, 50  # pixels
 INK, FAINT, TITLE, PROMPT = "#c9ced6", "#565c66", "#f2c14e", "#7fb2ff"
 HARD = "\u00a0"  # browsers join plain spaces

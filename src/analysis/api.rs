@@ -1,7 +1,8 @@
 //! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks into
-//! tables and findings.
+//! tables and observations.
 
 use crate::analysis::settings::{Setting, Settings};
+use crate::analysis::verdict::Verdict;
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job};
 use crate::table::schema::{Batch, Columns, Table, TableSpec};
@@ -109,7 +110,7 @@ pub fn rows<T: Table>(partials: &[Partial]) -> impl Iterator<Item = T::Row<'_>> 
 /// Receives rows of tables that are not kept in memory: a whole table, or a long one piece by piece.
 pub type RowEmitter<'a> = dyn FnMut(Batch) + 'a;
 
-/// The certainty of a finding.
+/// The certainty of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
@@ -119,9 +120,10 @@ pub enum Certainty {
     Inferred,
 }
 
-/// A result on which a user can act.
+/// Something that stands out in the tables of one analysis. It is a symptom: what causes it, and what to do, says the
+/// diagnosis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct Observation {
     pub analysis: &'static str,
     pub ranks: Vec<u32>,
     /// Labels of the affected steps; empty for all steps, or if there are none.
@@ -157,10 +159,12 @@ pub struct View {
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     pub tables: Vec<Batch>,
-    pub findings: Vec<Finding>,
+    pub observations: Vec<Observation>,
     pub views: Vec<View>,
-    /// Replaces views and findings on standard output, unchanged: folded stacks, for example.
+    /// Replaces views and observations on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
+    /// What the job needs most; made by the diagnosis alone.
+    pub verdict: Option<Verdict>,
 }
 
 /// What an analysis is called and explains, what it writes, and what it needs.

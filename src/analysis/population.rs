@@ -1,4 +1,4 @@
-//! Selects the rows of a per-window table on which findings and printed averages are based.
+//! Selects the rows of a per-window table on which observations and printed averages are based.
 //!
 //! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says if partial
 //! steps are left out.

@@ -2,7 +2,6 @@
 
 use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
-use crate::analysis::registry::find;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
@@ -15,6 +14,7 @@ use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
 use crate::output::text;
+use crate::registry::find;
 use crate::run::{Request, RowSink, run as run_pipeline};
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::RankTrace;

@@ -3,19 +3,22 @@
 use crate::analysis::api::{Analysis, Wanted};
 use crate::analysis::filters;
 use crate::analysis::inventory;
-use crate::analysis::registry::ANALYSES;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{note, print_text, width};
+use crate::cli::output::{note, print_report, print_text, width};
 use crate::cli::progress::Bar;
 use crate::cli::report::{HtmlArgs, leave};
 use crate::compat::{Compat, chosen};
+use crate::diagnosis::condition::CauseCondition;
+use crate::error::SetError;
 use crate::output::folder::Folder;
-use crate::output::html::{PageOptions, StoredFinding};
+use crate::output::html::PageOptions;
 use crate::output::place::{OutputPlace, RESULTS};
 use crate::output::tables::Groups;
+use crate::output::text::Extent as ReportExtent;
 use crate::output::{text, visible};
 use crate::partial;
+use crate::registry::ANALYSES;
 use crate::run::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
 use crate::wording::ranks::rank_list;
 use anyhow::Context;
@@ -52,7 +55,48 @@ pub struct AnalyzeArgs {
     #[arg(long)]
     no_html: bool,
     #[command(flatten)]
+    printed: PrintedArgs,
+    #[command(flatten)]
     html: HtmlArgs,
+}
+
+// What a run prints, and when it fails. Not a doc comment: clap would use it as the description of every command.
+#[derive(Debug, Args)]
+pub struct PrintedArgs {
+    /// Print only the verdict, two lines
+    #[arg(long, conflicts_with = "full")]
+    brief: bool,
+    /// Print the sections of all analyses, as in report.txt
+    #[arg(long)]
+    full: bool,
+    /// Exit with code 3 if this holds, e.g. 'cause(data_loader) > 5%'; `any` stands for every kind of cause; may be given
+    /// several times
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+}
+
+impl PrintedArgs {
+    /// The conditions of `--fail-if`.
+    ///
+    /// # Errors
+    /// When one cannot be parsed.
+    pub fn conditions(&self) -> Result<Vec<CauseCondition>, SetError> {
+        let bad = |text: &String, reason| SetError::Argument { option: "--fail-if", value: text.clone(), reason };
+        self.fail_if.iter().map(|t| CauseCondition::parse(t).map_err(|reason| bad(t, reason))).collect()
+    }
+
+    /// The text for standard output.
+    fn text(&self, outcome: &Outcome, out: &Path) -> String {
+        match text::verdict(outcome) {
+            Some(told) if self.brief => text::brief(told),
+            _ => {
+                let extent = if self.full { ReportExtent::Full } else { ReportExtent::Short };
+                let mut report = text::report(outcome, width(), extent);
+                report.push_str(&text::where_the_rest_is(outcome, extent, &out.display().to_string()));
+                report
+            }
+        }
+    }
 }
 
 /// Width of `report.txt`, columns.
@@ -61,6 +105,7 @@ const REPORT_WIDTH: usize = 80;
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     let asked: Vec<&'static dyn Analysis> =
         ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
+    args.printed.conditions()?;
     let mut options = args.traces.options()?;
     let compat = args.traces.common.compat(&asked)?;
     let analyses = chosen(compat, &asked);
@@ -88,7 +133,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         // Never dropped: the process ends soon, and the system frees all memory at once.
         let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
         let page = (!args.no_html).then(|| args.html.options());
-        finish(folder, &outcome, page.as_ref(), &args.out, args.traces.common.strict)
+        finish(folder, &outcome, page.as_ref(), &args.out, (&args.printed, args.traces.common.strict))
     })?
 }
 
@@ -146,7 +191,7 @@ pub fn finish(
     outcome: &Outcome,
     page: Option<&PageOptions>,
     out: &Path,
-    strict: bool,
+    (printed, strict): (&PrintedArgs, bool),
 ) -> anyhow::Result<Exit> {
     filters::check_pattern(&outcome.inventory)?;
     if strict && outcome.has_loss() {
@@ -159,22 +204,28 @@ pub fn finish(
     // Complete the tables first: the page is generated from them.
     folder.close().with_context(failed)?;
     let html = || match page {
-        Some(page) => leave(&folder, text::findings(outcome).iter().map(StoredFinding::from).collect(), page),
+        Some(page) => leave(&folder, page),
         None => Ok(()),
     };
     let texts = || {
-        folder.write_text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH)))?;
+        folder.write_text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH, ReportExtent::Full)))?;
         folder.summary(outcome)
     };
     let (html, texts) = rayon::join(html, texts);
     html.with_context(failed)?;
     texts.with_context(failed)?;
     // Finishing removes an earlier result; format the report in parallel.
-    let (placed, mut report) = rayon::join(|| folder.finish(), || text::report(outcome, width()));
+    let (placed, report) = rayon::join(|| folder.finish(), || printed.text(outcome, out));
     placed?;
-    report.push_str(&format!("\nresults: {}\n", out.display()));
-    print_text(&report)?;
+    print_report(&report)?;
     warn(&outcome.refused);
+    let conditions = printed.conditions()?;
+    let crossed = text::verdict(outcome)
+        .map_or_else(Vec::new, |told| conditions.iter().filter_map(|c| c.crossed(told)).collect());
+    if !crossed.is_empty() {
+        crossed.iter().for_each(|line| note(&format!("hta: {line}")));
+        return Ok(Exit::Crossed);
+    }
     Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
 }
 

@@ -11,8 +11,9 @@ use crate::cli::progress::Bar;
 use crate::cli::table::OutputArgs;
 use crate::compat;
 use crate::compat::Compat;
+use crate::diagnosis::DiagnosisOf;
 use crate::diff::threshold::{Threshold, Verdict};
-use crate::diff::{DIFF, SHORT_NAMES, Set, compare};
+use crate::diff::{DIFF, SHORT_NAMES, Set, causes, compare};
 use crate::error::SetError;
 use crate::output::inputs::Inputs;
 use crate::output::text;
@@ -69,10 +70,14 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let mut options = args.common.options()?;
     let tool = args.common.compat(&[DIFF])?;
-    let analyses = compat::chosen(tool, &[DIFF]);
+    // The causes of both sides are compared, too, in hta's own definitions.
+    let mut analyses = compat::chosen(tool, &[DIFF]);
+    if tool.is_none() {
+        analyses.push(&DiagnosisOf);
+    }
     enter(DIFF.about().settings, matches, &mut options)?;
     filters::refuse_unused(&analyses, &options)?;
-    let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
+    let declared: Vec<_> = analyses.iter().take(1).flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     let thresholds = thresholds(&args.fail_if, tool)?;
     // Find the files of both sets first, so that an error in the second set shows before the first is read.
@@ -92,12 +97,17 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let (output, verdicts) = match tool {
         Some(_) => (compat::hta::diff::compare(handed(&base), handed(&test), short), Vec::new()),
         None => {
+            let (table, view) = causes::compare(diagnosed(&base), diagnosed(&test));
             let set = |path: &Path, outcome: &mut Outcome| {
                 let set = Set::read(&path.display().to_string(), handed(outcome));
                 outcome.outputs.clear();
                 set
             };
-            compare(&set(&args.base, &mut base), &set(&args.test, &mut test), &thresholds, &options)?
+            let sets = (set(&args.base, &mut base), set(&args.test, &mut test));
+            let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, &options)?;
+            output.tables.push(table);
+            output.views.push(view);
+            (output, verdicts)
         }
     };
     write(args, table, &output)?;
@@ -151,6 +161,11 @@ fn read(
     filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;
     warn(&outcome.refused);
     Ok(outcome)
+}
+
+/// The tables of the diagnosis of a set.
+fn diagnosed(outcome: &Outcome) -> &[Batch] {
+    outcome.outputs.get(1).map_or(&[], |(_, output)| &output.tables)
 }
 
 /// The tables that the mapper made of a set.

@@ -2,7 +2,6 @@
 
 use crate::analysis::api::Analysis;
 use crate::analysis::inventory;
-use crate::analysis::registry::ANALYSES;
 use crate::analysis::settings::Setting;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
@@ -14,6 +13,7 @@ use crate::health::COUNTERS;
 use crate::output::columns::wrap;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use crate::output::schema_page;
+use crate::registry::ANALYSES;
 use crate::sql::answer::unit;
 use crate::sql::catalog;
 use crate::sql::catalog::Query;

@@ -1,11 +1,11 @@
 //! `hta list`: the analyses with their tables, the queries, all tables, and the topics of `hta explain`.
 
 use crate::analysis::api::Analysis;
-use crate::analysis::registry::ANALYSES;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
 use crate::diff::DIFF;
+use crate::registry::ANALYSES;
 use crate::sql::catalog::QUERIES;
 use crate::sql::live;
 use std::fmt::Write;

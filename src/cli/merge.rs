@@ -1,7 +1,6 @@
 //! `hta merge`: reduces partials of `hta analyze --partial` to the same results as one run over all files.
 
-use crate::analysis::registry::ANALYSES;
-use crate::cli::analyze::{announce, finish, to};
+use crate::cli::analyze::{PrintedArgs, announce, finish, to};
 use crate::cli::args::{on_threads, parse_threads};
 use crate::cli::exit::Exit;
 use crate::cli::report::HtmlArgs;
@@ -10,6 +9,7 @@ use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
 use crate::output::place::{OutputPlace, RESULTS};
 use crate::partial::{PartialError, Restored, merge, open, restore, stream};
+use crate::registry::ANALYSES;
 use crate::run::{RunError, reduce};
 use crate::store::{PartialStore, Spool};
 use clap::Args;
@@ -38,6 +38,8 @@ pub struct MergeArgs {
     #[arg(long)]
     no_html: bool,
     #[command(flatten)]
+    printed: PrintedArgs,
+    #[command(flatten)]
     html: HtmlArgs,
 }
 
@@ -48,6 +50,7 @@ The results are, byte for byte, those of one `hta analyze` over all the files; f
 possible, else copied.";
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
+    args.printed.conditions()?;
     on_threads(args.threads, || all(args))?
 }
 
@@ -82,5 +85,5 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     })?;
     let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(to(&args.out))?;
     let page = (!args.no_html).then(|| args.html.options());
-    finish(folder, &outcome, page.as_ref(), &args.out, args.strict)
+    finish(folder, &outcome, page.as_ref(), &args.out, (&args.printed, args.strict))
 }

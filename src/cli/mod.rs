@@ -83,7 +83,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .after_help("`hta list` names the analyses, `hta explain NAME` says what a number means.")
         .subcommand(analyze::AnalyzeArgs::augment_args(analyze));
-    for a in crate::analysis::registry::ANALYSES {
+    for a in crate::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
     let overlay = Command::new("overlay")

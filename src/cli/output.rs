@@ -21,6 +21,34 @@ pub fn print_text(text: &str) -> io::Result<bool> {
     print(visible::lines(text).as_bytes())
 }
 
+/// Prints a report: as [`print_text`], with headings in bold on a terminal that shows styles.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print_report(text: &str) -> io::Result<bool> {
+    let text = visible::lines(text);
+    if io::stdout().is_terminal() && console::colors_enabled() {
+        return print(styled(&text).as_bytes());
+    }
+    print(text.as_bytes())
+}
+
+/// A report with its headings (lines above a line of dashes) in bold.
+fn styled(text: &str) -> String {
+    let mut lines = text.lines().peekable();
+    let mut out = String::with_capacity(text.len());
+    while let Some(line) = lines.next() {
+        let is_rule = |next: &&str| !next.is_empty() && next.bytes().all(|b| b == b'-');
+        if lines.peek().is_some_and(is_rule) {
+            out.push_str(&console::style(line).bold().force_styling(true).to_string());
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// Prints a line on standard error.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
@@ -40,4 +68,15 @@ pub fn width() -> usize {
 
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::styled;
+
+    #[test]
+    fn headings_are_bold_and_the_rest_is_unchanged() {
+        let text = "one\n\nVerdict\n-------\ntwo - three\n";
+        assert_eq!(styled(text), "one\n\n\u{1b}[1mVerdict\u{1b}[0m\n-------\ntwo - three\n");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, print_text};
 use crate::output::folder::Folder;
-use crate::output::html::{Editor, PageOptions, Results, ResultsError, StoredFinding, write};
+use crate::output::html::{Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
 use crate::output::unfinished;
 use clap::{Args, ValueEnum};
@@ -66,6 +66,14 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         }
         .into());
     }
+    if !args.results.join("summary.json").is_file() {
+        return Err(ResultsError::Damaged {
+            path: args.results.display().to_string(),
+            expected: "a results folder".to_string(),
+            found: "no summary.json in it".to_string(),
+        }
+        .into());
+    }
     let page_of_folder = args.results.join("report.html");
     let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
     if out.as_os_str() != "-" {
@@ -74,7 +82,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         guarded.except(&page_of_folder).allow_file(&out)?;
     }
     let mut page = Vec::new();
-    write(&Results::new(&args.results), None, &args.html.options(), &mut page)?;
+    write(&Results::new(&args.results), &args.html.options(), &mut page)?;
     if out.as_os_str() == "-" {
         print(&page)?;
         return Ok(Exit::Done);
@@ -86,10 +94,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 }
 
 /// Writes the page into a results folder that is still being written.
-pub fn leave(folder: &Folder, found: Vec<StoredFinding>, options: &PageOptions) -> Result<(), ResultsError> {
+pub fn leave(folder: &Folder, options: &PageOptions) -> Result<(), ResultsError> {
     let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);
-    write(&folder.results(), Some(found), options, &mut out)?;
+    write(&folder.results(), options, &mut out)?;
     out.flush().map_err(failed)
 }

@@ -1,9 +1,9 @@
 //! The list of all answers, and the choice of the analyses of a run.
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::registry::ANALYSES;
 use crate::compat::{hta, osdi25, tensorboard, tracelens};
 use crate::job::Job;
+use crate::registry::ANALYSES;
 use crate::trace::rank_trace::RankTrace;
 use std::sync::LazyLock;
 

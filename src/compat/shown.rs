@@ -8,7 +8,7 @@ use crate::wording::counts::plural;
 pub(super) fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
     let tables: Vec<Batch> = specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let views = specs.iter().map(|s| view(s, &tables)).filter(|v| !v.rows.is_empty()).collect();
-    Output { tables, findings: Vec::new(), views, raw: None }
+    Output { tables, views, ..Output::default() }
 }
 
 /// Number of rows that a view shows.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   base/  --pipeline(Diff)-->  Set  \
-//!                                     compare -> tables, findings, views, thresholds
+//!                                     compare -> tables, observations, views, thresholds
 //!   test/  --pipeline(Diff)-->  Set  /
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! until it is written to a row, so that parts sum to the change exactly. A host row includes nested events; the `self`
 //! columns exclude them.
 
+pub mod causes;
 mod exact;
 mod map;
 mod names;
@@ -138,7 +139,7 @@ impl Analysis for Diff {
             stem: STEM,
             title: "two sets of traces, before and after: what became slower or faster",
             explain: PAGE,
-            tables: &[Summaries::SPEC, Names::SPEC, Steps::SPEC],
+            tables: &[Summaries::SPEC, Names::SPEC, Steps::SPEC, causes::DiffCauses::SPEC],
             settings: &[BY, SHORT_NAMES],
             ..About::DEFAULT
         }

@@ -1,6 +1,6 @@
 //! The report of a diff: the step before and after, what the change consists of, and its significance.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, View};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, View};
 use crate::diff::exact::Fraction;
 use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::notes;
@@ -16,13 +16,13 @@ use crate::wording::names::{clip, short_name};
 /// Length of the bar of the longer side, characters.
 const BAR: usize = 40;
 
-/// Least change of a name that makes a finding, percent of the step.
+/// Least change of a name that makes an observation, percent of the step.
 const FINDING_MIN_PCT: f64 = 1.0;
 
-/// Largest number of findings about names.
+/// Largest number of observations about names.
 const NAMED_FINDINGS: usize = 3;
 
-/// Compares two sets and makes tables, findings, views and the verdicts on thresholds.
+/// Compares two sets and makes tables, observations, views and the verdicts on thresholds.
 ///
 /// # Errors
 /// When a set has none of the selected steps.
@@ -48,7 +48,7 @@ pub fn compare(
     }
     views.extend(named(&p, &rows, Side::Gpu, options));
     views.extend(named(&p, &rows, Side::Host, options));
-    Ok((Output { tables, findings: findings(&p, &rows), views, raw: None }, verdicts))
+    Ok((Output { tables, observations: observations(&p, &rows), views, ..Output::default() }, verdicts))
 }
 
 fn ns(x: Fraction) -> Ns {
@@ -247,10 +247,10 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
     Some(View { title, columns, rows: shown, notes })
 }
 
-fn findings(p: &Population, rows: &[NameChange]) -> Vec<Finding> {
+fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
     let step = pair(p, Metric::StepTime);
     let delta = step.delta();
-    let finding = |cost: Fraction, certainty, sentence, table| Finding {
+    let observation = |cost: Fraction, certainty, sentence, table| Observation {
         analysis: STEM,
         ranks: Vec::new(),
         steps: Vec::new(),
@@ -261,7 +261,7 @@ fn findings(p: &Population, rows: &[NameChange]) -> Vec<Finding> {
         table,
     };
     let what = if p.by_step { "step" } else { "capture" };
-    let mut all = vec![finding(
+    let mut all = vec![observation(
         delta,
         if step.is_significant() == Some(true) { Certainty::Measured } else { Certainty::Inferred },
         match delta.num {
@@ -285,7 +285,7 @@ fn findings(p: &Population, rows: &[NameChange]) -> Vec<Finding> {
     });
     if let Some((metric, part)) = largest.filter(|(_, x)| delta.num != 0 && x.delta().num != 0) {
         let share = part.delta().percent_of(delta);
-        all.push(finding(
+        all.push(observation(
             part.delta(),
             Certainty::Measured,
             format!(
@@ -312,7 +312,7 @@ fn findings(p: &Population, rows: &[NameChange]) -> Vec<Finding> {
             }
             _ => String::new(),
         };
-        all.push(finding(
+        all.push(observation(
             n.ns.delta(),
             Certainty::Measured,
             format!(

@@ -26,6 +26,7 @@ use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
 
 /// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times move
 /// borders by nanoseconds, and some recorders write whole microseconds.
@@ -36,6 +37,14 @@ const QUEUE_GAP: Ns = 2_000;
 
 /// An activity launched to an idle device starts within this time after the start of its launch call, ns.
 const LAUNCH_LATENCY: Ns = 20_000;
+
+/// A call in which a thread waited for the end of a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostWait {
+    pub returned: Ns,
+    /// Index of the collective's call.
+    pub call: u32,
+}
 
 /// What a rank's own trace says about one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +58,19 @@ pub struct Readiness {
     /// Since when nothing was computed at its end, so that what follows could not have begun earlier. The end itself if
     /// the rank runs on, and on the host.
     pub idle_since: Ns,
+    /// The last call before the submission in which the submitting or the main thread waited for the end of a collective.
+    pub host_wait: Option<HostWait>,
 }
 
 /// Readiness of a rank without peers, from its calls alone.
 pub fn alone(calls: &RankCalls) -> Vec<Readiness> {
-    let of_call =
-        |c: &Call| Readiness { ready: c.arrival(), runs_on: false, is_awaited: false, idle_since: c.released };
+    let of_call = |c: &Call| Readiness {
+        ready: c.arrival(),
+        runs_on: false,
+        is_awaited: false,
+        idle_since: c.released,
+        host_wait: None,
+    };
     calls.calls.iter().map(of_call).collect()
 }
 
@@ -96,11 +112,23 @@ fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &
     let compute = Compute::new(trace, work);
     let mut ends: Vec<Ns> = calls.iter().filter(|c| is_here(c)).map(|c| c.span.end).collect();
     ends.sort_unstable();
+    let mut ended: Vec<(Ns, u32)> =
+        (0u32..).zip(calls).filter(|(_, c)| is_here(c)).map(|(i, c)| (c.span.end, i)).collect();
+    ended.sort_unstable();
+    let waits = blocking.for_collectives(&ended);
+    let main = trace.main_thread();
     for (c, r) in calls.iter().zip(out).filter(|(c, _)| is_here(c)) {
         let e = c.span.end;
         r.ready = compute.launched_before(c).map_or(c.submit, |t| t.max(c.submit)).min(c.span.start);
         r.runs_on = compute.runs.end_before(e - TOLERANCE).is_some_and(|t| t > e + TOLERANCE);
         r.is_awaited = !r.runs_on && compute.waited(e, &ends, blocking);
+        // Backward passes are submitted by a thread of their own, which begins when the main thread lets it.
+        let last_of = |lane: u32| {
+            let waits = waits.get(&lane)?;
+            waits.get(waits.partition_point(|w| w.returned <= c.submit).checked_sub(1)?).copied()
+        };
+        let last = c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
+        r.host_wait = last;
         r.idle_since = compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
     }
 }
@@ -133,14 +161,31 @@ impl SpansWithReach {
     }
 }
 
-/// Calls in which a host thread waits for a device, as (end, start) in this order.
-struct Blocking(Vec<(Ns, Ns)>);
+/// Calls in which a host thread waits for a device.
+struct Blocking {
+    /// As (end, start) in this order.
+    all: Vec<(Ns, Ns)>,
+    /// By lane, in order of end.
+    by_lane: BTreeMap<u32, Vec<Span>>,
+}
 
 impl Blocking {
     /// Whether a call that began before `t` returned in `[t, until]`.
     fn returned(&self, t: Ns, until: Ns) -> bool {
-        let ended = self.0.partition_point(|(end, _)| *end < t);
-        self.0[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
+        let ended = self.all.partition_point(|(end, _)| *end < t);
+        self.all[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
+    }
+}
+
+impl Blocking {
+    /// By lane: when each call returned during which a collective ended, and the last one of those. `ended` are the ends
+    /// of the collectives, in order.
+    fn for_collectives(&self, ended: &[(Ns, u32)]) -> BTreeMap<u32, Vec<HostWait>> {
+        let last_in = |s: &Span| {
+            let last = ended[..ended.partition_point(|(end, _)| *end <= s.end)].last();
+            last.filter(|(end, _)| *end > s.start).map(|(_, call)| HostWait { returned: s.end, call: *call })
+        };
+        self.by_lane.iter().map(|(lane, calls)| (*lane, calls.iter().filter_map(last_in).collect())).collect()
     }
 }
 
@@ -208,8 +253,12 @@ fn blocking_calls(trace: &RankTrace) -> Blocking {
                     && c.span(row as usize).len() >= LAUNCH_LATENCY))
     };
     let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
-    let ends = rows.filter(|r| blocks(*r)).map(|r| c.span(r as usize)).map(|s| (s.end, s.start));
-    let mut ends: Vec<(Ns, Ns)> = ends.collect();
-    ends.sort_unstable();
-    Blocking(ends)
+    let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for row in rows.filter(|r| blocks(*r)) {
+        by_lane.entry(c.lane[row as usize]).or_default().push(c.span(row as usize));
+    }
+    by_lane.values_mut().for_each(|calls| calls.sort_unstable_by_key(|s| (s.end, s.start)));
+    let mut all: Vec<(Ns, Ns)> = by_lane.values().flatten().map(|s| (s.end, s.start)).collect();
+    all.sort_unstable();
+    Blocking { all, by_lane }
 }

@@ -94,16 +94,18 @@ pub fn arrivals(at: &[Ns]) -> Arrivals {
     found
 }
 
-/// Whether member `k` depends on member `j`.
-fn depends(instance: &Instance, root: Option<usize>, k: usize, j: usize) -> bool {
-    if k == j
-        || instance.kind.is_point_to_point()
-        || instance.kind.is_synchronous()
-        || instance.kind == CollectiveKind::Unknown
-    {
-        return true;
+impl Instance {
+    /// Whether a member waits for another one (or is the same).
+    pub fn depends(&self, root: Option<Member>, member: Member, on: Member) -> bool {
+        if member == on
+            || self.kind.is_point_to_point()
+            || self.kind.is_synchronous()
+            || self.kind == CollectiveKind::Unknown
+        {
+            return true;
+        }
+        if self.kind.is_from_root() { root == Some(on) } else { root == Some(member) }
     }
-    if instance.kind.is_from_root() { root == Some(j) } else { root == Some(k) }
 }
 
 /// Index of the root among the members: the recorded rank, or the position in the group that all members recorded;
@@ -134,8 +136,9 @@ fn outcome<'a>(
     let me = call(&members[k]);
     // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
     let ready = |m: &Member| on(m, call(m).span.start);
-    let others = (0..members.len()).filter(|&j| depends(instance, root, k, j));
-    let last = others.map(|j| ready(&members[j])).max().unwrap_or_else(|| ready(&members[k]));
+    let root = root.map(|i| members[i]);
+    let others = members.iter().filter(|on| instance.depends(root, members[k], **on));
+    let last = others.map(ready).max().unwrap_or_else(|| ready(&members[k]));
     let (start, end) = (ready(&members[k]), on(&members[k], me.span.end));
     let late = (last - start).max(0);
     let is_impossible = last > end && instance.kind.is_synchronous();

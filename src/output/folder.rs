@@ -4,7 +4,6 @@
 use crate::analysis::api::{Analysis, Output};
 use crate::output::html::Results;
 use crate::output::json;
-use crate::output::json::Answers;
 pub use crate::output::place::FolderError;
 use crate::output::place::OutputPlace;
 use crate::output::tables::{Groups, Tables, failed};
@@ -16,13 +15,12 @@ use crate::trace::rank_trace::RankTrace;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Mutex, RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 
 pub struct Folder {
     place: OutputPlace,
     groups: Groups,
     tables: RwLock<Tables>,
-    answers: Mutex<Answers>,
     /// `None`: no events are written. Otherwise whether they include arguments without a column.
     events: Option<bool>,
     /// Dropped last: removing the folder needs file handles, and the open tables may use all of them.
@@ -49,8 +47,7 @@ impl Folder {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
         let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
-        let answers = Mutex::new(Answers::create_in(work.path()).map_err(io)?);
-        Ok(Self { place, groups, tables, answers, events, work })
+        Ok(Self { place, groups, tables, events, work })
     }
 
     /// Creates a table if it does not exist yet.
@@ -69,14 +66,14 @@ impl Folder {
         self.tables()?.append(batch)
     }
 
-    /// Writes `summary.json`, including the answers collected from the analyses.
+    /// Writes `summary.json`.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
         let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
-        let mut answers = self.answers.lock().map_err(|_| failed())?;
-        json::summary(&mut out, outcome, |out| answers.copy_to(out))?;
+        serde_json::to_writer_pretty(&mut out, &json::summary(outcome))?;
+        out.write_all(b"\n")?;
         out.flush()
     }
 
@@ -116,8 +113,8 @@ impl Folder {
     /// When the remaining data cannot be written or the folder cannot be moved.
     pub fn finish(self) -> Result<(), FolderError> {
         self.close().map_err(|source| FolderError::Io { path: self.place.shown().to_string(), source })?;
-        let Self { place, work, tables, answers, .. } = self;
-        drop((tables, answers));
+        let Self { place, work, tables, .. } = self;
+        drop(tables);
         work.place(&place)
     }
 }
@@ -139,7 +136,6 @@ impl RowSink for Folder {
 
     fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
         let tables = std::mem::take(&mut output.tables);
-        self.answers.lock().map_err(|_| failed())?.add(analysis.stem(), &tables)?;
         tables.iter().try_for_each(|b| self.append(b))?;
         self.tables()?.end(analysis.tables())
     }

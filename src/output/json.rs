@@ -1,107 +1,68 @@
-//! `summary.json`: findings, health and the summary tables for programs; also single tables as JSON or CSV.
-//!
-//! The summary of a thousand ranks has hundreds of megabytes, so it is never completely in memory: rows are written
-//! directly from their batches, and each analysis' answer waits in an unnamed temporary file until the rest of the
-//! summary is known.
+//! `summary.json`: verdict, causes, totals and health for programs; also single tables as JSON or CSV.
 
-use crate::output::text::findings;
+use crate::analysis::api;
+use crate::analysis::inventory::Ranks;
+use crate::health::Counter;
 use crate::output::visible;
 use crate::run::Outcome;
 use crate::table::column::Column;
 use crate::table::schema::{Batch, TableSpec};
+use crate::wording::ranks::rank_list;
 use arrow_array::{ArrayRef, RecordBatch};
 use serde::ser::{Serialize, Serializer};
-use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes the summary of a run; `answers` writes the value of `analyses`.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn summary<W: Write>(
-    out: &mut W,
-    outcome: &Outcome,
-    answers: impl FnOnce(&mut W) -> io::Result<()>,
-) -> io::Result<()> {
-    let health = outcome.rank_health.iter().flat_map(|(rank, file, health)| {
-        health.iter().map(move |(counter, tally)| {
-            json!({
-                "rank": rank, "file": file, "counter": counter.spec().name,
-                "severity": counter.spec().severity.name(), "count": tally.count,
-                "first_byte": tally.first_byte,
-                "example": if tally.example.is_empty() { Value::Null } else { json!(tally.example) },
-            })
-        })
-    });
-    let set = outcome.set_health.iter().map(|(counter, tally)| {
+/// Largest number of refused files that the summary lists.
+const MOST_REFUSED: usize = 100;
+
+/// The summary of a run. Its size does not depend on the number of ranks; details are in the tables.
+pub fn summary(outcome: &Outcome) -> Value {
+    #[derive(Default)]
+    struct Kind<'a> {
+        count: u64,
+        ranks: BTreeSet<u32>,
+        first_file: &'a str,
+        example: &'a str,
+    }
+    // Counters of the set and (true) of its ranks.
+    let mut kinds: BTreeMap<(bool, Counter), Kind> = BTreeMap::new();
+    for (counter, tally) in outcome.set_health.iter() {
+        kinds.insert((false, counter), Kind { count: tally.count, example: &tally.example, ..Kind::default() });
+    }
+    for (rank, file, health) in &outcome.rank_health {
+        for (counter, tally) in health.iter() {
+            let first = || Kind { first_file: file, example: &tally.example, ..Kind::default() };
+            let kind = kinds.entry((true, counter)).or_insert_with(first);
+            kind.count += tally.count;
+            kind.ranks.insert(*rank);
+        }
+    }
+    let health = kinds.iter().map(|((_, counter), kind)| {
+        let spec = counter.spec();
         json!({
-            "rank": null, "file": null, "counter": counter.spec().name,
-            "severity": counter.spec().severity.name(), "count": tally.count, "example": tally.example,
+            "counter": spec.name, "severity": spec.severity.name(), "count": kind.count,
+            "rank_count": kind.ranks.len(), "first_file": kind.first_file, "example": kind.example,
         })
     });
-    let refused: Vec<Value> = outcome
-        .refused
-        .iter()
-        .map(|r| {
-            let reason = r.error.to_string();
-            json!({ "file": r.input.shown, "reason": reason, "named": r.input.named, "is_loss": r.is_loss() })
-        })
-        .collect();
-    let ranks: Vec<&Batch> = outcome.inventory.iter().filter_map(|p| p.tables.first()).collect();
-    // Fields are in alphabetical order, as everywhere in the file.
-    out.write_all(b"{\n  \"analyses\": ")?;
-    answers(out)?;
-    field(out, "findings", &serde_json::to_value(findings(outcome))?)?;
-    field(out, "health", &SerializeIter::new(set.chain(health)))?;
-    field(out, "hta_version", &env!("CARGO_PKG_VERSION"))?;
-    field(out, "ranks", &Rows(ranks))?;
-    field(out, "refused", &refused)?;
-    out.write_all(b"\n}\n")
-}
-
-fn field(out: &mut impl Write, name: &str, value: &impl Serialize) -> io::Result<()> {
-    write!(out, ",\n  \"{name}\": ")?;
-    pretty(out, value, 1)
-}
-
-/// Writes a value that stands `depth` levels deep, in the layout of serde_json.
-fn pretty(out: &mut impl Write, value: &impl Serialize, depth: usize) -> io::Result<()> {
-    let mut layout = PrettyFormatter::new();
-    (0..depth).try_for_each(|_| layout.begin_object(&mut io::sink()))?;
-    value.serialize(&mut serde_json::Serializer::with_formatter(out, layout)).map_err(io::Error::from)
-}
-
-/// Rows of batches of one table as a list of objects, whose fields are in alphabetical order.
-#[derive(Default)]
-struct Rows<'a>(Vec<&'a Batch>);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.iter().flat_map(|batch| {
-            let mut columns: Vec<(&str, Option<Column>)> =
-                batch.spec.columns.iter().map(|c| c.name).zip(batch.rows.columns().iter().map(Column::new)).collect();
-            columns.sort_unstable_by_key(|(name, _)| *name);
-            let columns = Rc::new(columns);
-            (0..batch.len()).map(move |row| Record { columns: Rc::clone(&columns), row })
-        }))
-    }
-}
-
-/// A row as an object.
-struct Record<'a> {
-    columns: Rc<Vec<(&'a str, Option<Column<'a>>)>>,
-    row: usize,
-}
-
-impl Serialize for Record<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.columns.iter().map(|(name, column)| (name, Cell { column: *column, row: self.row })))
-    }
+    let refused = outcome.refused.iter().take(MOST_REFUSED).map(|r| {
+        let reason = r.error.to_string();
+        json!({ "file": r.input.shown, "reason": reason, "named": r.input.named, "is_loss": r.is_loss() })
+    });
+    let ranks = outcome.ranks();
+    let rows = || api::rows::<Ranks>(&outcome.inventory);
+    json!({
+        "event_count": rows().map(|r| r.event_count).sum::<u64>(),
+        "health": health.collect::<Vec<_>>(),
+        "hta_version": env!("CARGO_PKG_VERSION"),
+        "rank_count": ranks.len(),
+        "ranks": rank_list(&ranks),
+        "refused": refused.collect::<Vec<_>>(),
+        "refused_count": outcome.refused.len(),
+        "unpacked_bytes": outcome.unpacked_bytes,
+        "verdict": outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()),
+        "world_size": rows().filter_map(|r| r.world_size).max(),
+    })
 }
 
 /// A cell; without a column where tables have no columns of its type.
@@ -122,75 +83,6 @@ impl Serialize for Cell<'_> {
             Some(c) => c.int(row).serialize(to),
         }
     }
-}
-
-/// Answers of the analyses that wait for the summary, in a file without a name.
-pub struct Answers {
-    file: BufWriter<File>,
-    /// Offset and length of each answer, bytes.
-    places: BTreeMap<&'static str, (u64, u64)>,
-    end: u64,
-}
-
-impl Answers {
-    /// # Errors
-    /// When no file can be created in the folder.
-    pub fn create_in(folder: &Path) -> io::Result<Self> {
-        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(folder)?), places: BTreeMap::new(), end: 0 })
-    }
-
-    /// Adds the tables of an analysis.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn add(&mut self, stem: &'static str, batches: &[Batch]) -> io::Result<()> {
-        // long tables are in Parquet; here is what a dashboard shows
-        let mut tables: BTreeMap<&str, Rows> = BTreeMap::new();
-        for batch in batches.iter().filter(|b| is_short(b.spec)) {
-            tables.entry(batch.spec.name).or_default().0.push(batch);
-        }
-        pretty(&mut self.file, &tables, 2)?;
-        let start = std::mem::replace(&mut self.end, self.file.stream_position()?);
-        self.places.insert(stem, (start, self.end - start));
-        Ok(())
-    }
-
-    /// Writes all answers as one object.
-    ///
-    /// # Errors
-    /// When they cannot be read back or written.
-    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<()> {
-        self.file.flush()?;
-        let mut file = BufReader::new(self.file.get_ref());
-        let mut before = "{";
-        for (stem, (start, length)) in &self.places {
-            write!(out, "{before}\n    \"{stem}\": ")?;
-            file.seek(SeekFrom::Start(*start))?;
-            io::copy(&mut file.by_ref().take(*length), out)?;
-            before = ",";
-        }
-        out.write_all(if self.places.is_empty() { b"{}" } else { b"\n  }" })
-    }
-}
-
-/// Serializes an iterator as a list.
-struct SerializeIter<I>(std::cell::Cell<Option<I>>);
-
-impl<I> SerializeIter<I> {
-    fn new(items: I) -> Self {
-        Self(std::cell::Cell::new(Some(items)))
-    }
-}
-
-impl<I: Iterator<Item: Serialize>> Serialize for SerializeIter<I> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.take().into_iter().flatten())
-    }
-}
-
-/// Whether a table has a bounded number of rows per rank and window.
-fn is_short(spec: &TableSpec) -> bool {
-    !matches!(spec.name, "kernels_by_name" | "idle_host" | "compat_hta_gpu_kernel_breakdown")
 }
 
 /// The value of a cell.
@@ -255,25 +147,6 @@ fn quoted(text: &str, style: CsvStyle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::every::{Row, batch};
-
-    #[test]
-    fn values_in_an_object_are_laid_out_as_in_one_that_is_written_at_once() {
-        let rows: [Row; 2] = [
-            (1, Some(-1), Some(u64::MAX), Some(0.5), Some(true), Some("a\nb".to_string())),
-            (2, None, None, None, None, None),
-        ];
-        let batches = rows.each_ref().map(|r| batch(std::slice::from_ref(r)));
-        let expected = json!([
-            { "at_ns": -1, "host": "a\nb", "rank": 1, "share": 0.5, "size": u64::MAX, "was_it": true },
-            { "at_ns": null, "host": null, "rank": 2, "share": null, "size": null, "was_it": null },
-        ]);
-        let mut out = b"{\n  \"a\": 1".to_vec();
-        field(&mut out, "b", &Rows(batches.iter().collect())).unwrap();
-        out.extend(b"\n}");
-        let whole = serde_json::to_string_pretty(&json!({ "a": 1, "b": expected })).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), whole);
-    }
 
     #[test]
     fn csv_cells_are_quoted_where_they_must_be() {

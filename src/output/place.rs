@@ -9,10 +9,10 @@
 //! moved one by one, the file that proves completeness last.
 
 use crate::analysis::inventory;
-use crate::analysis::registry::ANALYSES;
 use crate::compat;
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
+use crate::registry::ANALYSES;
 use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::{self, BufReader};

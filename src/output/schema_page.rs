@@ -2,10 +2,10 @@
 //! with which the tables are written. `docs/reference/tables.md` is a copy; a test keeps it current.
 
 use crate::analysis::inventory;
-use crate::analysis::registry::ANALYSES;
 use crate::compat::{ANSWERS, Compat};
 use crate::diff::DIFF;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER, REST_COLUMN};
+use crate::registry::ANALYSES;
 use crate::table::schema::TableSpec;
 use crate::trace::args::ARGS;
 use std::fmt::Write;

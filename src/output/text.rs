@@ -1,8 +1,9 @@
-//! The text report: the most important findings, problems of the input, then tables.
+//! The text report: the verdict with the causes, problems of the input, then the tables of the analyses.
 
-use crate::analysis::api::{self, Finding, Output};
+use crate::analysis::api::{self, Observation, Output, View};
 use crate::analysis::inventory::record_edges;
 use crate::analysis::inventory::{KernelRules, RankRow, Ranks};
+use crate::analysis::verdict::Verdict;
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
@@ -13,44 +14,128 @@ use crate::wording::ranks::{missing_ranks, rank_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Largest number of findings printed.
-const FINDINGS: usize = 5;
+/// Largest number of observations printed.
+const OBSERVATIONS: usize = 5;
 
-/// All findings of a run, the most expensive first.
-pub fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let mut all: Vec<Finding> = outcome.outputs.iter().flat_map(|(_, o)| o.findings.clone()).collect();
-    // Findings without a share of a step (such as a kernel's total) are not losses, so they come last.
-    all.sort_by_key(|f| (f.share_of_step.is_none(), -f.cost_ns_per_step, f.analysis));
-    all
+/// How much of a report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Verdict, causes, and where the time went.
+    Short,
+    /// The sections of all analyses, too.
+    Full,
 }
 
-/// The whole report, at most `width` characters wide.
-pub fn report(outcome: &Outcome, width: usize) -> String {
+/// The report, at most `width` characters wide.
+pub fn report(outcome: &Outcome, width: usize, extent: Extent) -> String {
     let mut out = String::new();
     header(&mut out, outcome, width);
-    sentences(&mut out, &findings(outcome), width);
-    problems(&mut out, outcome, width);
+    let told = verdict(outcome);
+    if let Some(told) = told {
+        diagnosis(&mut out, told, width);
+    }
+    // Without a diagnosis (--only, --compat) the sections are the report.
+    let is_full = extent == Extent::Full || told.is_none();
+    problems(&mut out, outcome, width, is_full);
     for (analysis, output) in &outcome.outputs {
-        for view in &output.views {
-            heading(&mut out, &format!("{} ({})", view.title, analysis.stem()));
+        let is_shown = |v: &&View| is_full || (output.verdict.is_some() && !v.rows.is_empty());
+        for (i, view) in output.views.iter().filter(is_shown).enumerate() {
+            let title = if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
+            heading(&mut out, &title);
+            // What stands out in a section; the causes of it are above.
+            let first = is_full && i == 0;
+            for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
+                indented(&mut out, "- ", &o.sentence, width);
+            }
             out.push_str(&set(view, width));
         }
     }
-    classes(&mut out, outcome, width);
+    match told {
+        Some(told) if !is_full => mix(&mut out, told, width),
+        _ => classes(&mut out, outcome, width),
+    }
     out
 }
 
-/// The first findings.
-fn sentences(out: &mut String, findings: &[Finding], width: usize) {
-    if findings.is_empty() {
+/// The diagnosis of a run, if it has one.
+pub fn verdict(outcome: &Outcome) -> Option<&Verdict> {
+    let of_run = outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
+    of_run.filter(|v| !v.lines[0].is_empty())
+}
+
+/// The two lines of a diagnosis.
+pub fn brief(told: &Verdict) -> String {
+    let [first, second] = &told.lines;
+    format!("{}\n{}\n", visible::line(first), visible::line(second))
+}
+
+/// The verdict, then each cause with its evidence and what to do.
+fn diagnosis(out: &mut String, told: &Verdict, width: usize) {
+    heading(out, "Verdict");
+    for line in told.lines.iter().flat_map(|line| wrap(line, width)) {
+        let _ = writeln!(out, "{line}");
+    }
+    if !told.causes.is_empty() {
+        heading(out, "Causes, the most important first");
+    }
+    for (i, cause) in told.causes.iter().enumerate() {
+        let gain = if cause.gain.is_empty() { String::new() } else { format!(" Repair: {}.", cause.gain) };
+        indented(out, &format!("{}. ", i + 1), &format!("{}.{gain}", cause.sentence), width);
+        for line in &cause.evidence {
+            indented(out, "   - ", line, width);
+        }
+        if let Some(reason) = &cause.reason {
+            indented(out, "   trust: ", reason, width);
+        }
+        indented(out, "   do: ", &cause.action, width);
+    }
+    if told.more > 0 {
+        let _ = writeln!(out, "{} more in the table findings", told.more);
+    }
+    for note in told.notes.iter().flat_map(|note| wrap(note, width)) {
+        let _ = writeln!(out, "{note}");
+    }
+}
+
+/// The mix of kernels in one line.
+fn mix(out: &mut String, told: &Verdict, width: usize) {
+    const SHOWN: usize = 6;
+    let parts: Vec<String> =
+        told.mix.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
+    if !parts.is_empty() {
+        let _ = writeln!(out);
+        indented(out, "compute: ", &parts.join(", "), width);
+    }
+}
+
+/// Where the results are, and what they hold that was not printed.
+pub fn where_the_rest_is(outcome: &Outcome, extent: Extent, folder: &str) -> String {
+    let sections = outcome.outputs.iter().filter(|(_, o)| o.views.iter().any(|v| !v.rows.is_empty())).count();
+    match (extent, verdict(outcome)) {
+        (Extent::Short, Some(_)) => format!(
+            "\nresults: {folder}\nits report.txt has {} of all analyses (or --full); rows are in tables/\n",
+            plural(sections, "section")
+        ),
+        _ => format!("\nresults: {folder}\n"),
+    }
+}
+
+/// A wrapped text behind a mark; further lines are indented by the mark's width.
+fn indented(out: &mut String, mark: &str, text: &str, width: usize) {
+    let indent = mark.chars().count();
+    for (i, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
+        let _ = if i == 0 { writeln!(out, "{mark}{line}") } else { writeln!(out, "{}{line}", " ".repeat(indent)) };
+    }
+}
+
+/// What stands out, in the order of its cost.
+fn sentences(out: &mut String, observations: &[Observation], width: usize) {
+    if observations.is_empty() {
         return;
     }
-    heading(out, "What matters most");
-    for (i, f) in findings.iter().take(FINDINGS).enumerate() {
-        let sentence = format!("{}. {}", i + 1, f.sentence);
-        for (k, line) in wrap(&sentence, width.saturating_sub(3)).iter().enumerate() {
-            let _ = writeln!(out, "{}{line}", if k == 0 { "" } else { "   " });
-        }
+    heading(out, "What stands out");
+    for (i, o) in observations.iter().take(OBSERVATIONS).enumerate() {
+        indented(out, &format!("{}. ", i + 1), &o.sentence, width);
     }
 }
 
@@ -60,17 +145,23 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     for line in record_edges::note(&outcome.inventory).iter().flat_map(|note| wrap(&format!("note: {note}"), width)) {
         let _ = writeln!(out, "{line}");
     }
-    sentences(&mut out, &findings(outcome), width);
+    if let Some(told) = verdict(outcome) {
+        diagnosis(&mut out, told, width);
+    }
+    let mut observations: Vec<Observation> = outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
+    // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
+    observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
+    sentences(&mut out, &observations, width);
     for (_, output) in &outcome.outputs {
         views(&mut out, output, width);
     }
     out.trim_start().to_string()
 }
 
-/// The findings of one answer, in its own order, and its tables.
+/// The observations of one answer, in its own order, and its tables.
 pub fn one_output(output: &Output, width: usize) -> String {
     let mut out = String::new();
-    sentences(&mut out, &output.findings, width);
+    sentences(&mut out, &output.observations, width);
     views(&mut out, output, width);
     out.trim_start().to_string()
 }
@@ -158,7 +249,7 @@ fn step_rule(name: &str) -> &'static str {
 }
 
 /// What was dropped, repaired or refused, and why; worst first.
-fn problems(out: &mut String, outcome: &Outcome, width: usize) {
+fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for r in &outcome.refused {
         match &r.error {
@@ -210,7 +301,7 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize) {
             lines.push(("note", format!("{} (rank{s} {})", counter.spec().doc, rank_list(ranks))));
         }
     }
-    if lines.is_empty() && notes == 0 {
+    if lines.is_empty() && (notes == 0 || !is_full) {
         return;
     }
     heading(out, "About the input");

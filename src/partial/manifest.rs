@@ -168,7 +168,7 @@ mod tests {
     fn another_version_is_told_from_damage() {
         let text = sample().text().replacen("\"version\": 3", "\"version\": 4", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 3, found version 4");
+        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 4, found version 5");
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
 }

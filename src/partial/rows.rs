@@ -1,10 +1,10 @@
 //! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events files
 //! unchanged.
 
-use crate::analysis::registry::ANALYSES;
 use crate::partial::error::PartialError;
 use crate::partial::folder::{EVENTS, Partial, TABLES};
 use crate::partial::state::spec_of;
+use crate::registry::ANALYSES;
 use crate::run::RowSink;
 use crate::store::{Damage, contained, sound};
 use crate::table::schema::{Batch, TableSpec};

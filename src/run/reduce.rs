@@ -1,4 +1,4 @@
-//! Reduces the partials of all ranks to tables and findings.
+//! Reduces the partials of all ranks to tables and verdict.
 
 use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// the partials of one analysis at a time already fill memory.
 const FEW: usize = 64;
 
-/// Reduces a mapped set, made by one process or several, to tables and findings.
+/// Reduces a mapped set, made by one process or several, to tables and verdict.
 ///
 /// # Errors
 /// When a filter selects nothing, or the sink cannot write the tables.

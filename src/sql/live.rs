@@ -4,8 +4,8 @@
 use crate::analysis::api::{Analysis, Output, Wanted};
 use crate::analysis::inventory;
 use crate::analysis::inventory::{HealthTable, Ranks};
-use crate::analysis::registry::ANALYSES;
 use crate::output::events;
+use crate::registry::ANALYSES;
 use crate::run::{Outcome, RowSink};
 use crate::sql::QueryError;
 use crate::sql::load::Growing;

@@ -13,7 +13,7 @@ use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::stack::Stacks;
-use crate::trace::step::{StepWindow, Steps, find, finish};
+use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish};
 use crate::trace::strings::StrId;
 use crate::trace::thread::{InnermostTimeline, host_rows};
 use crate::trace::timeline::{Timeline, WorkClass};
@@ -192,6 +192,26 @@ impl RankTrace {
         let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
         // A step that the lead or the lost tail covers completely has no window on this device.
         all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));
+        all
+    }
+
+    /// The windows from which the account of a job chooses: the device's steps (on a CPU-only rank the host's) and the
+    /// span. A step of a device begins with the host's, or when the device has finished the step before, and ends when
+    /// the device has finished what was launched in it. So the steps of a device that lags behind its host are counted
+    /// in full.
+    pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
+        let mut all = self.windows(work, options);
+        all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
+        if work.is_gpu && options.step_window == StepWindow::Host && self.steps.rule != StepRule::Capture {
+            let on_device = device_windows(&self.steps.steps, &self.activities);
+            let cut = |w: &mut Window| {
+                let Some(span) = w.step.and_then(|i| on_device.get(i as usize)) else { return };
+                let start = span.start.clamp(work.capture.start, work.capture.end.max(work.capture.start));
+                w.scope = Scope::DeviceStep;
+                w.parts = vec![Span::new(start, span.end.min(work.capture.end).max(start))];
+            };
+            all.iter_mut().filter(|w| w.scope == Scope::Step).for_each(cut);
+        }
         all
     }
 

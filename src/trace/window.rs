@@ -11,6 +11,9 @@ pub enum Scope {
     Capture,
     /// One step.
     Step,
+    /// One step on the device, where steps are otherwise cut by the host's annotation; only the account of the job uses
+    /// it.
+    DeviceStep,
     /// The capture without the steps: one row.
     Outside,
 }
@@ -21,6 +24,7 @@ impl Scope {
             Scope::Span => "span",
             Scope::Capture => "capture",
             Scope::Step => "step",
+            Scope::DeviceStep => "device_step",
             Scope::Outside => "outside",
         }
     }

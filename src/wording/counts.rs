@@ -17,7 +17,7 @@ pub fn capital(text: &str) -> String {
 }
 
 /// Length of a full bar, characters.
-const BAR: usize = 20;
+const BAR: usize = 16;
 
 /// A bar of parts in percent, rounded so that they fill it.
 pub fn bar(parts: &[(Option<f64>, char)]) -> String {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_bar_is_filled_by_its_parts() {
-        assert_eq!(bar(&[(Some(50.0), '#'), (Some(25.0), '='), (Some(25.0), '.')]), "##########=====.....");
+        assert_eq!(bar(&[(Some(50.0), '#'), (Some(25.0), '='), (Some(25.0), '.')]), "########====....");
         assert_eq!(bar(&[(None, '#')]), "");
     }
 }

@@ -13,7 +13,6 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
-use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
@@ -25,6 +24,7 @@ use hta::read::load::load;
 use hta::read::options::LoadOptions;
 use hta::read::reading::{Loaded, Spread};
 use hta::read::source::ByteCount;
+use hta::registry::ANALYSES;
 use hta::run::RowSink;
 use hta::table::schema::Batch;
 use hta::trace::meta::RankSource;

@@ -4,10 +4,10 @@ use crate::robustness::invariants::traces_below;
 use crate::run::{answer_by, options};
 use crate::shared;
 use hta::analysis::inventory;
-use hta::analysis::registry::{ANALYSES, find};
 use hta::compat;
 use hta::compat::{ANSWERS, Compat, chosen};
 use hta::diff::DIFF;
+use hta::registry::{ANALYSES, find};
 use hta::table::schema::{Batch, TableSpec};
 use std::collections::{BTreeMap, BTreeSet};
 

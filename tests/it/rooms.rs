@@ -11,9 +11,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 19] = [
-    "units", "health", "error", "table", "trace", "wording", "read", "facts", "job", "analysis", "diff", "compat",
-    "store", "run", "output", "partial", "sql", "overlay", "cli",
+const ROOMS: [&str; 21] = [
+    "units",
+    "health",
+    "error",
+    "table",
+    "trace",
+    "wording",
+    "read",
+    "facts",
+    "job",
+    "analysis",
+    "diagnosis",
+    "registry",
+    "diff",
+    "compat",
+    "store",
+    "run",
+    "output",
+    "partial",
+    "sql",
+    "overlay",
+    "cli",
 ];
 
 /// For each module's path, the modules that its file names.

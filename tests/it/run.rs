@@ -1,7 +1,6 @@
 //! Runs analyses through the library and keeps every table they produce.
 
 use hta::analysis::api::{AcrossOptions, Options, Wanted};
-use hta::analysis::registry::ANALYSES;
 use hta::analysis::settings::Settings;
 use hta::compat::{Compat, chosen};
 use hta::output::json::records;
@@ -11,6 +10,7 @@ use hta::read::load::load;
 use hta::read::options::LoadOptions;
 use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
+use hta::registry::ANALYSES;
 use hta::run::{Outcome, Progress, Request, RowSink, RunError, run};
 use hta::table::schema::Batch;
 use hta::trace::meta::RankSource;

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output {
         tables: partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC).cloned()).collect(),
-        // No findings: a range alone is not a loss. What the GPU waits for inside it is a finding of `idle`.
-        findings: Vec::new(),
+        // No observations: a range alone is not a loss. What the GPU waits for inside it is an observation of `idle`.
+        observations: Vec::new(),
         views: vec![view(partials, options)],
-        raw: None,
+        ..Output::default()
     }
 }
 

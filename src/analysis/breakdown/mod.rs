@@ -1,6 +1,8 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::job::Job;
@@ -97,10 +99,10 @@ impl Analysis for Breakdown {
                 ("rank", Align::Left),
                 ("window", Align::Right),
                 ("compute", Align::Right),
-                ("exp. comm", Align::Right),
-                ("exp. mem", Align::Right),
+                ("exposed comm", Align::Right),
+                ("exposed memcpy", Align::Right),
                 ("idle", Align::Right),
-                ("#compute =comm -mem .idle", Align::Left),
+                ("picture", Align::Left),
             ],
             rows: Vec::new(),
             notes: reasons(partials),
@@ -126,23 +128,24 @@ impl Analysis for Breakdown {
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
+            view.notes.push("picture: # compute, = exposed communication, - exposed memcpy, . idle".to_string());
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
         }
         let worst = groups.iter().max_by_key(|g| (g.mean(|t| t.exposed_communication_ns), std::cmp::Reverse(g.rank)));
-        let findings = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
+        let observations = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
         Output {
             tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
-            findings,
+            observations,
             views: vec![view],
-            raw: None,
+            ..Output::default()
         }
     }
 }
 
-/// The finding for the rank with most exposed communication.
-fn exposed_communication(g: &DeviceRows<Breakdowns>, of: usize, several: bool) -> Option<Finding> {
+/// The observation for the rank with most exposed communication.
+fn exposed_communication(g: &DeviceRows<Breakdowns>, of: usize, several: bool) -> Option<Observation> {
     let cost = g.mean(|t| t.exposed_communication_ns);
     let share = g.percent(|t| t.exposed_communication_ns);
     if cost == 0 || share.is_none_or(|s| s < 1.0) {
@@ -168,7 +171,7 @@ fn exposed_communication(g: &DeviceRows<Breakdowns>, of: usize, several: bool) -
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
     }
-    Some(Finding {
+    Some(Observation {
         analysis: "breakdown",
         ranks: vec![g.rank],
         steps: step.into_iter().map(|s| s.0).collect(),

@@ -48,7 +48,7 @@ impl Analysis for CollectivesOf {
         tables.push(group_table(job, &shares, &shown));
         let mut views = vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
-        Output { tables, findings: Vec::new(), views, raw: None }
+        Output { tables, views, ..Output::default() }
     }
 }
 

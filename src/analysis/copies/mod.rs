@@ -3,7 +3,7 @@
 pub(crate) mod bandwidth;
 pub(crate) mod copy;
 mod report;
-mod rules;
+pub(crate) mod rules;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -136,7 +136,7 @@ fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, o
             match w.scope {
                 Scope::Step => step == w.step,
                 Scope::Outside => step.is_none(),
-                Scope::Span | Scope::Capture => true,
+                Scope::Span | Scope::Capture | Scope::DeviceStep => true,
             }
         };
         let mut groups: BTreeMap<CopyKindKey, Vec<&Copy>> = BTreeMap::new();

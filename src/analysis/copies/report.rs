@@ -1,6 +1,6 @@
-//! Reduces the copies of all ranks to the printed tables and the findings.
+//! Reduces the copies of all ranks to the printed tables and the observations.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
 use crate::analysis::copies::rules::{CopyRule, SMALL_BYTES};
 use crate::analysis::copies::{CopyRules, MemoryCopies};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
@@ -23,12 +23,12 @@ const MANY: i64 = 100;
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let devices = groups::<CopyRules>(partials);
     let several = several_devices(&devices);
-    let findings = CopyRule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
+    let observations = CopyRule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
     let tables = [MemoryCopies::SPEC, CopyRules::SPEC]
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
-    Output { tables, findings, views: vec![view(partials, options)], raw: None }
+    Output { tables, observations, views: vec![view(partials, options)], ..Output::default() }
 }
 
 /// Sums over all ranks for one direction and its kinds of memory.
@@ -111,8 +111,8 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
 }
 
-/// The finding for the rank to which a rule costs most.
-fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Option<Finding> {
+/// The observation for the rank to which a rule costs most.
+fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Option<Observation> {
     let all: Vec<DeviceRows<CopyRules>> =
         devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
     let g = all.iter().max_by_key(|g| (g.mean(|t| t.no_kernel_ns), Reverse(g.rank)))?;
@@ -167,7 +167,7 @@ fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Op
             fmt_bytes(SMALL_BYTES)
         ),
     };
-    Some(Finding {
+    Some(Observation {
         analysis: "copies",
         ranks: vec![g.rank],
         steps: Vec::new(),

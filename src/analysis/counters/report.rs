@@ -71,8 +71,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     };
     Output {
         tables: partials.iter().filter_map(|p| p.table(CounterMeans::SPEC).cloned()).collect(),
-        findings: Vec::new(),
+        observations: Vec::new(),
         views: vec![view],
-        raw: None,
+        ..Output::default()
     }
 }

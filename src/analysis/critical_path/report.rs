@@ -1,7 +1,7 @@
 //! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the printed
-//! tables and the finding.
+//! tables and the observation.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
 use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
 use crate::analysis::critical_path::tables;
 use crate::analysis::critical_path::tables::{
@@ -43,7 +43,12 @@ pub fn reduce(partials: &[Partial], job: &Job, options: &Options) -> Output {
     if let Some(last) = views.last_mut() {
         last.notes.extend(reasons(partials));
     }
-    Output { tables: vec![table.finish()], findings: finding(&paths).into_iter().collect(), views, raw: None }
+    Output {
+        tables: vec![table.finish()],
+        observations: observation(&paths).into_iter().collect(),
+        views,
+        ..Output::default()
+    }
 }
 
 fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
@@ -212,8 +217,8 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
     view
 }
 
-/// The finding: the class that leads over all ranks, the ranks where it leads, and its composition.
-fn finding(paths: &[RankPath]) -> Option<Finding> {
+/// The observation: the class that leads over all ranks, the ranks where it leads, and its composition.
+fn observation(paths: &[RankPath]) -> Option<Observation> {
     let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
     let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
     // A class may lead over all ranks without leading on any single rank.
@@ -250,7 +255,7 @@ fn finding(paths: &[RankPath]) -> Option<Finding> {
     let mut labels: Vec<String> = led.iter().filter_map(label).collect();
     labels.sort();
     labels.dedup();
-    Some(Finding {
+    Some(Observation {
         analysis: crate::analysis::critical_path::STEM,
         ranks,
         steps: labels,

@@ -122,7 +122,7 @@ impl Analysis for Cupti {
         let view = view(partials, options.top);
         // Print nothing if no rank has ranges, because few recordings have them.
         let views = if partials.iter().any(|p| p.table(Pairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
-        Output { tables, findings: Vec::new(), views, raw: None }
+        Output { tables, views, ..Output::default() }
     }
 }
 

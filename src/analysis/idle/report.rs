@@ -1,6 +1,6 @@
-//! Reduces the gaps of all ranks to the printed tables and the finding.
+//! Reduces the gaps of all ranks to the printed tables and the observation.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
 use crate::analysis::idle::{IdleHost, Idles};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
@@ -63,16 +63,16 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             .collect(),
         notes: vec!["time: sum over ranks and windows above".to_string()],
     };
-    let mut findings = Vec::new();
+    let mut observations = Vec::new();
     if let Some(worst) = groups.iter().max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank))) {
-        findings.extend(finding(worst, partials, several));
+        observations.extend(observation(worst, partials, several));
     }
     let tables = [Idles::SPEC, IdleHost::SPEC]
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
     let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
-    Output { tables, findings, views, raw: None }
+    Output { tables, observations, views, ..Output::default() }
 }
 
 struct Cause<'a> {
@@ -119,7 +119,7 @@ fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[DeviceRows<Idles>]) ->
     sums.into_iter().map(|(keys, ns)| (text(keys), ns)).collect()
 }
 
-fn finding(g: &DeviceRows<Idles>, partials: &[Partial], several: bool) -> Option<Finding> {
+fn observation(g: &DeviceRows<Idles>, partials: &[Partial], several: bool) -> Option<Observation> {
     let idle = g.mean(|t| t.idle_ns);
     let share = g.percent(|t| t.idle_ns);
     if idle == 0 || share.is_none_or(|s| s < 2.0) {
@@ -165,7 +165,7 @@ fn finding(g: &DeviceRows<Idles>, partials: &[Partial], several: bool) -> Option
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
     }
-    Some(Finding {
+    Some(Observation {
         analysis: "idle",
         ranks: vec![g.rank],
         steps: step.into_iter().map(|s| s.0).collect(),

@@ -2,7 +2,9 @@
 
 pub mod totals;
 
-use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
@@ -137,12 +139,12 @@ impl Analysis for Kernels {
                 }))
                 .collect(),
         };
-        let mut findings = Vec::new();
+        let mut observations = Vec::new();
         if let Some(n) = names.iter().find(|n| n.class == WorkClass::Compute.name()) {
             let share = percent(n.sum_ns, all);
             if share.is_some_and(|s| s >= 10.0) {
                 let ranks = partials.len() as i64;
-                findings.push(Finding {
+                observations.push(Observation {
                     analysis: self.about().stem,
                     ranks: Vec::new(),
                     steps: Vec::new(),
@@ -165,7 +167,7 @@ impl Analysis for Kernels {
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
-        Output { tables, findings, views: vec![view], raw: None }
+        Output { tables, observations, views: vec![view], ..Output::default() }
     }
 }
 

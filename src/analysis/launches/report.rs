@@ -1,6 +1,6 @@
-//! Reduces the launch calls of all ranks to the printed table and the findings.
+//! Reduces the launch calls of all ranks to the printed table and the observations.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
 use crate::analysis::launches::{LaunchStats, LaunchStatsRow, Unlinked};
 use crate::analysis::population::reasons;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -13,20 +13,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Smallest loss that is reported, percent of the step.
 const WORTH_PCT: f64 = 1.0;
 
-/// Tables, view and findings of all ranks. Calls longer than `runtime_outlier` ns are outliers.
+/// Tables, view and observations of all ranks. Calls longer than `runtime_outlier` ns are outliers.
 pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
     let with_table = partials.iter().filter(|p| p.table(LaunchStats::SPEC).is_some());
     let losses: Vec<LaunchLoss> =
         with_table.map(|p| LaunchLoss::new(p.rank, p.rows::<LaunchStats>().collect())).collect();
-    let mut findings = Vec::new();
+    let mut observations = Vec::new();
     let most = |of: fn(&LaunchLoss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
-    findings.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
-    findings.extend(most(|l| l.outlier_idle).and_then(|l| outliers(l, losses.len(), runtime_outlier)));
+    observations.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
+    observations.extend(most(|l| l.outlier_idle).and_then(|l| outliers(l, losses.len(), runtime_outlier)));
     let tables = [LaunchStats::SPEC, Unlinked::SPEC]
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
-    Output { tables, findings, views: vec![view(partials, options)], raw: None }
+    Output { tables, observations, views: vec![view(partials, options)], ..Output::default() }
 }
 
 /// One API over all ranks.
@@ -170,8 +170,8 @@ impl LaunchLoss {
         percent(lost, self.window).filter(|s| *s >= WORTH_PCT)
     }
 
-    fn finding(&self, lost: Ns, share: f64, sentence: String) -> Finding {
-        Finding {
+    fn observation(&self, lost: Ns, share: f64, sentence: String) -> Observation {
+        Observation {
             analysis: "launches",
             ranks: vec![self.rank],
             steps: Vec::new(),
@@ -191,7 +191,7 @@ impl LaunchLoss {
     }
 }
 
-fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Finding> {
+fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Observation> {
     let share = l.share(l.short_idle)?;
     let mean = |sum: Ns| fmt_ns(sum / l.short.max(1));
     let sentence = format!(
@@ -205,10 +205,10 @@ fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Finding> {
         mean(l.short_cpu),
         mean(l.short_gpu),
     );
-    Some(l.finding(l.short_idle, share, sentence))
+    Some(l.observation(l.short_idle, share, sentence))
 }
 
-fn outliers(l: &LaunchLoss, of: usize, above: Ns) -> Option<Finding> {
+fn outliers(l: &LaunchLoss, of: usize, above: Ns) -> Option<Observation> {
     let share = l.share(l.outlier_idle)?;
     let sentence = format!(
         "{} while its device idles inside launch calls of more than {}: {}, the longest {} in `{}`; such a \
@@ -219,5 +219,5 @@ fn outliers(l: &LaunchLoss, of: usize, above: Ns) -> Option<Finding> {
         fmt_ns(l.longest.0),
         clip(&l.longest.1, 40),
     );
-    Some(l.finding(l.outlier_idle, share, sentence))
+    Some(l.observation(l.outlier_idle, share, sentence))
 }

@@ -122,10 +122,10 @@ impl Analysis for Overlap {
         view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
-            // No finding here: the breakdown reports exposed communication, with its share of the step.
-            findings: Vec::new(),
+            // No observation here: the breakdown reports exposed communication, with its share of the step.
+            observations: Vec::new(),
             views: vec![view],
-            raw: None,
+            ..Output::default()
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The printed tables of `patterns`, and the finding on what to fuse or capture as a graph.
+//! The printed tables of `patterns`, and the observation on what to fuse or capture as a graph.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
 use crate::analysis::patterns::operators::{TopSequenceRow, TopSequences};
 use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeatRow, TopRepeats};
 use crate::analysis::population::reasons;
@@ -10,10 +10,10 @@ use crate::wording::counts::{counted, plural};
 use crate::wording::names::clip;
 use std::cmp::Reverse;
 
-/// Smallest share of the step that gaps must have for a finding.
+/// Smallest share of the step that gaps must have for an observation.
 const WORTH_SHARE: f64 = 0.02;
 
-/// Views and the finding. The tables were already written rank by rank.
+/// Views and the observation. The tables were already written rank by rank.
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let mut notes = reasons(partials);
     let most = partials.iter().max_by_key(|p| (gpu_ns(p), Reverse(p.rank)));
@@ -27,7 +27,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         Some(view) => view.notes.append(&mut notes),
         None => views.push(View { title: REPEATS.to_string(), columns: Vec::new(), rows: Vec::new(), notes }),
     }
-    Output { tables: Vec::new(), findings: findings(partials), views, raw: None }
+    Output { tables: Vec::new(), observations: observations(partials), views, ..Output::default() }
 }
 
 const REPEATS: &str = "Kernel sequences that repeat on a stream";
@@ -119,17 +119,17 @@ fn sequences(p: &Partial, options: &Options) -> View {
     }
 }
 
-/// The finding: the pattern, over all ranks, during whose occurrences a device idles most.
-fn findings(partials: &[Partial]) -> Vec<Finding> {
+/// The observation: the pattern, over all ranks, during whose occurrences a device idles most.
+fn observations(partials: &[Partial]) -> Vec<Observation> {
     let rows = partials.iter().flat_map(|p| p.rows::<TopRepeats>().enumerate().map(|(at, r)| (p.rank, at, r)));
     let is_open =
         |r: &TopRepeatRow| r.launch_count.is_some_and(|n| n > 1.0) && r.graph_pct.is_some_and(|g| g < GRAPH_DONE_PCT);
     let cost = |r: &TopRepeatRow| r.step_idle_ns.unwrap_or(0);
     let worst = rows.filter(|(.., r)| is_open(r)).max_by_key(|(rank, at, r)| (cost(r), Reverse((*rank, *at))));
-    worst.and_then(|(rank, _, r)| finding(rank, &r, cost(&r))).into_iter().collect()
+    worst.and_then(|(rank, _, r)| observation(rank, &r, cost(&r))).into_iter().collect()
 }
 
-fn finding(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Finding> {
+fn observation(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Observation> {
     let share = ratio(cost, r.step_ns?)?;
     if share < WORTH_SHARE {
         return None;
@@ -137,7 +137,7 @@ fn finding(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Finding> {
     let launches = r.launch_count?;
     let host = r.launch_cpu_ns? as Ns;
     let stream = r.stream.map_or(String::new(), |s| format!(" on stream {s}"));
-    Some(Finding {
+    Some(Observation {
         analysis: "patterns",
         ranks: vec![rank],
         steps: Vec::new(),

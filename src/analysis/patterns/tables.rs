@@ -335,7 +335,7 @@ fn write(
     EmittedTable { rows: rows.len(), top: top.finish() }
 }
 
-/// If at least this share of a pattern's occurrences is in a graph already, it gives no finding, percent.
+/// If at least this share of a pattern's occurrences is in a graph already, it gives no observation, percent.
 pub const GRAPH_DONE_PCT: f64 = 50.0;
 
 /// The rows that the report prints (marked), and the row during whose gaps the device idles most, in order.

@@ -50,7 +50,7 @@ table! {
 }
 
 table! {
-    /// All queues of a device in a window; what the findings stand on.
+    /// All queues of a device in a window; what the observations stand on.
     struct DeviceQueues, DeviceQueueRow = "queue_device" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         launch_count: u64, "", "launches that enter";

@@ -1,6 +1,6 @@
-//! Reduces the queues of all ranks to the printed table and the findings.
+//! Reduces the queues of all ranks to the printed table and the observations.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Output, Partial, View, rows};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::queue::{DeviceQueues, QueueStatRow, QueueStats};
 use crate::analysis::worst_first::WorstFirst;
@@ -8,7 +8,7 @@ use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use std::cmp::Reverse;
 
-/// Smallest share of the window that blocked launch calls must take for a finding, percent.
+/// Smallest share of the window that blocked launch calls must take for an observation, percent.
 const BLOCKED_FROM_PCT: f64 = 1.0;
 
 /// A full queue blocks the host if calls that find it full take at least this many times as long as others.
@@ -23,18 +23,18 @@ const EMPTY_FROM_PCT: f64 = 50.0;
 pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
     let devices = groups::<DeviceQueues>(partials);
     let several = several_devices(&devices);
-    let mut findings = Vec::new();
+    let mut observations = Vec::new();
     let blocked = devices.iter().max_by_key(|g| (g.mean(|t| t.blocked_call_ns), Reverse(g.rank)));
-    findings.extend(blocked.and_then(|g| blocked_host(g, several, full)));
+    observations.extend(blocked.and_then(|g| blocked_host(g, several, full)));
     let bound = devices.iter().filter(|g| is_launch_bound(g));
     let bound_count = bound.clone().count();
     let worst = bound.max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank)));
-    findings.extend(worst.and_then(|g| launch_bound(g, several, bound_count, devices.len())));
+    observations.extend(worst.and_then(|g| launch_bound(g, several, bound_count, devices.len())));
     Output {
         tables: partials.iter().filter_map(|p| p.table(QueueStats::SPEC).cloned()).collect(),
-        findings,
+        observations,
         views: vec![view(partials, options, several, full)],
-        raw: None,
+        ..Output::default()
     }
 }
 
@@ -108,8 +108,8 @@ fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
     (count > 0).then(|| ns / count)
 }
 
-/// The finding that the host waited for a full queue: calls that found it full took longer than others.
-fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Option<Finding> {
+/// The observation that the host waited for a full queue: calls that found it full took longer than others.
+fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Option<Observation> {
     let cost = g.mean(|t| t.blocked_call_ns);
     let share = g.percent(|t| t.blocked_call_ns).filter(|s| *s >= BLOCKED_FROM_PCT)?;
     let (held_count, held_ns) = (g.sum(|t| t.full_call_count), g.sum(|t| t.full_call_ns));
@@ -119,7 +119,7 @@ fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Optio
     if i128::from(held) < BLOCKED_CALLS_LONGER * i128::from(other) {
         return None;
     }
-    Some(Finding {
+    Some(Observation {
         analysis: "queue",
         ranks: vec![g.rank],
         steps: Vec::new(),
@@ -147,15 +147,15 @@ fn is_launch_bound(g: &DeviceRows<DeviceQueues>) -> bool {
     g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
-/// The finding that the device waits for launches more than it runs.
-fn launch_bound(g: &DeviceRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Finding> {
+/// The observation that the device waits for launches more than it runs.
+fn launch_bound(g: &DeviceRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Observation> {
     let launches = g.sum(|t| t.launch_count);
     let idle = g.percent(|t| t.idle_ns)?;
     let also = match bound {
         1 => String::new(),
         n => format!(", the most idle of {n} such (of {of})"),
     };
-    Some(Finding {
+    Some(Observation {
         analysis: "queue",
         ranks: vec![g.rank],
         steps: Vec::new(),

@@ -1,17 +1,17 @@
 //! Call stacks: the host and GPU time of operators and modules, self and total. Times in ns.
 //!
 //! A rank's operators and API calls become one forest (`calls`), with the GPU work that each launches directly or below
-//! it (`forest`); tables, findings and folded stacks are computed from that. Sums of GPU durations count concurrent
+//! it (`forest`); tables, observations and folded stacks are computed from that. Sums of GPU durations count concurrent
 //! streams twice, so every GPU time is given as a sum and as a union.
 
 pub(crate) mod anomalies;
 mod backward;
 pub(crate) mod call_tree;
 mod calls;
-mod findings;
 mod folded;
 mod forest;
 pub(crate) mod modules;
+mod observations;
 pub(crate) mod operators;
 mod python;
 mod views;
@@ -128,9 +128,10 @@ impl Analysis for Stacks {
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         Output {
             tables: specs.into_iter().flat_map(of).collect(),
-            findings: findings::findings(self.about().stem, partials),
+            observations: observations::observations(self.about().stem, partials),
             views: views::views(partials, options),
             raw: weight(options).map(|_| folded::text(partials)),
+            ..Output::default()
         }
     }
 }

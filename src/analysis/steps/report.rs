@@ -4,7 +4,7 @@ use crate::analysis::api::{Align, Options, Output, Partial, View};
 use crate::analysis::population::reasons;
 use crate::analysis::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
 use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
-use crate::analysis::steps::words::{cause, finding, signed};
+use crate::analysis::steps::words::{cause, observation, signed};
 use crate::analysis::summary::Summary;
 use crate::analysis::worst_first::WorstFirst;
 use crate::trace::step::StepRule;
@@ -34,7 +34,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let mut views = vec![overview(partials, options)];
     let several_devices = found.iter().any(|s| s.several_devices);
     views.extend((!found.is_empty()).then(|| slow_view(&found, options, comparable, several_devices)));
-    Output { tables, findings: finding(partials, &found).into_iter().collect(), views, raw: None }
+    Output { tables, observations: observation(partials, &found).into_iter().collect(), views, ..Output::default() }
 }
 
 fn overview(partials: &[Partial], options: &Options) -> View {
@@ -133,7 +133,7 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
     let right = |name| (name, Align::Right);
     let mut columns = vec![("step", Align::Left), ("rank", Align::Left)];
     columns.extend(comparable.then_some(("slow on", Align::Left)));
-    columns.extend(["longer by", "compute", "exp. comm", "exp. mem", "idle"].map(right));
+    columns.extend(["longer by", "compute", "exposed comm", "exposed memcpy", "idle"].map(right));
     let mut view =
         View { title: "What slow steps have more of".to_string(), columns, rows: Vec::new(), notes: Vec::new() };
     let order = ranked(found);

@@ -1,6 +1,6 @@
 //! Describes slow steps in words: the cause of each, and their total cost.
 
-use crate::analysis::api::{Certainty, Finding, Partial, rows};
+use crate::analysis::api::{Certainty, Observation, Partial, rows};
 use crate::analysis::steps::join::SlowStep;
 use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 use crate::job::delay::StepKey;
@@ -10,7 +10,7 @@ use crate::wording::counts::plural;
 use crate::wording::names::{clip, short_name};
 use std::cmp::Reverse;
 
-/// Smallest share of the steps' time for a finding about slow steps, percent.
+/// Smallest share of the steps' time for an observation about slow steps, percent.
 const LEAST_PCT: f64 = 0.5;
 
 /// Number of steps listed in a sentence.
@@ -74,8 +74,8 @@ fn idle_cause(a: &SlowStepRow, time: Ns) -> (String, Certainty) {
     (text + why, Certainty::Measured)
 }
 
-/// The finding: the cost of slow steps on the rank that loses most in them.
-pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
+/// The observation: the cost of slow steps on the rank that loses most in them.
+pub fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Observation> {
     let summary = rows::<StepSummary>(partials).max_by_key(|s| (s.slow_ns, Reverse(s.rank)))?;
     let (rank, lost, total) = (summary.rank, summary.slow_ns, summary.dur_ns);
     let share = percent(lost, total);
@@ -118,7 +118,7 @@ pub fn finding(partials: &[Partial], found: &[SlowStep]) -> Option<Finding> {
         sentence.push_str(&format!(": {speaker}{text}"));
         certainty = sure;
     }
-    Some(Finding {
+    Some(Observation {
         analysis: "steps",
         ranks: vec![rank],
         steps: slow,

@@ -44,7 +44,7 @@ const REMAIN: usize = 4;
 const ROTATING_RANKS: usize = 4;
 const ROTATING_STEPS: usize = 3;
 
-/// Kind of a finding.
+/// Kind of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
     Persistent,
@@ -64,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// Why a finding is not chance.
+/// Why an observation is not chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Evidence {
     /// A permutation test, with its p-value.
@@ -218,7 +218,7 @@ struct JudgeRound<'a> {
     measures: BTreeMap<u32, Vec<StepMeasure>>,
 }
 
-/// The findings of one round.
+/// The observations of one round.
 #[derive(Default)]
 struct RoundFindings {
     stragglers: Vec<Straggler>,
@@ -346,7 +346,7 @@ impl<'a> JudgeRound<'a> {
         Unproven { parts: vec![part], late, gain, p_value, ranks: self.parts.len() }
     }
 
-    /// A finding for these parts in these steps.
+    /// An observation for these parts in these steps.
     fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: Evidence) -> Straggler {
         let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
         for (p, s) in cells {

@@ -1,4 +1,4 @@
-//! Marks for `hta overlay`: a span for each step of each finding, to be drawn beside the late rank's events.
+//! Marks for `hta overlay`: a span for each step of each observation, to be drawn beside the late rank's events.
 //!
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
 //! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
@@ -20,7 +20,7 @@ table! {
         step: Text, "", "step, as `--steps` takes it";
         excess_ns: i64, "ns", "how much longer it worked than the others";
         gain_ns: i64, "ns", "what repairing it in this step would give";
-        sentence: Text, "", "the finding";
+        sentence: Text, "", "the observation";
     }
 }
 
@@ -45,11 +45,11 @@ impl Analysis for WhereLate {
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let judged = judge(job, options);
         let why = explain(job, &judged);
-        let findings = report::findings(job, &judged, &why);
+        let observations = report::observations(job, &judged, &why);
         let mut rows: Vec<LateMarkRow> = Vec::new();
         let steps: Vec<Vec<String>> =
             judged.stragglers.iter().map(|s| s.steps.iter().map(|(k, _)| k.shown()).collect()).collect();
-        for ((straggler, finding), shown) in judged.stragglers.iter().zip(&findings).zip(&steps) {
+        for ((straggler, observation), shown) in judged.stragglers.iter().zip(&observations).zip(&steps) {
             for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
                 for part in parts {
                     let of_step = judged.chains.iter().filter(|c| c.step == Some(*step) && c.lates.contains_key(part));
@@ -67,7 +67,7 @@ impl Analysis for WhereLate {
                         step: shown,
                         excess_ns: late.excess,
                         gain_ns: worst.own_gain(*part),
-                        sentence: &finding.sentence,
+                        sentence: &observation.sentence,
                     });
                 }
             }

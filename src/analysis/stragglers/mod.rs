@@ -7,9 +7,10 @@ mod report;
 pub(crate) mod tables;
 mod why;
 
-pub use judge::{Judgement, judge};
+pub use judge::{Judgement, Pattern, Straggler, judge};
 pub use marks::{LateMarks, WhereLate};
-pub use why::{StepDifferences, explain};
+pub use report::because;
+pub use why::{StepDifferences, explain, reasons};
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -40,9 +41,9 @@ impl Analysis for Stragglers {
         let sums = tables::delay_sums(job, &judged);
         Output {
             tables: tables::build(job, &judged, &sums, &why, options),
-            findings: report::findings(job, &judged, &why),
+            observations: report::observations(job, &judged, &why),
             views: report::views(job, &judged, &sums, partials, options),
-            raw: None,
+            ..Output::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The report on stragglers: sentences, and the picture of delay by rank and step.
 
-use crate::analysis::api::{Align, Certainty, Finding, Options, Partial, View};
+use crate::analysis::api::{Align, Certainty, Observation, Options, Partial, View};
 use crate::analysis::collectives::warnings;
 use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler, Unproven};
@@ -21,9 +21,9 @@ const NAME: usize = 60;
 /// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;
 
-pub fn findings(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Finding> {
+pub fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Observation> {
     let steps = judged.steps.len().max(1) as i64;
-    let one = |s: &Straggler| Finding {
+    let one = |s: &Straggler| Observation {
         analysis: "stragglers",
         ranks: ranks_of(job, &s.parts),
         steps: s.steps.iter().map(|(k, _)| k.shown()).collect(),
@@ -86,7 +86,7 @@ fn late_count(s: &Straggler) -> i64 {
 }
 
 /// The causes worth mentioning: by name if a name explains most, else by kind.
-fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
+pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
     let worth = |r: &&CauseSum| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
     let said: Vec<&CauseSum> = causes.iter().filter(worth).take(2).collect();
     if said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {

@@ -16,7 +16,7 @@ table! {
     /// Stragglers, most expensive first; no row: no rank straggles.
     pub struct Findings, FindingRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
         pattern: Text, "", "persistent, together, in_steps or rotating";
-        ranks: Text, "", "ranks of the finding";
+        ranks: Text, "", "ranks of the observation";
         late_step_count: u32, "", "steps in which it is late";
         step_count: u32, "", "steps with collectives";
         since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
@@ -109,7 +109,7 @@ pub struct DelaySums {
 
 pub fn build(job: &Job, judged: &Judgement, sums: &ByPart, why: &[StepDifferences], options: &Options) -> Vec<Batch> {
     let shown = GroupSelection::new(job, options);
-    vec![findings(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
+    vec![observations(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
 }
 
 pub fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
@@ -137,7 +137,7 @@ pub fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKe
     (began_later && steps.len() > 1 && steps.len() * 5 >= from * 4).then_some(first)
 }
 
-fn findings(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch {
+fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch {
     let mut table = Findings::default();
     for s in &judged.stragglers {
         let (causes, _) = reasons(s, why);

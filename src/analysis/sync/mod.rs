@@ -6,7 +6,9 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::analysis::collectives::{GroupSelection, warnings};
 use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
@@ -64,7 +66,8 @@ impl Analysis for Sync {
         let shown = GroupSelection::new(job, options);
         let rows = rows(job);
         let mut table = Syncs::default();
-        for r in rows.iter().filter(|r| r.group.is_none_or(|g| shown.has(g))) {
+        let is_shown = |r: &&SyncWindow| r.group.is_none_or(|g| shown.has(g)) && r.window.scope != Scope::DeviceStep;
+        for r in rows.iter().filter(is_shown) {
             r.push(job, &shown, &mut table);
         }
         let tables: Vec<Batch> = vec![table.finish()];
@@ -72,16 +75,21 @@ impl Analysis for Sync {
         let mut view = view(job, &totals, options);
         view.notes.extend(reasons(partials));
         view.notes.extend(warnings(job));
-        Output { tables, findings: finding(job, &totals).into_iter().collect(), views: vec![view], raw: None }
+        Output {
+            tables,
+            observations: observation(job, &totals).into_iter().collect(),
+            views: vec![view],
+            ..Output::default()
+        }
     }
 }
 
 /// One row before it is written.
 pub struct SyncWindow<'a> {
     pub part: u32,
-    lane: &'a Lane,
+    pub lane: &'a Lane,
     pub window: &'a PartWindow,
-    group: Option<u32>,
+    pub group: Option<u32>,
     pub sync: Ns,
     pub transfer: Ns,
     pub unmatched: Ns,
@@ -312,8 +320,8 @@ fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
     view
 }
 
-/// The finding on waiting of all ranks, if it is large enough.
-fn finding(job: &Job, rows: &[&SyncWindow]) -> Option<Finding> {
+/// The observation on waiting of all ranks, if it is large enough.
+fn observation(job: &Job, rows: &[&SyncWindow]) -> Option<Observation> {
     let totals = totals(rows);
     let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));
     let windows: i64 = totals.iter().map(|t| t.windows).sum();
@@ -334,7 +342,7 @@ fn finding(job: &Job, rows: &[&SyncWindow]) -> Option<Finding> {
         job.parts[least.part as usize].rank,
         fmt_ns(least.sync / least.windows.max(1)),
     );
-    Some(Finding {
+    Some(Observation {
         analysis: "sync",
         ranks: totals.iter().map(|t| job.parts[t.part as usize].rank).collect(),
         steps: Vec::new(),

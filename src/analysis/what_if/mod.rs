@@ -2,7 +2,9 @@
 
 mod replay;
 
-use crate::analysis::api::{About, Align, Analysis, Certainty, Finding, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::{Judgement, StepDifferences, explain, judge};
 use crate::job::Job;
@@ -24,6 +26,7 @@ table! {
         step_ns: Option<i64>, "ns", "mean step with the repair";
         gain_ns: Option<i64>, "ns", "mean step of the replay without repairs minus step_ns";
         gain_pct: Option<f64>, "%", "of the mean step of the replay without repairs";
+        gain_device_only_ns: Option<i64>, "ns", "the same by a replay in which no host is ever late; null with --method published";
         share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all";
         slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";
         replay_error_pct: f64, "%", "deviation of the replay without repairs from the measured steps";
@@ -63,6 +66,8 @@ struct Repair {
     scope: &'static str,
     what: String,
     step: Ns,
+    /// The same if no host could be late, ns.
+    device_only: Ns,
 }
 
 fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
@@ -83,28 +88,30 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
         return Output {
             tables: vec![WhatIfs::default().finish()],
-            findings: Vec::new(),
+            observations: Vec::new(),
             views: vec![view],
-            raw: None,
+            ..Output::default()
         };
     };
     let n = replay.steps.len().max(1) as i64;
     let mean = |t: &replay::StepEnds| t.total() / n;
     let measured = replay.measured();
-    let actual = replay.run(|i| replay.local(i));
+    let actual = replay.run(|i| replay.times_of(i));
     let error = percent((actual.total() - measured.total()).abs(), measured.total()).unwrap_or(0.0);
     let ideal = replay.run(|i| replay.usual(i));
     let (step, best) = (mean(&actual), mean(&ideal));
     let judged = judge(job, options);
     let repairs = repairs(job, &replay, &judged, options, &mean);
     let gain = |r: Ns| step - r;
-    let row = |table: &mut WhatIfs, scope: &str, what: &str, with: Ns, slowdown: Option<f64>| {
+    let on_devices = mean(&replay.run_on_devices(|i| replay.local(i)));
+    let row = |table: &mut WhatIfs, scope: &str, what: &str, (with, device_only): (Ns, Ns), slowdown: Option<f64>| {
         table.push(WhatIfRow {
             scope,
             what,
             step_ns: Some(with),
             gain_ns: Some(gain(with)),
             gain_pct: percent(gain(with), step),
+            gain_device_only_ns: Some(on_devices - device_only),
             share_of_slowdown_pct: percent(gain(with), step - best),
             slowdown,
             replay_error_pct: error,
@@ -113,14 +120,15 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     };
     let mut table = WhatIfs::default();
     let slowdown = crate::units::ratio(step, best);
-    row(&mut table, "all", "all ranks and steps", best, slowdown);
+    let best_on_devices = mean(&replay.run_on_devices(|i| replay.usual(i).local));
+    row(&mut table, "all", "all ranks and steps", (best, best_on_devices), slowdown);
     let (steps_own, steps_ideal) = (actual.steps(), ideal.steps());
     for r in &repairs {
         let of_step = (r.scope == "step")
             .then(|| replay.steps.iter().position(|s| s.shown() == r.what))
             .flatten()
             .and_then(|k| crate::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
-        row(&mut table, r.scope, &r.what, r.step, of_step);
+        row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
     let line = |name: String, with: Ns| {
         vec![
@@ -143,8 +151,19 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         if error > RELIABLE_PCT { ": NOT RELIABLE, the replay does not reproduce the measured step" } else { "" }
     ));
     let best_repair = shown.iter().find(|r| r.scope != "step").copied();
-    let findings = finding(job, step, best, error, n, best_repair, &judged).into_iter().collect();
-    Output { tables: vec![table.finish()], findings, views: vec![view], raw: None }
+    let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
+    Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
+}
+
+/// The gain over all steps if some parts took their usual time in some steps, by the replay with hosts, ns. `None` if
+/// nothing can be replayed, or the replay does not reproduce the measured steps.
+pub fn gain_of(job: &Job, is_repaired: impl Fn(u32, Option<StepKey>) -> bool) -> Option<Ns> {
+    let replay = job.instances().iter().any(|i| i.len() > 1).then(|| Replay::new(job)).flatten()?;
+    let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)).total());
+    percent((actual - measured).abs(), measured).filter(|error| *error <= RELIABLE_PCT)?;
+    let is_fixed = |i: usize| is_repaired(replay.part(i), replay.step(i));
+    let repaired = replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.times_of(i) });
+    Some(actual - repaired.total())
 }
 
 /// Repairs of single ranks, steps and causes, largest gain first within their scope.
@@ -156,7 +175,9 @@ fn repairs(
     mean: &dyn Fn(&replay::StepEnds) -> Ns,
 ) -> Vec<Repair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
-        mean(&replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.local(i) }))
+        let with_hosts = replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.times_of(i) });
+        let on_devices = replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
+        (mean(&with_hosts), mean(&on_devices))
     };
     // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
     let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
@@ -177,15 +198,16 @@ fn repairs(
     };
     let mut out = Vec::new();
     for part in largest(delays.into_iter().map(|(p, g)| (u64::from(p), g)).collect()) {
-        let step = fix(&|i| u64::from(replay.part(i)) == part);
-        out.push(Repair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step });
+        let (step, device_only) = fix(&|i| u64::from(replay.part(i)) == part);
+        out.push(Repair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step, device_only });
     }
     let steps: Vec<StepKey> = by_step.keys().copied().collect();
     let sums = by_step.values().enumerate().map(|(i, g)| (i as u64, *g)).collect();
     // Repairing the only step would be the same as repairing everything.
     for k in largest(sums).into_iter().filter(|_| steps.len() > 1) {
         let Some(key) = steps.get(k as usize) else { continue };
-        out.push(Repair { scope: "step", what: key.shown(), step: fix(&|i| replay.step(i) == Some(*key)) });
+        let (step, device_only) = fix(&|i| replay.step(i) == Some(*key));
+        out.push(Repair { scope: "step", what: key.shown(), step, device_only });
     }
     out.extend(causes(job, replay, &explain(job, judged), options, mean));
     let scope = |s: &str| ["rank", "step", "cause"].iter().position(|x| *x == s);
@@ -224,13 +246,16 @@ fn causes(
                     take_off(replay, *node, *time, &mut off);
                 }
             }
-            let step = mean(&replay.run(|i| replay.local(i) - off.get(&i).copied().unwrap_or(0)));
+            let of = |i: usize| off.get(&i).copied().unwrap_or(0);
+            let on_host = matches!(key.0, Cause::Host(_));
+            let step = mean(&replay.run(|i| replay.less(i, of(i), on_host)));
+            let device_only = mean(&replay.run_on_devices(|i| replay.local(i) - of(i)));
             let (name, detail) = (job.names.get(key.1), job.names.get(key.2));
             let mut what = key.0.name().to_string();
             for text in [name, detail].into_iter().filter(|t| !t.is_empty()) {
                 what = format!("{what}: {text}");
             }
-            Repair { scope: "cause", what, step }
+            Repair { scope: "cause", what, step, device_only }
         })
         .collect()
 }
@@ -250,7 +275,7 @@ fn take_off(replay: &Replay, node: usize, time: Ns, off: &mut HashMap<usize, Ns>
     }
 }
 
-fn finding(
+fn observation(
     job: &Job,
     step: Ns,
     best: Ns,
@@ -258,7 +283,7 @@ fn finding(
     steps: i64,
     repair: Option<&Repair>,
     judged: &Judgement,
-) -> Option<Finding> {
+) -> Option<Observation> {
     let share = percent(step - best, step)?;
     if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.stragglers.is_empty() {
         return None;
@@ -268,7 +293,7 @@ fn finding(
         format!(" The repair that helps most is {} {}: {part} of that.", r.scope, r.what)
     });
     let one = if steps == 1 { "the step" } else { "a step" };
-    Some(Finding {
+    Some(Observation {
         analysis: "what-if",
         ranks: Vec::new(),
         steps: Vec::new(),

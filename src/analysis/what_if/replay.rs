@@ -11,14 +11,25 @@
 //! of the step or capture. With the measured local times the replay should give the measured ends; the deviation is the
 //! replay error. Then local times are replaced.
 //!
+//! The host must not be forgotten: a rank whose device waits for nothing because its host is ahead would be limited by
+//! that host if the others came earlier. So where a rank is on a device,
+//!
+//! ```text
+//!   ready = max(base + local, submit + LATENCY)      its device waited for no launch since the base
+//!   ready = max(base + busy, submit + lag)           its device waited for its host; lag = ready - submit, as measured
+//! ```
+//!
+//! and *submit* follows from what the submitting thread did before: its previous submission, or the return of a call
+//! that waited for the end of a collective.
+//!
 //! Nodes are replayed in the order of their measured times, which is a topological order if clocks and matches are
 //! right. If they are not (an end before the last arrival), the measured time is used, and the error shows it.
 
 use crate::job::delay::{StepKey, step_of};
 use crate::job::window::start_without_meeting;
-use crate::job::{Instance, Job, Member, is_queued_behind, median};
+use crate::job::{Instance, Job, Member, TimeUse, is_queued_behind, median};
 use crate::trace::collective::Call;
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use std::collections::HashMap;
 
 /// Fewest peers for a usual time.
@@ -32,6 +43,51 @@ enum Base {
     Ready(u32),
     /// A fixed moment on the common axis.
     Fixed(Ns),
+}
+
+/// What the host's time before a submission follows.
+#[derive(Clone, Copy)]
+enum HostBase {
+    /// The submission of an earlier call, by node.
+    Submit(u32),
+    /// The return of a call that waited for the end of a node, this long after that end, ns.
+    Return(u32, Ns),
+    /// A fixed moment on the common axis.
+    Fixed(Ns),
+}
+
+/// The host's part of a node on a device.
+#[derive(Clone, Copy)]
+struct HostPart {
+    base: HostBase,
+    /// From the base to the submission, as measured, ns.
+    time: Ns,
+    submit: Ns,
+    /// From the submission until the rank was ready, as measured, ns.
+    lag: Ns,
+    /// Compute and exposed copies since the base of the device, ns.
+    busy: Ns,
+    /// Whether the device waited for launches since its base.
+    is_bound: bool,
+}
+
+/// A device that idled longer than this for its host was limited by it, ns.
+const BOUND_MIN: Ns = 20_000;
+
+/// From a submission to an idle device until the work starts, ns.
+const LATENCY: Ns = 8_000;
+
+/// The times of a node in a replay, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeTimes {
+    /// Local time with all waiting for the host.
+    pub local: Ns,
+    /// Local time of the device alone.
+    pub busy: Ns,
+    /// Time of the host before the submission.
+    pub host: Ns,
+    /// From the submission until the rank is ready, where its device waited for its host.
+    pub lag: Ns,
 }
 
 /// What an end waits for in addition to its own arrival.
@@ -58,12 +114,15 @@ struct Node {
     start: Ns,
     end: Ns,
     step: Option<StepKey>,
+    /// `None` on the host, and where the submission is not recorded.
+    host: Option<HostPart>,
 }
 
 /// Events of a node. At equal times an end comes first, because others depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NodeEvent {
     End,
+    Submit,
     Ready,
     Start,
 }
@@ -79,8 +138,8 @@ pub struct Replay {
     nodes_of: Vec<u32>,
     pub steps: Vec<StepKey>,
     start: Ns,
-    /// Usual local time of each node; its own if that is unknown, ns.
-    usual: Vec<Ns>,
+    /// Usual times of each node; its own if they are unknown.
+    usual: Vec<NodeTimes>,
 }
 
 /// Ends of the steps, ns on the common axis.
@@ -133,13 +192,14 @@ impl Replay {
             usual: Vec::new(),
         };
         me.link(job, &ids);
-        let moments = |i| [NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
+        let moments = |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
         me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
         let (nodes, order) = (&me.nodes, &mut me.order);
         order.sort_by_key(|&(i, moment)| {
             let n = &nodes[i as usize];
             let time = match moment {
                 NodeEvent::End => n.end,
+                NodeEvent::Submit => n.host.map_or(n.ready, |h| h.submit),
                 // Not before its base, which may end slightly later within the tolerance.
                 NodeEvent::Ready => n.ready.max(n.ready - n.local),
                 NodeEvent::Start => n.start,
@@ -213,8 +273,18 @@ impl Replay {
         self.nodes_of.get(a as usize..b as usize).unwrap_or(&[])
     }
 
-    /// Replays the job with local times chosen by the caller.
-    pub fn run(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
+    /// Replays the job with times chosen by the caller.
+    pub fn run(&self, times: impl Fn(usize) -> NodeTimes) -> StepEnds {
+        self.replay(times, true)
+    }
+
+    /// Replays the job with local times chosen by the caller, as if no host could be late.
+    pub fn run_on_devices(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
+        self.replay(|i| NodeTimes { local: local(i), ..self.times_of(i) }, false)
+    }
+
+    fn replay(&self, times: impl Fn(usize) -> NodeTimes, with_hosts: bool) -> StepEnds {
+        let mut submit: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut end: Vec<Option<Ns>> = vec![None; self.nodes.len()];
@@ -225,13 +295,28 @@ impl Replay {
             let n = &self.nodes[i];
             let ended = |b: u32| end[b as usize].unwrap_or(self.nodes[b as usize].end);
             match moment {
+                NodeEvent::Submit => {
+                    let Some(h) = n.host.filter(|_| with_hosts) else { continue };
+                    let submitted = |b: u32| submit[b as usize].or(self.nodes[b as usize].host.map(|h| h.submit));
+                    let base = match h.base {
+                        HostBase::Fixed(t) => t,
+                        HostBase::Return(b, delay) => ended(b) + delay,
+                        HostBase::Submit(b) => submitted(b).unwrap_or(h.submit - h.time),
+                    };
+                    submit[i] = Some(base + times(i).host);
+                }
                 NodeEvent::Ready => {
                     let base = match n.base {
                         Base::Fixed(t) => t,
                         Base::End(b) => ended(b),
                         Base::Ready(b) => ready[b as usize].unwrap_or(self.nodes[b as usize].ready),
                     };
-                    ready[i] = Some(base + local(i));
+                    let t = times(i);
+                    ready[i] = Some(match (n.host.filter(|_| with_hosts), submit[i]) {
+                        (Some(h), Some(at)) if h.is_bound => (base + t.busy).max(at + t.lag),
+                        (Some(_), Some(at)) => (base + t.local).max(at + LATENCY.min(t.lag)),
+                        _ => base + t.local,
+                    });
                 }
                 NodeEvent::Start => {
                     let own = ready[i].unwrap_or(n.ready);
@@ -280,9 +365,31 @@ impl Replay {
         self.nodes[node].local
     }
 
-    /// Usual local time of a node, ns.
-    pub fn usual(&self, node: usize) -> Ns {
+    /// Measured times of a node.
+    pub fn times_of(&self, node: usize) -> NodeTimes {
+        let n = &self.nodes[node];
+        let device = NodeTimes { local: n.local, busy: n.local, host: 0, lag: 0 };
+        n.host.map_or(device, |h| NodeTimes { local: n.local, busy: h.busy, host: h.time, lag: h.lag })
+    }
+
+    /// Usual times of a node: those of its peers.
+    pub fn usual(&self, node: usize) -> NodeTimes {
         self.usual[node]
+    }
+
+    /// Measured times with some time of a cause taken off: on the host, or else on the device.
+    pub fn less(&self, node: usize, off: Ns, on_host: bool) -> NodeTimes {
+        let t = self.times_of(node);
+        let local = t.local - off;
+        if !self.nodes[node].host.is_some_and(|h| h.is_bound) {
+            return NodeTimes { local, busy: t.busy - off.min(t.busy), ..t };
+        }
+        if on_host {
+            let host = off.min(t.host);
+            return NodeTimes { local, host: t.host - host, lag: (t.lag - (off - host)).max(0), ..t };
+        }
+        // What the device computes lies between the launch and being ready.
+        NodeTimes { local, busy: t.busy - off.min(t.busy), lag: (t.lag - off).max(0), ..t }
     }
 
     pub fn part(&self, node: usize) -> u32 {
@@ -310,9 +417,39 @@ impl Replay {
         self.nodes[node].step
     }
 
-    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
-    /// with fewer than three: over the rank's own other steps; otherwise unchanged.
-    fn usual_times(&self, job: &Job) -> Vec<Ns> {
+    /// Usual times of all nodes. For peers, the host's part of being ready is the least that a launch needs.
+    fn usual_times(&self, job: &Job) -> Vec<NodeTimes> {
+        let keys = self.keys(job);
+        let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(&keys, &|i| value(&self.times_of(i)));
+        let (local, busy, lag) = (of(&|t| t.local), of(&|t| t.busy), of(&|t| t.lag));
+        // When the host submits is compared since it last waited, or since the start of the job: a host that stands
+        // still elsewhere than the others is not faster.
+        let mut since: Vec<Ns> = vec![0; self.nodes.len()];
+        let before = |i: usize| match self.nodes[i].host.map(|h| h.base) {
+            Some(HostBase::Submit(b)) => Some(b as usize),
+            _ => None,
+        };
+        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize) {
+            let from = match self.nodes[i].host.map(|h| h.base) {
+                Some(HostBase::Submit(b)) => since[b as usize],
+                Some(HostBase::Fixed(t)) => t - self.start,
+                _ => 0,
+            };
+            since[i] = from + self.times_of(i).host;
+        }
+        let usual_since = self.usual_of(&keys, &|i| since[i]);
+        // A repair makes no host later.
+        let gained: Vec<Ns> = since.iter().zip(&usual_since).map(|(own, usual)| (own - usual).max(0)).collect();
+        let host: Vec<Ns> = (0..self.nodes.len())
+            .map(|i| self.times_of(i).host - gained[i] + before(i).map_or(0, |b| gained[b]))
+            .collect();
+        (0..self.nodes.len())
+            .map(|i| NodeTimes { local: local[i], busy: busy[i], host: host[i], lag: lag[i].min(self.times_of(i).lag) })
+            .collect()
+    }
+
+    /// What makes nodes peers: their place in the step, the kinds and sizes of their call and of the one before.
+    fn keys(&self, job: &Job) -> Vec<u32> {
         let kind = |m: Member| (job.call(m).kind, job.call(m).bytes);
         let mut place: HashMap<Option<StepKey>, u32> = HashMap::new();
         let mut known: HashMap<_, u32> = HashMap::new();
@@ -332,24 +469,31 @@ impl Replay {
                 *at += 1;
             }
         }
+        keys
+    }
+
+    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
+    /// with fewer than three: over the rank's own other steps; otherwise unchanged.
+    fn usual_of(&self, keys: &[u32], value: &dyn Fn(usize) -> Ns) -> Vec<Ns> {
         let middle = |v: &mut Vec<Ns>| if v.len() < PEERS { None } else { median(v) };
         let mut peers: HashMap<_, Vec<Ns>> = HashMap::new();
-        for (n, key) in self.nodes.iter().zip(&keys) {
-            peers.entry((n.step, *key)).or_default().push(n.local);
+        for (i, (n, key)) in self.nodes.iter().zip(keys).enumerate() {
+            peers.entry((n.step, *key)).or_default().push(value(i));
         }
         let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, mut v)| (k, middle(&mut v))).collect();
-        let mut usual = Vec::with_capacity(self.nodes.len());
+        let mut usual: Vec<Ns> = Vec::with_capacity(self.nodes.len());
         let mut own: HashMap<u32, Vec<Ns>> = HashMap::new();
         for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
-            let keys = &keys[usual.len()..usual.len() + of_part.len()];
+            let first = usual.len();
+            let keys = &keys[first..first + of_part.len()];
             own.clear();
-            for (n, key) in of_part.iter().zip(keys) {
-                own.entry(*key).or_default().push(n.local);
+            for (i, key) in keys.iter().enumerate() {
+                own.entry(*key).or_default().push(value(first + i));
             }
             let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v))).collect();
-            usual.extend(of_part.iter().zip(keys).map(|(n, key)| {
+            usual.extend(of_part.iter().zip(keys).enumerate().map(|(i, (n, key))| {
                 let of_peers = peers.get(&(n.step, *key)).copied().flatten();
-                of_peers.or_else(|| own.get(key).copied().flatten()).unwrap_or(n.local)
+                of_peers.or_else(|| own.get(key).copied().flatten()).unwrap_or_else(|| value(first + i))
             }));
         }
         usual
@@ -408,9 +552,64 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
                 start,
                 end: on(c.released),
                 step: step_of(job, member),
+                host: None,
             });
             previous = Some((t, i));
         }
+        if p.lanes[lane].is_gpu {
+            host_parts(job, part, lane, &node_of, &mut nodes[first as usize..]);
+        }
+    }
+}
+
+/// Adds the host's parts to the nodes of a lane of a device, whose numbers are `node_of` by call.
+fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<usize, u32>, nodes: &mut [Node]) {
+    let p = &job.parts[part as usize];
+    let on = |t: Ns| job.aligned(part, t);
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.sort_by_key(|&k| {
+        let call = nodes[k].member.call as usize;
+        (p.calls.calls[call].submit, call)
+    });
+    // The previous submission of each thread: when, and of which call.
+    let mut previous: HashMap<Option<u32>, (Ns, usize)> = HashMap::new();
+    for k in order {
+        let call = nodes[k].member.call as usize;
+        let (c, r) = (&p.calls.calls[call], &p.readiness[call]);
+        let before = previous.insert(c.thread, (c.submit, call));
+        let waited = r.host_wait.filter(|w| before.is_none_or(|(at, _)| at <= w.returned));
+        let of_wait = waited.and_then(|w| Some((w, *node_of.get(&(w.call as usize))?)));
+        let (base, from) = match (of_wait, before) {
+            (Some((w, node)), _) => {
+                (HostBase::Return(node, w.returned - p.calls.calls[w.call as usize].released), w.returned)
+            }
+            (None, Some((at, q))) => match node_of.get(&q) {
+                Some(node) => (HostBase::Submit(*node), at),
+                None => (HostBase::Fixed(on(at)), at),
+            },
+            (None, None) => {
+                let (from, _) = start_without_meeting(p, call);
+                (HostBase::Fixed(on(from.min(c.submit))), from.min(c.submit))
+            }
+        };
+        let n = &mut nodes[k];
+        let window = Span::new(r.ready - n.local, r.ready);
+        let (mut busy, mut idle) = (0, 0);
+        for e in p.lanes[lane].local.entries_in(window) {
+            match e.what {
+                TimeUse::Kernel | TimeUse::Copy => busy += e.time,
+                TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => {}
+                _ => idle += e.time,
+            }
+        }
+        n.host = Some(HostPart {
+            base,
+            time: c.submit - from,
+            submit: on(c.submit),
+            lag: r.ready - c.submit,
+            busy: busy.min(n.local),
+            is_bound: idle > BOUND_MIN,
+        });
     }
 }
 

@@ -212,7 +212,7 @@ pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
     }
     let tables = vec![compared.finish(), ops.finish()];
     let views = [Compared::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
-    Output { tables, findings: Vec::new(), views, raw: None }
+    Output { tables, views, ..Output::default() }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn reduce(partials: &[Partial], options: &Options) -> Output {
         )),
         Ok(p) => fill(&p, &mut table, &mut view, options),
     }
-    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
+    Output { tables: vec![table.finish()], views: vec![view], ..Output::default() }
 }
 
 fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) {
@@ -70,6 +70,7 @@ fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) 
             step_ns: Some(step.round() as Ns),
             gain_ns: Some((p.original_ns - step).round() as Ns),
             gain_pct: Some(100.0 * (p.original_ns - step) / p.original_ns),
+            gain_device_only_ns: None,
             share_of_slowdown_pct: (whole != 0.0).then(|| 100.0 * (p.original_ns - step) / whole),
             slowdown: Some(slowdown),
             replay_error_pct: error,

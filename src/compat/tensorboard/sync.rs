@@ -165,5 +165,5 @@ fn reduce(partials: &[Partial]) -> Output {
         }
     }
     let views = [view, by_name].into_iter().filter(|v| !v.rows.is_empty() || !v.notes.is_empty()).collect();
-    Output { tables: vec![steps.finish(), operators.finish()], findings: Vec::new(), views, raw: None }
+    Output { tables: vec![steps.finish(), operators.finish()], views, ..Output::default() }
 }

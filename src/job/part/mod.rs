@@ -44,6 +44,8 @@ pub struct PartWindow {
     pub overlapped: Ns,
     /// Communication without concurrent compute, ns.
     pub exposed: Ns,
+    /// Copies and sets of memory without compute and communication, ns.
+    pub exposed_memory: Ns,
 }
 
 impl PartWindow {
@@ -239,7 +241,8 @@ fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<CallsByStart> {
 
 fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
     let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
-    let windows = trace.windows(work, model).into_iter().map(|w| {
+    let on_device = trace.account_windows(work, model).into_iter().filter(|w| w.scope == Scope::DeviceStep);
+    let windows = trace.windows(work, model).into_iter().chain(on_device).map(|w| {
         let s = work.timeline.shares_in_all(&w.parts);
         let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         PartWindow {
@@ -251,6 +254,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
             compute_only: s.compute() - s.overlap(),
             overlapped: s.overlap(),
             exposed: s.exposed_communication(),
+            exposed_memory: s.exposed_memory(),
         }
     });
     Lane {

@@ -4,6 +4,7 @@
 use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
 use crate::job::part::{Lane, PartStep, PartWindow, RankSummary, Readiness, orders};
+use crate::job::ready::HostWait;
 use crate::table::checked::{InvalidCell, below};
 use crate::table::schema::{Batch, Table};
 use crate::trace::collective::{Call, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
@@ -14,7 +15,7 @@ use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 
 const RULES: [StepRule; 4] = [StepRule::ProfilerStep, StepRule::Pattern, StepRule::Annotation, StepRule::Capture];
-const SCOPES: [Scope; 4] = [Scope::Span, Scope::Capture, Scope::Step, Scope::Outside];
+const SCOPES: [Scope; 5] = [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside];
 
 impl RankSummary {
     /// The inverse of [`RankSummary::tables`].
@@ -94,7 +95,8 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
             on_host: r.on_host,
         });
         let (ready, idle_since) = (r.ready_ns, r.idle_since_ns);
-        readiness.push(Readiness { ready, runs_on: r.runs_on, is_awaited: r.is_awaited, idle_since });
+        let host_wait = r.host_from_ns.zip(r.host_after).map(|(returned, call)| HostWait { returned, call });
+        readiness.push(Readiness { ready, runs_on: r.runs_on, is_awaited: r.is_awaited, idle_since, host_wait });
     }
     let mut edges = Vec::new();
     for (i, r) in rows::<Edges>(tables)? {
@@ -179,6 +181,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Inv
             compute_only: r.compute_only_ns,
             overlapped: r.overlapped_ns,
             exposed: r.exposed_ns,
+            exposed_memory: r.exposed_memory_ns,
         };
         out.push((below::<Windows>(i, "lane", r.lane, lanes)?, window));
     }

@@ -80,6 +80,8 @@ table! {
         runs_on: bool, "", "the rank computes across its end, or submits the next one before it";
         is_awaited: bool, "", "the rank waited for its end";
         idle_since_ns: i64, "ns", "since when nothing was computed at its end";
+        host_from_ns: Option<i64>, "ns", "when the submitting thread last returned from waiting for the end of a collective";
+        host_after: Option<u32>, "", "position of that collective's call";
     }
 }
 
@@ -121,6 +123,7 @@ table! {
         compute_only_ns: i64, "ns", "compute without communication";
         overlapped_ns: i64, "ns", "compute and communication";
         exposed_ns: i64, "ns", "communication without compute";
+        exposed_memory_ns: i64, "ns", "copies and sets without compute and communication";
     }
 }
 

@@ -86,6 +86,8 @@ impl RankSummary {
                 runs_on: r.runs_on,
                 is_awaited: r.is_awaited,
                 idle_since_ns: r.idle_since,
+                host_from_ns: r.host_wait.map(|w| w.returned),
+                host_after: r.host_wait.map(|w| w.call),
             });
         };
         self.calls.calls.iter().zip(&self.readiness).for_each(row);
@@ -173,6 +175,7 @@ fn windows(lanes: &[Lane]) -> (Batch, Batch) {
                 compute_only_ns: w.compute_only,
                 overlapped_ns: w.overlapped,
                 exposed_ns: w.exposed,
+                exposed_memory_ns: w.exposed_memory,
             });
             for s in &w.spans {
                 spans.push(WindowSpanRow { window: position, start_ns: s.start, end_ns: s.end });

@@ -9,6 +9,7 @@
 mod across;
 mod axis;
 mod breakdown;
+mod causes;
 mod grid;
 mod idle;
 mod names;
@@ -19,6 +20,5 @@ mod tally;
 mod texts;
 mod time;
 
-pub use overview::StoredFinding;
 pub use page::{Editor, PageOptions, write};
 pub use results::{Results, ResultsError};

@@ -1,6 +1,5 @@
-//! Sections on the input, the findings, and the problems of the input.
+//! Sections on the input, and on its problems.
 
-use crate::analysis::api::{Certainty, Finding};
 use crate::analysis::inventory;
 use crate::analysis::inventory::HealthTable;
 use crate::analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};
@@ -11,124 +10,14 @@ use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
 use crate::units::Span;
 use crate::wording::ranks::{missing_ranks, rank_list};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::BufReader;
 
 /// Largest number of ranks that have their own row.
 pub const MOST_RANKS: usize = 2_048;
 
-/// Largest number of findings shown.
-const MOST_FINDINGS: usize = 200;
-
 /// Largest number of kinds of problems, and of refused files, shown.
 const MOST_PROBLEMS: usize = 300;
-
-/// A finding as stored in `summary.json`.
-#[derive(Debug, Clone, Deserialize)]
-pub struct StoredFinding {
-    analysis: String,
-    ranks: Vec<u32>,
-    steps: Vec<String>,
-    cost_ns_per_step: i64,
-    share_of_step: Option<f64>,
-    certainty: String,
-    sentence: String,
-    table: String,
-}
-
-impl From<&Finding> for StoredFinding {
-    fn from(f: &Finding) -> Self {
-        Self {
-            analysis: f.analysis.to_string(),
-            ranks: f.ranks.clone(),
-            steps: f.steps.clone(),
-            cost_ns_per_step: f.cost_ns_per_step,
-            share_of_step: f.share_of_step,
-            certainty: match f.certainty {
-                Certainty::Measured => "measured",
-                Certainty::Inferred => "inferred",
-            }
-            .to_string(),
-            sentence: f.sentence.clone(),
-            table: f.table.to_string(),
-        }
-    }
-}
-
-/// Reads the findings of a results folder.
-///
-/// # Errors
-/// When there is no summary, or `hta` did not write it.
-pub fn findings(results: &Results) -> Result<Vec<StoredFinding>, ResultsError> {
-    #[derive(Deserialize)]
-    struct Summary {
-        findings: Vec<StoredFinding>,
-    }
-    let path = results.folder().join("summary.json");
-    let shown = path.display().to_string();
-    let file = File::open(&path).map_err(|source| ResultsError::Io { path: shown.clone(), source })?;
-    // The answers of the analyses are skipped while parsing: with many ranks they are most of the file.
-    let summary: Result<Summary, _> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file));
-    let damaged = |e: serde_json::Error| ResultsError::Damaged {
-        path: shown,
-        expected: "a summary with `findings`".to_string(),
-        found: e.to_string(),
-    };
-    Ok(summary.map_err(damaged)?.findings)
-}
-
-/// The section on findings, in their order.
-pub fn findings_section(found: &[StoredFinding], note: Option<String>, texts: &mut Texts) -> Section {
-    if found.is_empty() {
-        let mut section = Section::without("Nothing stands out: no analysis had a finding.");
-        section.notes.extend(note);
-        return section;
-    }
-    let mut grid = Grid::new(
-        "summary.json",
-        &[
-            ("sentence", "what", CellType::Text, "what was found"),
-            (
-                "cost_ns_per_step",
-                "cost per step",
-                CellType::Ns,
-                "what it costs per step (per window where there are no steps)",
-            ),
-            ("share_of_step", "of the step", CellType::Ratio, "the same as a share of the step"),
-            ("ranks", "ranks", CellType::Text, "ranks that it is about; none: all"),
-            ("steps", "steps", CellType::Text, "steps that it is about; none: all"),
-            (
-                "certainty",
-                "certainty",
-                CellType::Text,
-                "measured: follows from recorded times; inferred: rests on an interpretation",
-            ),
-            ("analysis", "analysis", CellType::Text, "`hta explain NAME` defines it"),
-            ("table", "table", CellType::Text, "table with the rows that it is based on"),
-        ],
-    );
-    let text = |list: String, texts: &mut Texts| if list.is_empty() { Cell::Nothing } else { texts.cell(&list) };
-    for f in found.iter().take(MOST_FINDINGS) {
-        grid.push([
-            texts.whole(&f.sentence),
-            f.cost_ns_per_step.into(),
-            // Round: a share that was read from JSON may differ in its last digit.
-            f.share_of_step.map(|s| (s * 1e6).round() / 1e6).into(),
-            text(rank_list(&f.ranks), texts),
-            text(f.steps.join(", "), texts),
-            texts.cell(&f.certainty),
-            texts.cell(&f.analysis),
-            texts.cell(&f.table),
-        ]);
-    }
-    let left: Vec<&StoredFinding> = found.iter().skip(MOST_FINDINGS).collect();
-    grid.leave_out(left.len(), Vec::new());
-    let mut section = Section::default().with("findings", grid);
-    section.notes.extend(note);
-    section
-}
 
 columns! {
     Edge of RecordEdgeTable {

@@ -2,10 +2,10 @@
 
 use crate::output::html::breakdown::Lanes;
 use crate::output::html::grid::Section;
-use crate::output::html::overview::{SetSummary, StoredFinding};
+use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
-use crate::output::html::{across, breakdown, idle, names, overview, time};
+use crate::output::html::{across, breakdown, causes, idle, names, overview, time};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -55,20 +55,15 @@ struct Data<'a> {
     cut_texts: usize,
 }
 
-/// Writes the page of a results folder. If `found` is `None`, the findings are read from `summary.json`.
+/// Writes the page of a results folder.
 ///
 /// # Errors
 /// When the folder is not a results folder, or the page cannot be written.
-pub fn write(
-    results: &Results,
-    found: Option<Vec<StoredFinding>>,
-    options: &PageOptions,
-    out: &mut (impl Write + Send),
-) -> Result<(), ResultsError> {
+pub fn write(results: &Results, options: &PageOptions, out: &mut (impl Write + Send)) -> Result<(), ResultsError> {
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather(results, found), || fill(before, out));
+    let (gathered, begun) = rayon::join(|| gather(results), || fill(before, out));
     let Gathered { set, sections, texts } = gathered?;
     begun.map_err(failed)?;
     let data = Data {
@@ -93,8 +88,7 @@ struct Gathered {
     texts: PageTexts,
 }
 
-fn gather(results: &Results, found: Option<Vec<StoredFinding>>) -> Result<Gathered, ResultsError> {
-    let found = found.map_or_else(|| overview::findings(results), Ok)?;
+fn gather(results: &Results) -> Result<Gathered, ResultsError> {
     let mut of_ranks = Texts::default();
     let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
     let ((ranks, mut inventory), lanes) = (ranks?, lanes?);
@@ -105,7 +99,7 @@ fn gather(results: &Results, found: Option<Vec<StoredFinding>>) -> Result<Gather
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
     let parts: [(&str, SectionBuilder); 12] = [
-        ("findings", &|texts| Ok(overview::findings_section(&found, note.clone(), texts))),
+        ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),

@@ -1,6 +1,5 @@
 //! Reads a mapped set back from its tables. Any tables give a set or an error.
 
-use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::health::{COUNTERS, Health};
 use crate::job::RankSummary;
@@ -8,6 +7,7 @@ use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
 use crate::partial::tables::{Contents, FileRow, Files, MappedRanks, PartialRow, Partials, Tallies};
 use crate::read::input::Input;
+use crate::registry::ANALYSES;
 use crate::run::MappedRank;
 use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, StoredPartial};
 use crate::table::checked::InvalidCell;

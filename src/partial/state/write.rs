@@ -1,12 +1,12 @@
 //! Writes a mapped set as tables.
 
-use crate::analysis::registry::ANALYSES;
 use crate::error::ReadError;
 use crate::health::Health;
 use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
     ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
 };
+use crate::registry::ANALYSES;
 use crate::run::{MappedRank, MappedSet};
 use crate::store::{PartialStore, RankRows, StoredPartial};
 use crate::table::schema::{Batch, TableSpec};

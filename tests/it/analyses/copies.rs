@@ -98,8 +98,8 @@ fn write(t: &TraceBuilder) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn findings(answer: &Answer) -> Vec<String> {
-    let all = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.findings);
+fn observations(answer: &Answer) -> Vec<String> {
+    let all = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations);
     all.filter(|f| f.analysis == "copies").map(|f| f.sentence.clone()).collect()
 }
 
@@ -141,7 +141,7 @@ fn copies_are_told_apart_by_direction_and_memory_and_their_exposed_time_is_that_
         .rows_where("memory_copy_rules", |r| r.text("scope") == "capture" && r.text("rule") == "synchronous_copy"));
     let got = ["count", "size_bytes", "busy_ns", "call_ns", "no_kernel_ns"].map(|c| rule.int(c));
     assert_eq!(got, [1, 8, us(8), us(40), us(26)]);
-    let told = findings(&answer);
+    let told = observations(&answer);
     assert!(told.iter().any(|s| s.contains("1 synchronous copy per step")), "{told:?}");
 }
 
@@ -220,7 +220,7 @@ fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() 
     assert_eq!(lost("small_copy"), us(400));
     assert_eq!(lost("synchronize_call"), us(800));
     assert_eq!(lost("synchronous_set"), us(100));
-    let told = findings(&answer);
+    let told = observations(&answer);
     for text in
         ["pageable memory (1.00 MB)", "200 copies of less than", "synchronizes once", "1 synchronous memory set per"]
     {

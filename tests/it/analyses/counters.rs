@@ -65,7 +65,7 @@ pub fn check(what: &str, answer: &Answer) {
 }
 
 fn with_buckets(us: &str) -> Options {
-    let all = hta::analysis::registry::ANALYSES.iter().flat_map(|a| a.about().settings);
+    let all = hta::registry::ANALYSES.iter().flat_map(|a| a.about().settings);
     let setting = all.into_iter().find(|s| s.flag == "--bucket-us").expect("a declared option");
     let mut options = options();
     options.settings.set(setting, us).expect("a width");

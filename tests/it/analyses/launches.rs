@@ -26,7 +26,7 @@ fn ints<const N: usize>(row: &Record, columns: [&str; N]) -> [i64; N] {
 }
 
 fn sentences(answer: &Answer) -> Vec<String> {
-    answer.outcome.outputs.iter().flat_map(|(_, o)| o.findings.iter().map(|f| f.sentence.clone())).collect()
+    answer.outcome.outputs.iter().flat_map(|(_, o)| o.observations.iter().map(|f| f.sentence.clone())).collect()
 }
 
 /// ```text
@@ -129,7 +129,7 @@ fn a_rank_that_waits_inside_launches_of_short_kernels_is_told_so() {
         }
     }
     let answer = of_trace("launches", &t, &options());
-    let found: Vec<_> = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.findings).collect();
+    let found: Vec<_> = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].cost_ns_per_step, found[0].share_of_step), (90_000, Some(0.9)));
     assert!(found[0].sentence.starts_with("Rank 0 loses 90.0 us per step (90.0 % of 100 us)"), "{}", found[0].sentence);

@@ -5,6 +5,8 @@ pub mod copies;
 pub mod counters;
 pub mod critical_path;
 pub mod cupti;
+pub mod diagnosis;
+pub mod efficiency;
 pub mod known_answers;
 pub mod known_samples;
 pub mod launches;

@@ -102,7 +102,7 @@ fn one(rows: Vec<Record>) -> Record {
 }
 
 fn set(mut options: Options, flag: &str, text: &str) -> Options {
-    let all = hta::analysis::registry::ANALYSES.iter().flat_map(|a| a.about().settings);
+    let all = hta::registry::ANALYSES.iter().flat_map(|a| a.about().settings);
     let setting = all.into_iter().find(|s| s.flag == flag).expect("a declared option");
     options.settings.set(setting, text).expect("a value");
     options
@@ -202,16 +202,16 @@ fn a_host_held_by_a_full_queue_is_told() {
     let (_folder, path) = write(&t);
     let answer = answer(&[path], &set(options(), "--max-queue", "2"));
     check("by eye", &answer);
-    let findings: Vec<String> = answer
+    let observations: Vec<String> = answer
         .outcome
         .outputs
         .iter()
-        .flat_map(|(_, o)| &o.findings)
+        .flat_map(|(_, o)| &o.observations)
         .filter(|f| f.analysis == "queue")
         .map(|f| f.sentence.clone())
         .collect();
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].contains("while 2 or more launches wait"), "{findings:?}");
+    assert_eq!(observations.len(), 1, "{observations:?}");
+    assert!(observations[0].contains("while 2 or more launches wait"), "{observations:?}");
 }
 
 /// Trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls during that time.

@@ -4,9 +4,9 @@ use crate::plan::{ORIGIN, plans};
 use crate::run::{Answer, Keep, Quiet, Record, options};
 use crate::shared;
 use hta::analysis::api::Options;
-use hta::analysis::registry::find;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
+use hta::registry::find;
 use hta::run::{Request, run};
 use hta::trace::interval::Union;
 use hta::trace::testing::{Format, TraceBuilder, us};
@@ -223,7 +223,7 @@ fn calls_that_wait_are_counted_once_and_only_inside_steps() {
     let want: Vec<_> = want.iter().map(|w| (w.0.to_string(), w.1.to_string(), w.2, w.3, w.4.to_string())).collect();
     assert_eq!(got.len(), want.len());
     want.iter().for_each(|w| assert!(got.contains(w), "{w:?} is not in {got:?}"));
-    let sentences: Vec<&str> = answer.outcome.outputs[0].1.findings.iter().map(|f| f.sentence.as_str()).collect();
+    let sentences: Vec<&str> = answer.outcome.outputs[0].1.observations.iter().map(|f| f.sentence.as_str()).collect();
     assert!(
         sentences.iter().any(|s| s.starts_with("Values are read from the GPU: 1 call in 2 steps")),
         "{sentences:?}"

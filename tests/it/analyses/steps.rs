@@ -6,7 +6,7 @@ use crate::robustness::brute::{Brute, Window};
 use crate::robustness::invariants::check as check_all;
 use crate::run::{Answer, Record, answer, device_windows, options};
 use crate::shared;
-use hta::analysis::api::{Certainty, Finding, Options};
+use hta::analysis::api::{Certainty, Observation, Options};
 use hta::trace::rank_trace::StepFilter;
 use hta::trace::step::StepWindow;
 use hta::trace::testing::{Collective, Format, TraceBuilder, us};
@@ -79,8 +79,8 @@ fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
     answer
 }
 
-fn finding(answer: &Answer) -> Option<Finding> {
-    answer.outcome.outputs.iter().find(|(a, _)| a.stem() == "steps").and_then(|(_, o)| o.findings.first().cloned())
+fn observation(answer: &Answer) -> Option<Observation> {
+    answer.outcome.outputs.iter().find(|(a, _)| a.stem() == "steps").and_then(|(_, o)| o.observations.first().cloned())
 }
 
 fn one(rows: Vec<Record>) -> Record {
@@ -107,7 +107,7 @@ fn a_longer_data_loader_is_found_as_the_cause_of_a_slow_step() {
     let waited = answer.rows_where("slow_step_host", |r| r.int("diff_ns") != 0);
     let waited = one(waited);
     assert_eq!((waited.int("time_ns"), waited.int("median_time_ns")), (us(70), us(20)));
-    let f = finding(&answer).expect("a finding");
+    let f = observation(&answer).expect("an observation");
     assert_eq!(
         f.sentence,
         format!(
@@ -128,7 +128,7 @@ fn an_extra_kernel_is_found_as_the_cause_of_a_slow_step() {
     assert_eq!((row.text("work_name"), row.int("work_diff_ns"), row.int("work_count_diff")), ("extra", us(30), 1));
     let work = one(answer.rows_where("slow_step_work", |r| r.int("diff_ns") != 0));
     assert_eq!((work.text("name"), work.int("count"), work.int("median_count")), ("extra", 1, 0));
-    let f = finding(&answer).expect("a finding");
+    let f = observation(&answer).expect("an observation");
     assert!(
         f.sentence.ends_with(": 30.0 us more compute, the largest part in `extra` (+30.0 us, 1 more call)"),
         "{}",
@@ -144,7 +144,7 @@ fn a_longer_collective_is_found_as_the_cause_of_a_slow_step() {
     assert_eq!(parts(&row), [50, 0, 50, 0, 0]);
     assert!(row.text("work_name").contains("AllReduce"), "{}", row.0);
     assert_eq!((row.int("work_diff_ns"), row.int("work_count_diff")), (us(50), 0));
-    let f = finding(&answer).expect("a finding");
+    let f = observation(&answer).expect("an observation");
     assert!(
         f.sentence.contains("50.0 us more communication that nothing covers, the largest part in `nccl"),
         "{}",
@@ -162,7 +162,7 @@ fn of_two_slow_ranks_the_one_that_does_not_only_wait_is_named() {
     for r in &rows {
         assert_eq!((r.text("joined_by"), r.int("rank_count"), r.int("slow_rank_count")), ("label", 2, 2));
     }
-    let f = finding(&answer).expect("a finding");
+    let f = observation(&answer).expect("an observation");
     assert_eq!(f.ranks, [0]);
     let start = "Step 4 of rank 0 takes 150 us, 50.0 us longer than the median of 100 us (slow on all 2 ranks): \
                  rank 1 has 50.0 us more idle, waiting for the host";
@@ -174,7 +174,7 @@ fn a_step_that_is_slow_on_one_rank_is_said_to_be() {
     let answer = run(&[five_steps(0, 2, USUAL), five_steps(1, 2, Shape { extra: 30, ..USUAL })], &options());
     let row = one(answer.rows("slow_steps"));
     assert_eq!((row.int("rank"), row.int("rank_count"), row.int("slow_rank_count")), (1, 2, 1));
-    let f = finding(&answer).expect("a finding");
+    let f = observation(&answer).expect("an observation");
     assert!(f.sentence.contains("Step 4 of rank 1") && f.sentence.contains("slow on this rank only"), "{}", f.sentence);
 }
 
@@ -194,7 +194,7 @@ fn equal_steps_have_a_summary_and_nothing_slow() {
         assert_eq!((r.int("launched_count"), r.int("gpu_lag_ns")), (2, -us(10)));
         assert_eq!((r.float("ratio_to_median"), r.cell("is_slow")), (Some(1.0), &Value::Bool(false)));
     }
-    assert!(answer.rows("slow_steps").is_empty() && finding(&answer).is_none());
+    assert!(answer.rows("slow_steps").is_empty() && observation(&answer).is_none());
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_path_is_left_to_the_completion_of_files() {
 
 #[test]
 fn a_name_that_no_page_has_is_still_answered_by_the_command() {
-    for (args, words) in [(["explain", "nope"], "topic: breakdown"), (["man", "nope"], "command: analyze")] {
+    for (args, words) in [(["explain", "nope"], "topic: diagnosis"), (["man", "nope"], "command: analyze")] {
         let run = hta(&args);
         let errors = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(2));

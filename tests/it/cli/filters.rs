@@ -1,7 +1,7 @@
 //! Filters of the command line: one that is applied changes the answer, one that selects nothing is an error that lists
 //! the alternatives, and one that an answer cannot apply is refused.
 
-use hta::analysis::registry::ANALYSES;
+use hta::registry::ANALYSES;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -36,7 +36,7 @@ fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() 
         for (traces, ranks) in [(SET, "the set holds ranks 0-7"), (ONE, "the set holds rank 0")] {
             let narrows = !["patterns", "collectives", "what-if"].contains(&analysis);
             refused(&[analysis, traces, "--steps", "100"], if narrows { STEPS } else { OF_ALL });
-            let knows_groups = ["stragglers", "sync", "collectives"].contains(&analysis);
+            let knows_groups = ["diagnosis", "efficiency", "stragglers", "sync", "collectives"].contains(&analysis);
             refused(&[analysis, traces, "--group", "7"], if knows_groups { GROUPS } else { "leave --group out" });
             refused(&[analysis, traces, "--ranks", "99"], ranks);
             refused(&[analysis, traces, "--step-pattern", "nope"], "expected an annotation of the traces");

@@ -4,7 +4,7 @@
 //! `INSTA_UPDATE=always cargo test --release --test it goldens`, then look at the difference.
 
 use crate::shared;
-use hta::analysis::registry::ANALYSES;
+use hta::registry::ANALYSES;
 use std::path::Path;
 use std::process::Command;
 

@@ -2,9 +2,9 @@
 
 use crate::run::{Answer, Keep, Quiet};
 use hta::analysis::api::{Analysis, Options};
-use hta::analysis::registry::find;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
+use hta::registry::find;
 use hta::run::{Request, run};
 use hta::trace::testing::{Format, TraceBuilder};
 use std::path::PathBuf;

@@ -24,7 +24,7 @@ fn the_tables_of_chosen_analyses_are_those_of_a_run_of_all() {
         assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
         String::from_utf8_lossy(&run.stdout).into_owned()
     };
-    let report = analyze(&all, &[]);
+    let report = analyze(&all, &["--full"]);
     let short = analyze(&some, &["--only", "idle,breakdown", "--only", "stragglers"]);
     assert!(report.len() > short.len() && short.contains("straggler"), "{short}");
     let chosen = names(&some.join("tables"));

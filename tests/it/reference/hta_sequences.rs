@@ -3,8 +3,8 @@
 use crate::cli::csv::{CsvRow, number, read, text};
 use crate::run::{Record, answer_by, options};
 use crate::shared;
-use hta::analysis::registry::find;
 use hta::compat::Compat;
+use hta::registry::find;
 use std::path::{Path, PathBuf};
 
 /// Folder of the reference, its trace below `traces/` and its rank.

@@ -1,5 +1,6 @@
 //! The numbers that other tools give, and where hta differs on purpose.
 
+pub mod acceptance;
 pub mod across;
 pub mod coming_from_hta;
 pub mod hta_calls;

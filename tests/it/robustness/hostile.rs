@@ -1,8 +1,8 @@
 //! Text from a trace in the output: every text field contains characters that control a terminal, and every command
 //! that prints is run on it. Also numbers from a trace: none of them determines how much memory is allocated.
 
-use hta::analysis::registry::ANALYSES;
 use hta::compat::{Compat, find};
+use hta::registry::ANALYSES;
 use hta::sql::catalog::QUERIES;
 use hta::trace::args::{ARGS, ArgType};
 use serde_json::{Map, Value, json};

@@ -3,8 +3,8 @@
 
 use crate::robustness::invariants::check;
 use crate::run::{Answer, answer, answer_by, options, rank_trace, try_run};
-use hta::analysis::registry::ANALYSES;
 use hta::compat::{Compat, chosen};
+use hta::registry::ANALYSES;
 use hta::run::RunError;
 use hta::trace::testing::{Format, TraceBuilder, Vendor, us};
 use std::collections::BTreeMap;

@@ -81,5 +81,5 @@ fn reduce(partials: &[Partial]) -> Output {
             }
         }
     }
-    Output { tables: vec![table.finish()], findings: Vec::new(), views: vec![view], raw: None }
+    Output { tables: vec![table.finish()], views: vec![view], ..Output::default() }
 }

@@ -1,35 +1,42 @@
 // What each section of the page shows. A section has grids of data; its charts and its tables are of the same grids.
 
 const sections = {
-  findings(f, data) {
-    const grid = f.grids.findings;
+  findings(f) {
+    const { verdict, findings: grid } = f.grids;
+    const lines = verdict ? verdict.of("text") : [];
+    if (lines.length) f.body.append(make("div", { class: "verdict" }, ...lines.map((line) => make("p", {}, ...sentence(line)))));
     const list = make("ol", { class: "findings" });
     const item = (i) => {
       const of = (name) => grid.of(name)[i];
-      const share = of("share_of_step");
+      const lines = (of("evidence") || "").split("; ").filter((line) => line !== "");
       const marks = make("div", { class: "marks" },
-        of("ranks") !== null ? make("span", {}, `rank ${short(of("ranks"), 40)}`) : null,
-        of("steps") !== null ? make("span", {}, `step ${short(of("steps"), 40)}`) : null,
-        make("span", { title: grid.doc("certainty") }, of("certainty")),
-        data.sections.has(of("analysis")) ? make("a", { href: `#${of("analysis")}` }, of("analysis")) : make("span", {}, of("analysis")),
-        make("span", {}, `table ${of("table")}`),
-        make("span", { class: "mono" }, `hta explain ${of("analysis")}`));
-      const cost = make("div", { class: "cost", title: exact("ns", of("cost_ns_per_step")) },
-        make("b", {}, ns(of("cost_ns_per_step"))), make("span", {}, share === null ? "a step, in all" : `${percent(share)} of a step`));
-      return make("li", {}, make("div", { class: "sentence" }, ...sentence(of("sentence"))), cost, marks);
+        of("rank_label") !== null ? make("span", {}, short(of("rank_label"), 60)) : null,
+        of("step_labels") !== null ? make("span", {}, `step ${short(of("step_labels"), 40)}`) : null,
+        make("span", { title: grid.doc("confidence") }, `confidence ${of("confidence")}`),
+        of("trust") !== "ok" ? make("span", { class: "severity-loss", title: of("trust_reason") || "" }, of("trust")) : null,
+        make("span", { class: "mono" }, of("kind")));
+      const gain = of("recoverable_ns");
+      const cost = make("div", { class: "cost", title: exact("ns", gain) },
+        make("b", {}, of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"))), make("span", {}, "gain of its repair"));
+      return make("li", {},
+        make("div", { class: "sentence" }, ...sentence(of("sentence")),
+          of("action") !== null ? make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action"))) : null,
+          of("trust_reason") !== null ? make("p", { class: "note" }, of("trust_reason")) : null,
+          lines.length ? make("details", {}, make("summary", {}, "evidence"), make("ul", {}, ...lines.map((line) => make("li", {}, ...sentence(line))))) : null),
+        cost, marks);
     };
-    const first = 8;
+    const first = 5;
     for (let i = 0; i < Math.min(first, grid.rows); i++) list.append(item(i));
-    f.body.append(list);
+    f.body.append(grid.rows ? list : make("p", { class: "note" }, "No cause gives 1 % of the time."));
     if (grid.rows > first) {
-      const more = make("button", { type: "button" }, `Show ${plural(grid.rows - first, "more finding")}`);
+      const more = make("button", { type: "button" }, `Show ${plural(grid.rows - first, "more cause")}`);
       more.addEventListener("click", () => {
         for (let i = first; i < grid.rows; i++) list.append(item(i));
         more.remove();
       });
       f.body.append(more);
     }
-    f.table(grid, "findings");
+    if (grid.rows) f.table(grid, "causes");
   },
 
   health(f) {

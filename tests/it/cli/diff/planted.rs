@@ -56,7 +56,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     assert_eq!((host.text("change"), us_of(&host, NS)), ("deleted", [3.0, 0.0, -3.0]));
     assert_eq!(host.float("base_self_ns_per_step"), Some(2000.0));
     assert!(!rows.iter().any(|r| r.text("name").starts_with("ProfilerStep")), "a step is no name");
-    let sentences: Vec<&str> = d.findings.iter().map(|f| f.sentence.as_str()).collect();
+    let sentences: Vec<&str> = d.observations.iter().map(|f| f.sentence.as_str()).collect();
     assert!(
         sentences[0].starts_with("The step is slower: 200 us -> 210 us (+10.0 us, +5.0 %); beyond"),
         "{sentences:?}"
@@ -75,7 +75,7 @@ fn the_number_of_steps_changes_nothing() {
     }
     assert_eq!(d.metric("step_time").int("test_step_count"), 8);
     assert_eq!(d.rows("diff_steps").len(), 11);
-    assert_eq!(d.findings[0].sentence, "The step takes as long as before: 200 us");
+    assert_eq!(d.observations[0].sentence, "The step takes as long as before: 200 us");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     // Two steps are too few for an estimate.
     let two = diff_jobs(Job { steps: 2, ..BASE }, Job { steps: 2, ..TEST });
     assert_eq!(two.metric("step_time").cell("is_significant").as_bool(), None);
-    assert!(two.findings[0].sentence.ends_with("too few steps (2 and 2) to tell it from noise"));
+    assert!(two.observations[0].sentence.ends_with("too few steps (2 and 2) to tell it from noise"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Runs a diff through the library, on traces with known differences.
 
 use crate::run::{Keep, Quiet, Record, options};
-use hta::analysis::api::{Finding, Options, View};
+use hta::analysis::api::{Observation, Options, View};
 use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, Verdict};
 use hta::diff::{DIFF, Set, compare};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// The result of a diff.
 pub struct Compared {
     pub tables: Vec<Batch>,
-    pub findings: Vec<Finding>,
+    pub observations: Vec<Observation>,
     pub views: Vec<View>,
     pub verdicts: Vec<Verdict>,
 }
@@ -78,7 +78,7 @@ pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if:
     let thresholds: Vec<Threshold> = fail_if.iter().map(|t| Threshold::parse(t).expect("a condition")).collect();
     let (output, verdicts) =
         compare(&set("before", base), &set("after", test), &thresholds, options).unwrap_or_else(|e| panic!("{e}"));
-    Compared { tables: output.tables, findings: output.findings, views: output.views, verdicts }
+    Compared { tables: output.tables, observations: output.observations, views: output.views, verdicts }
 }
 
 pub fn diff(base: &[PathBuf], test: &[PathBuf]) -> Compared {

@@ -5,7 +5,7 @@
 //! ```
 
 use super::ROOT;
-use hta::analysis::registry::ANALYSES;
+use hta::registry::ANALYSES;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;

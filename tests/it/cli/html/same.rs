@@ -108,6 +108,4 @@ fn a_folder_that_is_no_result_is_an_error_with_a_hint() {
     let summary = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(summary.path().join("tables")).expect("a folder can be made");
     assert!(errors(&hta(&["report", shown(summary.path())])).contains("summary.json"));
-    std::fs::write(summary.path().join("summary.json"), b"{\"findings\": 3}").expect("a file can be written");
-    assert!(errors(&hta(&["report", shown(summary.path())])).contains("expected a summary with `findings`"));
 }

@@ -1,7 +1,7 @@
 //! The files of `queries/` and their headers.
 
 use super::{ROOT, SAMPLES, answer};
-use hta::analysis::registry::ANALYSES;
+use hta::registry::ANALYSES;
 use hta::sql::answer::unit;
 use hta::sql::catalog::{QUERIES, find};
 use hta::sql::live;

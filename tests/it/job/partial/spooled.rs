@@ -3,7 +3,6 @@
 use crate::run::{Quiet, options};
 use crate::shared::{Files, contents, samples};
 use hta::analysis::api::{Analysis, Output};
-use hta::analysis::registry::ANALYSES;
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
 use hta::output::place::{Layout, OutputPlace, RESULTS};
@@ -11,6 +10,7 @@ use hta::output::tables::Groups;
 use hta::partial::{LAYOUT, leave, record};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
+use hta::registry::ANALYSES;
 use hta::run::{Extent, Request, RowSink, map, run};
 use hta::store::Spool;
 use hta::table::schema::Batch;

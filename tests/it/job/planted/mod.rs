@@ -6,6 +6,7 @@
 
 mod bandwidth;
 mod clocks;
+mod delay_cost;
 mod groups;
 mod inferred;
 mod invariants;

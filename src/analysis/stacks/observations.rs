@@ -1,6 +1,6 @@
 //! Findings: the operators and modules with most time, and calls that could be avoided.
 
-use crate::analysis::api::{Certainty, Finding, Partial, rows};
+use crate::analysis::api::{Certainty, Observation, Partial, rows};
 use crate::analysis::stacks::anomalies::{Anomalies, Anomaly};
 use crate::analysis::stacks::modules::ModulesTable;
 use crate::analysis::stacks::operators::Operators;
@@ -12,14 +12,14 @@ use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
 use crate::wording::names::clip;
 
-/// Smallest share of all GPU (or host) time of an operator or module for a finding, percent.
+/// Smallest share of all GPU (or host) time of an operator or module for an observation, percent.
 const PART_MIN_PCT: f64 = 10.0;
-/// Smallest share of the step that the host spends in calls of one kind for a finding, percent.
+/// Smallest share of the step that the host spends in calls of one kind for an observation, percent.
 const ANOMALY_MIN_PCT: f64 = 1.0;
 
-/// All findings. None has a share of the step, because self time and waiting are not losses by themselves.
-pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
-    let finding = |cost: Ns, sentence: String, table: &TableSpec| Finding {
+/// All observations. None has a share of the step, because self time and waiting are not losses by themselves.
+pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+    let observation = |cost: Ns, sentence: String, table: &TableSpec| Observation {
         analysis: stem,
         ranks: Vec::new(),
         steps: Vec::new(),
@@ -30,9 +30,9 @@ pub fn findings(stem: &'static str, partials: &[Partial]) -> Vec<Finding> {
         table: table.name,
     };
     let mut all = Vec::new();
-    all.extend(operator(partials).map(|(cost, text)| finding(cost, text, Operators::SPEC)));
-    all.extend(module(partials).map(|(cost, text)| finding(cost, text, ModulesTable::SPEC)));
-    all.extend(anomalies(partials).into_iter().map(|(cost, text)| finding(cost, text, Anomalies::SPEC)));
+    all.extend(operator(partials).map(|(cost, text)| observation(cost, text, Operators::SPEC)));
+    all.extend(module(partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)));
+    all.extend(anomalies(partials).into_iter().map(|(cost, text)| observation(cost, text, Anomalies::SPEC)));
     all
 }
 

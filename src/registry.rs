@@ -4,7 +4,9 @@
 use crate::analysis::api::Analysis;
 
 pub const ANALYSES: &[&dyn Analysis] = &[
+    &crate::diagnosis::DiagnosisOf,
     &crate::analysis::breakdown::Breakdown,
+    &crate::analysis::efficiency::Efficiency,
     &crate::analysis::steps::StepTimes,
     &crate::analysis::stragglers::Stragglers,
     &crate::analysis::sync::Sync,

@@ -1,0 +1,245 @@
+//! The account of a step: where the time of all ranks went, and the factors of its efficiency.
+//!
+//! ```text
+//!   rank 0  |UUUUUUU|SSSS|FFF|MM|..I..|          |W| = T
+//!   rank 1  |UUUUUUUUUUUU|FFF|.I.|DDDDD          |W| = T - D
+//!
+//!   T = U + S + F + N + M + I + D      for every rank and step
+//! ```
+
+use crate::analysis::sync;
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::trace::window::Scope;
+use crate::units::{Ns, ratio};
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Sum;
+use std::ops::Add;
+
+/// The parts of the time of a device (of a CPU-only rank: of its host) in one or several steps, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// U: compute runs.
+    pub useful: Ns,
+    /// S: exposed communication that waits for other ranks.
+    pub synchronizing: Ns,
+    /// F: exposed communication that transfers.
+    pub transfer: Ns,
+    /// N: exposed communication without a match.
+    pub unmatched: Ns,
+    /// M: exposed copies and sets of memory.
+    pub copies: Ns,
+    /// I: nothing runs.
+    pub idle: Ns,
+    /// D: the device's window is shorter than the step of the job.
+    pub deficit: Ns,
+}
+
+impl Parts {
+    /// U + S + F + N + M: neither idle nor missing.
+    fn busy(&self) -> Ns {
+        self.useful + self.synchronizing + self.transfer + self.unmatched + self.copies
+    }
+
+    /// U + S + F + N + M + I, the device's window.
+    pub fn window(&self) -> Ns {
+        self.busy() + self.idle
+    }
+}
+
+impl Add for Parts {
+    type Output = Parts;
+    fn add(self, o: Parts) -> Parts {
+        Parts {
+            useful: self.useful + o.useful,
+            synchronizing: self.synchronizing + o.synchronizing,
+            transfer: self.transfer + o.transfer,
+            unmatched: self.unmatched + o.unmatched,
+            copies: self.copies + o.copies,
+            idle: self.idle + o.idle,
+            deficit: self.deficit + o.deficit,
+        }
+    }
+}
+
+impl Sum for Parts {
+    fn sum<I: Iterator<Item = Parts>>(all: I) -> Parts {
+        all.fold(Parts::default(), Add::add)
+    }
+}
+
+/// A device of a rank: index of the part, and the device.
+pub type Place = (u32, Option<i64>);
+
+/// One step of the job.
+#[derive(Debug, Clone)]
+pub struct StepAccount {
+    /// `None` if the recorded span is the only step.
+    pub key: Option<StepKey>,
+    /// Parts by device, without the deficit, which depends on the devices that are compared.
+    pub parts: BTreeMap<Place, Parts>,
+}
+
+/// The steps that all devices have: full ones, or else all; without steps, the recorded span.
+pub fn steps(job: &Job) -> Vec<StepAccount> {
+    let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none()).collect();
+    let places: BTreeSet<Place> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
+    let on_device: BTreeSet<Place> =
+        rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();
+    let mut steps: BTreeMap<StepKey, (BTreeMap<Place, Parts>, bool)> = BTreeMap::new();
+    let mut span = BTreeMap::new();
+    for r in &rows {
+        let w = r.window;
+        let busy = w.compute_only + w.overlapped + w.exposed + w.exposed_memory;
+        let parts = Parts {
+            useful: w.compute_only + w.overlapped,
+            synchronizing: r.sync,
+            transfer: r.transfer,
+            unmatched: r.unmatched,
+            copies: w.exposed_memory,
+            idle: w.dur() - busy,
+            deficit: 0,
+        };
+        let place = (r.part, r.lane.device);
+        match (w.scope, w.label, w.step) {
+            // The steps of the device replace those of its host.
+            (Scope::Step, ..) if on_device.contains(&place) => {}
+            (Scope::Step | Scope::DeviceStep, Some(label), _) => {
+                add(&mut steps, StepKey::Label(label), place, parts, w.is_partial);
+            }
+            (Scope::Step | Scope::DeviceStep, None, Some(index)) => {
+                add(&mut steps, StepKey::Index(index), place, parts, w.is_partial);
+            }
+            (Scope::Span, ..) => {
+                span.insert(place, parts);
+            }
+            _ => {}
+        }
+    }
+    steps.retain(|_, (parts, _)| parts.len() == places.len());
+    if steps.values().any(|(_, is_partial)| !is_partial) {
+        steps.retain(|_, (_, is_partial)| !*is_partial);
+    }
+    // Without marked steps the only step is the capture; the recorded span is more informative, as in other analyses.
+    let is_unmarked = steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
+    if steps.is_empty() || is_unmarked {
+        return if span.is_empty() { Vec::new() } else { vec![StepAccount { key: None, parts: span }] };
+    }
+    steps.into_iter().map(|(key, (parts, _))| StepAccount { key: Some(key), parts }).collect()
+}
+
+fn add(
+    steps: &mut BTreeMap<StepKey, (BTreeMap<Place, Parts>, bool)>,
+    key: StepKey,
+    place: Place,
+    parts: Parts,
+    is_partial: Option<bool>,
+) {
+    let step = steps.entry(key).or_default();
+    step.0.insert(place, parts);
+    step.1 |= is_partial == Some(true);
+}
+
+/// The time of some devices in some steps, and the factors of their efficiency.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Account {
+    /// Devices (on CPU-only ranks: hosts).
+    pub devices: u32,
+    pub steps: u32,
+    /// Sum over the steps of the longest window of the devices, ns.
+    pub time: Ns,
+    /// Sums over devices and steps; they add up to `devices * time`.
+    pub parts: Parts,
+    pub factors: Option<Factors>,
+}
+
+/// Factors of the efficiency, each in (0, 1]; `parallel` is the product of the other three.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factors {
+    pub parallel: f64,
+    pub load_balance: f64,
+    pub communication: f64,
+    pub orchestration: f64,
+}
+
+impl Account {
+    /// The account of the devices that `keep` selects. `None` if there is none, or it has no time.
+    pub fn new(steps: &[StepAccount], keep: impl Fn(Place) -> bool) -> Option<Account> {
+        let mut by_place: BTreeMap<Place, Parts> = BTreeMap::new();
+        let mut time = 0;
+        for step in steps {
+            let kept = || step.parts.iter().filter(|(place, _)| keep(**place));
+            let longest = kept().map(|(_, p)| p.window()).max()?;
+            time += longest;
+            for (place, p) in kept() {
+                let sum = by_place.entry(*place).or_default();
+                *sum = *sum + Parts { deficit: longest - p.window(), ..*p };
+            }
+        }
+        let devices = u32::try_from(by_place.len()).ok()?;
+        let parts: Parts = by_place.values().copied().sum();
+        if time == 0 {
+            return None;
+        }
+        Some(Account { devices, steps: steps.len() as u32, time, parts, factors: factors(&by_place, parts, time) })
+    }
+}
+
+fn factors(by_place: &BTreeMap<Place, Parts>, sum: Parts, time: Ns) -> Option<Factors> {
+    let n = by_place.len() as Ns;
+    let most = |of: fn(&Parts) -> Ns| by_place.values().map(of).max().unwrap_or(0);
+    let (useful, busy) = (most(|p| p.useful), most(Parts::busy));
+    Some(Factors {
+        parallel: ratio(sum.useful, n * time)?,
+        load_balance: ratio(sum.useful, n * useful)?,
+        communication: ratio(useful, busy)?,
+        orchestration: ratio(busy, time)?,
+    })
+    .filter(|_| useful > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts(of: [Ns; 6]) -> Parts {
+        let [useful, synchronizing, transfer, unmatched, copies, idle] = of;
+        Parts { useful, synchronizing, transfer, unmatched, copies, idle, deficit: 0 }
+    }
+
+    #[test]
+    fn the_factors_of_two_ranks_are_those_computed_by_hand() {
+        // Rank 0 works 60 of 100 and waits 20; rank 1 works 80 of 90.
+        let of =
+            BTreeMap::from([((0, Some(0)), parts([60, 20, 5, 0, 5, 10])), ((1, Some(0)), parts([80, 0, 5, 0, 0, 5]))]);
+        let account = Account::new(&[StepAccount { key: None, parts: of }], |_| true).unwrap();
+        assert_eq!((account.devices, account.time, account.parts.deficit), (2, 100, 10));
+        let f = account.factors.unwrap();
+        assert_eq!((f.parallel, f.load_balance), (0.7, 0.875));
+        assert_eq!((f.communication, f.orchestration), (80.0 / 90.0, 0.9));
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_all_time_and_factors_to_their_product(
+            steps in prop::collection::vec(prop::collection::vec(prop::array::uniform6(0i64..1000), 3), 1..5),
+        ) {
+            let step = |of: Vec<[Ns; 6]>| StepAccount {
+                key: None,
+                parts: (0..).zip(of).map(|(rank, of)| ((rank, None), parts(of))).collect(),
+            };
+            let steps: Vec<StepAccount> = steps.into_iter().map(step).collect();
+            if let Some(a) = Account::new(&steps, |_| true) {
+                let p = a.parts;
+                prop_assert_eq!(p.window() + p.deficit, Ns::from(a.devices) * a.time);
+                if let Some(f) = a.factors {
+                    prop_assert!((f.load_balance * f.communication * f.orchestration - f.parallel).abs() < 1e-12);
+                    for factor in [f.parallel, f.load_balance, f.communication, f.orchestration] {
+                        prop_assert!(factor > 0.0 && factor <= 1.0);
+                    }
+                }
+            }
+        }
+    }
+}

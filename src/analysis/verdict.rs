@@ -1,0 +1,63 @@
+//! What a diagnosis says to a reader: two lines, the most important causes, and the totals of the job.
+
+use crate::units::Ns;
+use serde::Serialize;
+
+/// A cause as it is printed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToldCause {
+    pub finding_id: String,
+    /// Kind of cause, as in the table `observations`.
+    pub kind: &'static str,
+    pub ranks: Vec<u32>,
+    pub sentence: String,
+    /// Gain and share of the step, with how sure they are.
+    pub gain: String,
+    /// Gain as a share of the job's time, percent.
+    pub gain_pct: f64,
+    /// Numbers that support it.
+    pub evidence: Vec<String>,
+    pub action: String,
+    /// Why it is not to be trusted fully.
+    pub reason: Option<String>,
+    /// A measured, B by interpretation, C only a bound.
+    pub confidence: &'static str,
+}
+
+/// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency, in (0, 1].
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    pub device_count: u32,
+    pub step_count: u32,
+    /// Sum over the steps of the longest window of the devices.
+    pub time_ns: Ns,
+    pub useful_ns: Ns,
+    pub synchronizing_ns: Ns,
+    pub transfer_ns: Ns,
+    pub unmatched_ns: Ns,
+    pub exposed_copies_ns: Ns,
+    pub idle_ns: Ns,
+    pub deficit_ns: Ns,
+    pub parallel_efficiency: Option<f64>,
+    pub load_balance: Option<f64>,
+    pub communication_efficiency: Option<f64>,
+    pub orchestration_efficiency: Option<f64>,
+}
+
+/// The diagnosis of a job in words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Each at most 200 characters: the first cause with its gain; the efficiency of the job and what comes next.
+    pub lines: [String; 2],
+    /// The most important first.
+    pub causes: Vec<ToldCause>,
+    /// Number of causes that are only in the table.
+    pub more: usize,
+    /// Remarks on what the causes leave open.
+    pub notes: Vec<String>,
+    /// Kind and gain of every cause that is not withheld, percent of the job's time.
+    pub gains: Vec<(&'static str, f64)>,
+    pub totals: Totals,
+    /// Compute by category of kernel, the largest first, percent.
+    pub mix: Vec<(String, f64)>,
+}

@@ -1,0 +1,278 @@
+//! The words of causes: one sentence with the numbers, one action, and the evidence.
+
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::kind::{CauseKind, Vendor};
+use crate::diagnosis::trust::RecordingTrust;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::names::{clip, short_name};
+
+/// Largest width of a name in a sentence, characters.
+const NAME: usize = 60;
+
+/// A name with the lost time that it owns.
+pub struct Named<'a> {
+    pub name: &'a str,
+    /// The Python frame around it; empty if not recorded.
+    pub detail: &'a str,
+    /// ns per step and rank.
+    pub per_step: Ns,
+    /// Of the cause, percent.
+    pub share: f64,
+    pub count: u64,
+}
+
+/// The numbers of a cause of lost time; times per step and rank, ns.
+pub struct Lost<'a> {
+    pub idle: Ns,
+    pub copies: Ns,
+    /// Waiting of all ranks behind it, per step.
+    pub waits: Ns,
+    /// All idle time of its ranks.
+    pub idle_all: Ns,
+    pub step: Ns,
+    /// The largest names.
+    pub top: Vec<Named<'a>>,
+    pub trust: &'a RecordingTrust,
+}
+
+/// The numbers of a cause in the mix of kernels.
+pub struct Mix<'a> {
+    /// Of the compute time, percent.
+    pub share: f64,
+    pub count: u64,
+    /// Assumed speed-up.
+    pub factor: f64,
+    pub trust: &'a RecordingTrust,
+}
+
+/// The class of a data loader, from the name of the range around `__next__`.
+pub fn loader(name: &str) -> &'static str {
+    if name.contains("SingleProcess") { "single process" } else { "worker processes" }
+}
+
+/// A name as it is shown: kernels without arguments, a frame as function and place.
+pub fn shown(name: &str) -> String {
+    match frame(name) {
+        Some((function, place)) => format!("`{function}` ({})", clip(&place, NAME)),
+        None => format!("`{}`", clip(&short_name(name), NAME)),
+    }
+}
+
+/// Function and place of a Python frame, `path/file.py(12): function`; the path without its front.
+fn frame(name: &str) -> Option<(&str, String)> {
+    let (place, function) = name.split_once("): ")?;
+    let (path, line) = place.rsplit_once('(')?;
+    if line.is_empty() || !line.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let file = path.rsplit('/').next().unwrap_or(path);
+    Some((function, format!("{file}:{line}")))
+}
+
+/// Whether one operator, other than the launch calls themselves, takes much of the time in which the host launches.
+pub fn has_large_part(words: &Lost) -> bool {
+    let largest = words.top.iter().find(|n| !crate::trace::launch::is_launch_call(n.name));
+    largest.is_some_and(|n| n.share >= LARGE_PART_PCT)
+}
+
+/// Share from which a name is a large part of its cause, percent.
+const LARGE_PART_PCT: f64 = 30.0;
+
+/// Sentence and action of a cause of lost time.
+pub fn lost(kind: CauseKind, key: &str, who: &str, words: &Lost) -> (String, String) {
+    let top = words.top.first();
+    let vendor = words.trust.vendor;
+    let device = if vendor == Vendor::Host { "process" } else { "device" };
+    let who = if who == "rank 0" && words.trust.present == 1 { String::new() } else { format!(" on {who}") };
+    let idle = format!("{} of {} idle time a step", fmt_ns(words.idle), fmt_ns(words.idle_all));
+    let place = |n: &Named| match frame(n.detail) {
+        Some((function, place)) if !n.name.contains(n.detail) => format!(" in `{function}` ({place})"),
+        _ => String::new(),
+    };
+    let top_words = top.map(|t| format!("{}{}", shown(t.name), place(t)));
+    let of_top = top_words.clone().unwrap_or_else(|| "code that was not recorded".to_string());
+    match kind {
+        CauseKind::DataLoader => {
+            let workers = if key == "single process" {
+                "load in the background: DataLoader(num_workers > 0), with pin_memory"
+            } else {
+                "more or faster workers (num_workers, prefetch_factor), pin_memory, cheaper decoding"
+            };
+            let how = if key == "single process" { " (num_workers = 0)" } else { "" };
+            (format!("The {device} waits for the data loader{how}{who}: {idle}"), workers.to_string())
+        }
+        CauseKind::HostAlloc => (
+            format!("The {device} idles while memory is allocated or freed by {of_top}{who}: {idle}"),
+            "keep memory in the caching allocator: warm it up with the largest batch, avoid empty_cache(), \
+             try expandable_segments"
+                .to_string(),
+        ),
+        CauseKind::HostPause => (
+            format!(
+                "Host threads stand still{who}, in whatever operator they are in: {idle}, {} of waiting behind it",
+                fmt_ns(words.waits)
+            ),
+            "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no pinning, \
+             garbage collection (gc.freeze(), or collect on all ranks at once)"
+                .to_string(),
+        ),
+        CauseKind::HostLock => (
+            format!("The launching thread stands still{who} while another thread works in {}: {idle}", shown(key)),
+            "look at the code of that thread: it holds the interpreter lock (loaders, loggers, checkpoints); move it \
+             to another process"
+                .to_string(),
+        ),
+        CauseKind::HostSync => {
+            let at = top.map(place).unwrap_or_default();
+            (
+                format!("The host waits for the {device} in `{}`{at}{who} and launches too late afterwards: {idle}", clip(key, NAME)),
+                "remove or defer this call: read results later or less often, non_blocking=True and an event for copies"
+                    .to_string(),
+            )
+        }
+        CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall => {
+            let time = fmt_ns(words.idle + words.copies);
+            let (what, action) = match kind {
+                CauseKind::CopyPageable => {
+                    ("from or to pageable memory", "pin the memory (pin_memory=True), then copy with non_blocking=True")
+                }
+                CauseKind::CopySync => ("that block the host", "copy with non_blocking=True from pinned memory"),
+                _ => ("of less than 64 KiB", "pack small tensors into one copy"),
+            };
+            (format!("Copies {what}{who} take {time} a step in which nothing else runs"), action.to_string())
+        }
+        CauseKind::HostPython => match frame(key).is_some() || !key.is_empty() {
+            true => (
+                format!("The {device} idles while the host runs {}{who}: {idle}", shown(key)),
+                "make this code faster, move it to another process, or do it while the device works".to_string(),
+            ),
+            false if words.trust.has_frames => (
+                format!("The {device} idles while the host runs Python code of many functions{who}: {idle}"),
+                "do this work while the device computes, or in another process (hta idle lists the functions)"
+                    .to_string(),
+            ),
+            false => (
+                format!("The {device} idles while the host runs code outside operators{who}: {idle}"),
+                "record with with_stack=True to see which lines; do this work while the device computes".to_string(),
+            ),
+        },
+        CauseKind::HostDispatch => {
+            let spread = match top {
+                Some(t) if t.share >= LARGE_PART_PCT => {
+                    format!("largest part {} ({})", shown(t.name), fmt_pct(Some(t.share)))
+                }
+                _ => "spread over many operators".to_string(),
+            };
+            let action = match vendor {
+                Vendor::Nvidia if words.trust.by_graph => {
+                    "fewer pieces between graph launches, less scheduling on the host"
+                }
+                Vendor::Nvidia => "torch.compile or CUDA graphs, or a larger batch",
+                Vendor::Amd => "torch.compile or HIP graphs, or a larger batch",
+                _ => "larger batches, fewer and larger operators",
+            };
+            let runs = if words.trust.by_graph { "launches too slowly" } else { "launches kernels one by one" };
+            (format!("The {device} waits while the host {runs}{who}, {spread}: {idle}"), action.to_string())
+        }
+        _ => (String::new(), String::new()),
+    }
+}
+
+/// Evidence of a cause of lost time.
+pub fn evidence(kind: CauseKind, words: &Lost, has_steps: bool) -> Vec<Evidence> {
+    let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
+    let is_copy = matches!(kind, CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall);
+    let (table, filter) =
+        if is_copy { ("memory_copy_rules", scope.to_string()) } else { ("idle_host", scope.to_string()) };
+    let mut out = vec![Evidence {
+        table: "time_account",
+        filter: format!("cause = '{}'", kind.name()),
+        words: format!(
+            "idle {} of {} a step ({} of the step)",
+            fmt_ns(words.idle),
+            fmt_ns(words.idle_all),
+            fmt_pct(percent(words.idle, words.step))
+        ),
+    }];
+    // A part of what is spread over many operators is not named.
+    let is_named = kind != CauseKind::HostDispatch || has_large_part(words);
+    for n in words.top.iter().filter(|_| is_named) {
+        out.push(Evidence {
+            table,
+            filter: filter.clone(),
+            words: format!("{} a step in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
+        });
+    }
+    out
+}
+
+/// Sentence and action of exposed communication.
+pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
+    let share = fmt_pct(percent(each, step));
+    match kind {
+        CauseKind::CommUnmatched => {
+            let present = match trust.world {
+                Some(world) => format!("{} of {world} ranks recorded", trust.present),
+                None => format!("{} recorded", crate::wording::counts::plural(trust.present as usize, "rank")),
+            };
+            (
+                format!(
+                    "Exposed communication takes {} a step ({share}), waiting or transfer: cannot tell with {present}",
+                    fmt_ns(each)
+                ),
+                "collect the traces of the other ranks and analyse them together".to_string(),
+            )
+        }
+        _ => (
+            format!("Exposed transfers take {} a step ({share}) that no compute hides", fmt_ns(each)),
+            "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange".to_string(),
+        ),
+    }
+}
+
+/// Sentence and action of a cause in the mix of kernels.
+pub fn kernel_mix(kind: CauseKind, words: &Mix) -> (String, String) {
+    let share = fmt_pct(Some(words.share));
+    let count = fmt_count(words.count);
+    let assumed = if words.factor.is_finite() {
+        format!(", if they become {} times as fast", words.factor)
+    } else {
+        String::new()
+    };
+    match kind {
+        CauseKind::KernelElementwise => (
+            format!("{share} of GPU time is unfused elementwise kernels ({count} of them{assumed})"),
+            "torch.compile fuses them; for optimizers use the fused or foreach variant".to_string(),
+        ),
+        CauseKind::KernelAttention => (
+            format!("{share} of GPU time is attention made of softmax and batched matrix products{assumed}"),
+            "torch.nn.functional.scaled_dot_product_attention".to_string(),
+        ),
+        CauseKind::KernelLayout => (
+            format!("{share} of GPU time only changes memory layouts ({count} kernels)"),
+            "memory_format=torch.channels_last for model and input; contiguous() once".to_string(),
+        ),
+        CauseKind::KernelPrecision => {
+            let action = if words.trust.has_bf16 {
+                "bf16 autocast, or at least torch.set_float32_matmul_precision('high') for TF32"
+            } else {
+                "fp16 autocast with a gradient scaler"
+            };
+            (
+                format!(
+                    "{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{assumed}"
+                ),
+                action.to_string(),
+            )
+        }
+        _ => (
+            format!("{share} of GPU time is in kernels shorter than 10 us{assumed}"),
+            match words.trust.vendor {
+                Vendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
+                Vendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
+                _ => "larger batches, fused kernels",
+            }
+            .to_string(),
+        ),
+    }
+}

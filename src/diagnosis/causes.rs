@@ -1,0 +1,644 @@
+//! Finds the causes of lost time: each piece of the account gets one owner, and each owner its gain and its words.
+
+use crate::analysis::api::{Options, Partial, rows};
+use crate::analysis::efficiency::account::Place;
+use crate::analysis::efficiency::delay_cost;
+use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, MixTime, TimePart};
+use crate::diagnosis::advice;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::gain::{self, Owned};
+use crate::diagnosis::grouping::{RankScope, Topology};
+use crate::diagnosis::host::HostPauses;
+use crate::diagnosis::kind::{CauseKind, Confidence};
+use crate::diagnosis::late::{self, LateRanks};
+use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::units::{Ns, fmt_count, fmt_ns, percent};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a gain was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GainBasis {
+    Replay,
+    Bound,
+    Assumed,
+}
+
+impl GainBasis {
+    pub fn name(self) -> &'static str {
+        match self {
+            GainBasis::Replay => "replay",
+            GainBasis::Bound => "bound",
+            GainBasis::Assumed => "assumed",
+        }
+    }
+}
+
+/// A cause with all that it owns.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    pub kind: CauseKind,
+    /// What it is about: a frame, a call, a kernel; without it the kind alone names the cause.
+    pub key: String,
+    pub ranks: Vec<u32>,
+    pub scope: RankScope,
+    pub rank_label: String,
+    /// Steps of a cause that is not in all of them.
+    pub steps: Vec<String>,
+    pub owned: Owned,
+    /// Share of the useful time of all devices that it owns, ns.
+    pub useful: Ns,
+    /// Over all steps, ns.
+    pub gain: Ns,
+    pub basis: GainBasis,
+    pub confidence: Confidence,
+    pub p_value: Option<f64>,
+    pub trust: Trust,
+    pub sentence: String,
+    pub action: String,
+    pub evidence: Vec<Evidence>,
+}
+
+impl Cause {
+    /// Lost time that it owns, over devices and steps, ns.
+    pub fn owned_sum(&self) -> Ns {
+        self.owned.values().sum()
+    }
+
+    fn owned_part(&self, part: TimePart) -> Ns {
+        self.owned.iter().filter(|((_, _, p), _)| *p == part).map(|(_, ns)| ns).sum()
+    }
+
+    /// Weight in the ranking.
+    pub fn rank_weight(&self) -> f64 {
+        // A gain that rests on an assumption about kernels counts half.
+        let trusted = match self.trust {
+            Trust::Ok => 1.0,
+            _ => 0.5,
+        };
+        let of_mix = if self.kind.is_kernel_mix() && self.basis == GainBasis::Assumed { 0.5 } else { 1.0 };
+        // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
+        let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
+        self.gain as f64 * weight * trusted * of_mix
+    }
+}
+
+/// The account of a job with the owner of every piece, and the causes.
+pub struct Diagnosis {
+    pub account: JobAccount,
+    /// The best first.
+    pub causes: Vec<Cause>,
+    pub trust: RecordingTrust,
+}
+
+/// Smallest gain of a cause, percent of the time of the job.
+pub const OPEN_PCT: f64 = 1.0;
+
+/// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
+const MEMBER_PCT: f64 = 1.0;
+
+/// Share of a cause's time in less than half of the steps from which these are named, percent.
+const FEW_STEPS_PCT: Ns = 80;
+
+/// Smallest share of unmatched communication that is a cause, percent of the time of all devices.
+const UNMATCHED_PCT: f64 = 5.0;
+
+/// A step stands out from this many median absolute deviations on: five standard deviations of a normal distribution.
+const DEVIATIONS: f64 = 5.0 * 1.4826;
+
+/// Identity of a cause while time is assigned.
+type Key = (CauseKind, String);
+
+#[derive(Default)]
+struct Collected {
+    owned: Owned,
+    /// Names with their owned time: by key and detail.
+    names: BTreeMap<(String, String), (Ns, u64)>,
+}
+
+pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
+    let account = JobAccount::new(job, partials);
+    let trust = RecordingTrust::of(partials);
+    let topology = Topology::of(job);
+    let mut all: BTreeMap<Key, Collected> = BTreeMap::new();
+    for (step, place, cell) in account.cells() {
+        for lost in &cell.lost {
+            collect(&mut all, (step, place), lost);
+        }
+    }
+    merge_spread_code(&mut all);
+    let late = late::find(job, options);
+    assign_excess(&account, &late, &mut all);
+    assign_waits(job, &account, &late, &mut all);
+    let pauses = pauses(partials);
+    let context = Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses };
+    let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
+    for ((kind, key), found) in &all {
+        causes.extend(context.lost(*kind, key, found));
+    }
+    causes.extend(context.communication());
+    causes.extend(context.kernel_mix());
+    causes.extend(context.long_steps(&causes));
+    causes.extend(context.incomplete());
+    let is_open = |c: &Cause| {
+        percent(c.gain, account.time).is_some_and(|p| p >= OPEN_PCT)
+            || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= OPEN_PCT)
+    };
+    causes.retain(|c| c.kind == CauseKind::InputIncomplete || is_open(c));
+    for c in &mut causes {
+        if c.kind != CauseKind::InputIncomplete {
+            c.trust = trust.of_cause(c.kind, account.steps.len());
+        }
+        if matches!(c.trust, Trust::Downgraded(_)) {
+            c.confidence = Confidence::Bound;
+        }
+    }
+    let order = |c: &Cause| {
+        let first = c.kind == CauseKind::InputIncomplete;
+        (!first, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
+    };
+    causes.sort_by_key(order);
+    Diagnosis { account, causes, trust }
+}
+
+/// Number and sum of the pauses, by rank.
+fn pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
+    let mut out: BTreeMap<u32, (u64, Ns)> = BTreeMap::new();
+    for row in rows::<HostPauses>(partials) {
+        let sum = out.entry(row.rank).or_default();
+        sum.0 += 1;
+        sum.1 += row.excess_ns;
+    }
+    out
+}
+
+/// The key of the cause that a piece of lost time belongs to.
+fn key_of(lost: &Lost) -> &str {
+    match lost.kind {
+        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostLock => &lost.key,
+        CauseKind::DataLoader => advice::loader(&lost.key),
+        _ => "",
+    }
+}
+
+/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the names.
+fn collect(all: &mut BTreeMap<Key, Collected>, (step, place): (usize, Place), lost: &Lost) {
+    if lost.kind == CauseKind::NotExplained {
+        return;
+    }
+    let found = all.entry((lost.kind, key_of(lost).to_string())).or_default();
+    *found.owned.entry((step, place, lost.part)).or_default() += lost.time;
+    let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
+    name.0 += lost.time;
+    name.1 += lost.count;
+}
+
+/// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
+fn merge_spread_code(all: &mut BTreeMap<Key, Collected>) {
+    let (code, launching) = ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
+    let sum = |key: &Key| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
+    if sum(&code) == 0 || sum(&code) > sum(&launching) {
+        return;
+    }
+    if let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) {
+        code.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
+        for (name, (ns, count)) in code.names {
+            let sum = to.names.entry(name).or_default();
+            sum.0 += ns;
+            sum.1 += count;
+        }
+    }
+}
+
+/// Gives a straggler what its host does longer than those of the others: above the lower median of the other devices.
+fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+    for (s, step) in account.steps.iter().enumerate() {
+        for place in step.cells.keys() {
+            let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else { continue };
+            let idle = |c: &CellOfStep, kind: CauseKind, key: &str| -> Ns {
+                let of = c.lost.iter().filter(|l| l.part == TimePart::Idle && l.kind == kind && key_of(l) == key);
+                of.map(|l| l.time).sum()
+            };
+            let mut moved = 0;
+            for ((kind, key), found) in all.iter_mut().filter(|((k, _), _)| straggler.host_kinds.contains(k)) {
+                let mut others: Vec<Ns> =
+                    step.cells.iter().filter(|(p, _)| *p != place).map(|(_, c)| idle(c, *kind, key)).collect();
+                let usual = crate::job::median(&mut others).unwrap_or(0);
+                let Some(ns) = found.owned.get_mut(&(s, *place, TimePart::Idle)) else { continue };
+                let part = (*ns - usual).max(0);
+                *ns -= part;
+                moved += part;
+            }
+            if moved > 0 {
+                let to = all.entry((CauseKind::Straggler, straggler.index.to_string())).or_default();
+                *to.owned.entry((s, *place, TimePart::Idle)).or_default() += moved;
+            }
+        }
+    }
+}
+
+/// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
+fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+    // By step (without steps: all together) and part.
+    let has_steps = account.steps.iter().any(|s| s.key.is_some());
+    let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
+    for ((part, key), cost) in delay_cost::costs(job) {
+        let of_step = charges.entry(key.filter(|_| has_steps)).or_default();
+        *of_step.entry(part).or_default() += cost.direct + cost.propagated;
+    }
+    for (s, step) in account.steps.iter().enumerate() {
+        let Some(charged) = charges.get(&step.key) else { continue };
+        let total: Ns = charged.values().sum();
+        if total <= 0 {
+            continue;
+        }
+        // Shares of the waiting, by owner.
+        let mut owners: BTreeMap<Key, Ns> = BTreeMap::new();
+        for (part, ns) in charged {
+            match late.of(*part, step.key) {
+                Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
+                None => {
+                    for (key, share) in
+                        of_late_rank(step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c), *ns)
+                    {
+                        *owners.entry(key).or_default() += share;
+                    }
+                }
+            }
+        }
+        for (place, cell) in &step.cells {
+            for (key, ns) in &owners {
+                let share = (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
+                if share > 0 {
+                    let found = all.entry(key.clone()).or_default();
+                    *found.owned.entry((s, *place, TimePart::Synchronizing)).or_default() += share;
+                }
+            }
+        }
+    }
+}
+
+/// Divides the waiting that a late rank caused in proportion to what its own device idled for.
+fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns) -> Vec<(Key, Ns)> {
+    let mut own: BTreeMap<Key, Ns> = BTreeMap::new();
+    let mut idle = 0;
+    for cell in cells {
+        for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {
+            idle += lost.time;
+            if lost.kind != CauseKind::NotExplained {
+                *own.entry((lost.kind, key_of(lost).to_string())).or_default() += lost.time;
+            }
+        }
+    }
+    if idle == 0 {
+        return Vec::new();
+    }
+    own.into_iter().map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns)).collect()
+}
+
+struct Context<'a> {
+    job: &'a Job,
+    account: &'a JobAccount,
+    trust: &'a RecordingTrust,
+    topology: &'a Topology,
+    pauses: &'a BTreeMap<u32, (u64, Ns)>,
+}
+
+impl Context<'_> {
+    fn rank(&self, part: u32) -> u32 {
+        self.job.parts[part as usize].rank
+    }
+
+    /// Ranks that own at least a small share of the time of the job.
+    fn members(&self, owned: &Owned) -> Vec<u32> {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        // Waiting is time of the others, and does not make them members.
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
+            *by_part.entry(*part).or_default() += ns;
+        }
+        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
+        by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
+    }
+
+    /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they wait for
+    /// the first ones.
+    fn with_alike(&self, kind: CauseKind, ranks: Vec<u32>) -> Vec<u32> {
+        if !kind.is_on_host() || ranks.is_empty() {
+            return ranks;
+        }
+        let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
+        for (_, (part, _), cell) in self.account.cells() {
+            *times.entry(self.rank(part)).or_default() += cell.host_of(kind);
+        }
+        let of = |rank: &u32| times.get(rank).copied().unwrap_or(0);
+        let least = ranks.iter().map(of).max().unwrap_or(0) / 2;
+        let is_alike = |rank: &u32| ranks.binary_search(rank).is_ok() || (least > 0 && of(rank) >= least);
+        times.keys().copied().filter(is_alike).collect()
+    }
+
+    fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
+        let (scope, rank_label) = self.topology.describe(&ranks);
+        Cause {
+            kind,
+            key: key.to_string(),
+            ranks,
+            scope,
+            rank_label,
+            steps: Vec::new(),
+            owned,
+            useful: 0,
+            gain,
+            basis: GainBasis::Bound,
+            confidence: kind.confidence(),
+            p_value: None,
+            trust: Trust::Ok,
+            sentence: String::new(),
+            action: String::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<Key, Collected>) -> Cause {
+        let found = all.remove(&(CauseKind::Straggler, s.index.to_string())).unwrap_or_default();
+        let mut cause = self.cause(s.kind, &s.key, s.ranks.clone(), found.owned, s.gain);
+        cause.basis = GainBasis::Replay;
+        cause.p_value = s.p_value;
+        cause.steps = s.steps.clone();
+        cause.sentence = s.sentence.clone();
+        cause.action = s.action.clone();
+        cause.evidence = s.evidence.clone();
+        cause
+    }
+
+    /// A cause of idle time, of waiting behind it, or of exposed copies.
+    fn lost(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
+        let gain = gain::of_host(self.account, kind, &found.owned);
+        let members = self.members(&found.owned);
+        let ranks =
+            if kind == CauseKind::HostPython && !key.is_empty() { members } else { self.with_alike(kind, members) };
+        if ranks.is_empty() || kind == CauseKind::Straggler {
+            return None;
+        }
+        // Without a device nothing waits for launches; only code that can be named is a cause.
+        let is_named = kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && !key.is_empty());
+        if self.trust.vendor == crate::diagnosis::kind::Vendor::Host && !is_named {
+            return None;
+        }
+        // Between graph launches a host has little to do; small gaps there are not worth a finding.
+        if self.trust.by_graph
+            && kind == CauseKind::HostDispatch
+            && percent(gain, self.account.time).is_none_or(|p| p < 10.0)
+        {
+            return None;
+        }
+        let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
+        if kind == CauseKind::HostPython && key.is_empty() {
+            // What the code is was not recorded.
+            cause.confidence = Confidence::Interpreted;
+        }
+        let mut names: Vec<_> = found.names.iter().collect();
+        names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
+        let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
+        let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
+        let top: Vec<advice::Named> = names
+            .iter()
+            .filter(|((name, _), _)| !name.is_empty())
+            .take(3)
+            .map(|((name, detail), (ns, count))| advice::Named {
+                name,
+                detail,
+                per_step: ns / n,
+                share: percent(*ns, all).unwrap_or(0.0),
+                count: *count,
+            })
+            .collect();
+        let words = advice::Lost {
+            idle: cause.owned_part(TimePart::Idle) / n,
+            copies: cause.owned_part(TimePart::Copies) / n,
+            waits: cause.owned_part(TimePart::Synchronizing) / self.account.steps.len().max(1) as Ns,
+            idle_all: self.idle_of(&cause.ranks) / n,
+            step: self.account.step_time(),
+            top,
+            trust: self.trust,
+        };
+        let is_large = percent(cause.gain, self.account.time).is_some_and(|p| p >= 10.0);
+        if kind == CauseKind::HostDispatch && !is_large && advice::has_large_part(&words) {
+            return None;
+        }
+        (cause.sentence, cause.action) = advice::lost(kind, key, &cause.rank_label, &words);
+        self.name_steps(&mut cause);
+        cause.evidence = advice::evidence(kind, &words, self.account.steps.iter().any(|s| s.key.is_some()));
+        if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
+            cause.evidence.insert(0, self.pause_evidence(&cause.ranks));
+        }
+        Some(cause)
+    }
+
+    /// Number and sum of the pauses of each rank, as ranges.
+    fn pause_evidence(&self, ranks: &[u32]) -> Evidence {
+        let of_ranks = || ranks.iter().filter_map(|r| self.pauses.get(r));
+        let (counts, sums) = (of_ranks().map(|(n, _)| *n), of_ranks().map(|(_, ns)| *ns));
+        let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
+        let count = range(fmt_count(counts.clone().min().unwrap_or(0)), fmt_count(counts.max().unwrap_or(0)));
+        let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
+        Evidence {
+            table: "host_pauses",
+            filter: "excess_ns >= 1000000".to_string(),
+            words: format!("{count} pauses of 1 ms and more a rank, {sum} together"),
+        }
+    }
+
+    /// Names the steps of a cause that lies in less than half of them.
+    fn name_steps(&self, cause: &mut Cause) {
+        let n = self.account.steps.len();
+        let mut by_step: Vec<(Ns, usize)> = vec![(0, 0); n];
+        by_step.iter_mut().enumerate().for_each(|(i, of)| of.1 = i);
+        for ((s, ..), ns) in &cause.owned {
+            by_step[*s].0 += ns;
+        }
+        by_step.sort_by_key(|(ns, s)| (Reverse(*ns), *s));
+        let most = &by_step[..(n.saturating_sub(1)) / 2];
+        let usual: Ns = by_step.iter().map(|(ns, _)| *ns).sum::<Ns>() / n.max(1) as Ns;
+        let mut steps: Vec<usize> = most.iter().filter(|(ns, _)| *ns > usual).map(|(_, s)| *s).collect();
+        steps.sort_unstable();
+        let inside: Ns = most.iter().filter(|(ns, _)| *ns > usual).map(|(ns, _)| ns).sum();
+        if steps.is_empty() || inside * 100 < cause.owned_sum() * FEW_STEPS_PCT {
+            return;
+        }
+        cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
+        let list = cause.steps.join(", ");
+        let noun = if cause.steps.len() == 1 { "step" } else { "steps" };
+        cause.sentence.push_str(&format!(", nearly all in {noun} {list} ({} of {n})", cause.steps.len()));
+    }
+
+    /// Idle time of some ranks, over steps, ns.
+    fn idle_of(&self, ranks: &[u32]) -> Ns {
+        let is_of = |part: u32| ranks.binary_search(&self.rank(part)).is_ok();
+        self.account.cells().filter(|(_, (part, _), _)| is_of(*part)).map(|(_, _, c)| c.parts.idle).sum()
+    }
+
+    /// Causes of exposed communication that are not waiting.
+    fn communication(&self) -> Vec<Cause> {
+        let mut out = Vec::new();
+        for (kind, part) in
+            [(CauseKind::CommUnmatched, TimePart::Unmatched), (CauseKind::TransferBare, TimePart::Transfer)]
+        {
+            let owned: Owned = self
+                .account
+                .cells()
+                .map(|(s, place, c)| ((s, place, part), part.of(&c.parts)))
+                .filter(|(_, ns)| *ns > 0)
+                .collect();
+            let sum: Ns = owned.values().sum();
+            let ranks = self.members(&owned);
+            let is_small = percent(sum, self.account.all()).is_none_or(|p| p < UNMATCHED_PCT);
+            if ranks.is_empty() || (kind == CauseKind::CommUnmatched && is_small) {
+                continue;
+            }
+            // Whatever the hosts could do meanwhile, this much of the time is not known.
+            let gain = if kind == CauseKind::CommUnmatched {
+                gain::least(self.account, part)
+            } else {
+                gain::of_communication(self.account, part)
+            };
+            let mut cause = self.cause(kind, "", ranks, owned, gain);
+            let n = self.account.steps.len().max(1) as Ns * cause.ranks.len() as Ns;
+            (cause.sentence, cause.action) = advice::communication(kind, sum / n, self.account.step_time(), self.trust);
+            cause.evidence = vec![Evidence {
+                table: "sync",
+                filter: "process_group IS NULL".to_string(),
+                words: format!(
+                    "exposed {}: {} a step and rank",
+                    if part == TimePart::Transfer { "transfer" } else { "unmatched" },
+                    fmt_ns(sum / n)
+                ),
+            }];
+            out.push(cause);
+        }
+        out
+    }
+
+    /// Causes in the mix of kernels, which own useful time.
+    fn kernel_mix(&self) -> Vec<Cause> {
+        let mix = self.account.mix();
+        let useful = self.account.sum(TimePart::Useful);
+        let of = |category: &str| mix.get(category).copied().unwrap_or_default();
+        let all = mix.values().fold(MixTime::default(), |mut sum, m| {
+            sum.add(m);
+            sum
+        });
+        let share = |ns: Ns| percent(ns, useful).unwrap_or(0.0);
+        let mut out = Vec::new();
+        let mut open = |kind: CauseKind, owned: Ns, factor: f64, saved: &dyn Fn(&CellOfStep) -> Ns, count: u64| {
+            let rest = 1.0 - 1.0 / factor;
+            let gain = gain::of_compute(self.account, |c| (saved(c) as f64 * rest) as Ns);
+            let places: BTreeSet<u32> =
+                self.account.cells().filter(|(_, _, c)| saved(c) > 0).map(|(_, p, _)| p.0).collect();
+            let ranks: Vec<u32> = places.into_iter().map(|p| self.rank(p)).collect();
+            let mut cause = self.cause(kind, "", ranks, Owned::new(), gain);
+            cause.useful = owned;
+            cause.basis = GainBasis::Assumed;
+            let words = advice::Mix { share: share(owned), count, factor, trust: self.trust };
+            (cause.sentence, cause.action) = advice::kernel_mix(kind, &words);
+            cause.evidence = vec![Evidence {
+                table: "kernels_by_name",
+                filter: "kind = 'compute'".to_string(),
+                words: format!("{} of {} of compute", fmt_ns(owned), fmt_ns(useful)),
+            }];
+            out.push(cause);
+        };
+        let pointwise = of("elementwise");
+        let by_hand = pointwise.time - pointwise.compiled;
+        if share(by_hand) >= 20.0 && pointwise.count >= 100 && pointwise.compiled * 2 < pointwise.time {
+            let of_cell = |c: &CellOfStep| c.mix.get("elementwise").map_or(0, |m| m.time - m.compiled);
+            open(CauseKind::KernelElementwise, by_hand, 3.0, &of_cell, pointwise.count);
+        }
+        let (softmax, batched) = (of("softmax"), all.batched);
+        if softmax.time > 0 && batched > 0 && share(softmax.time + batched) >= 10.0 && of("attention").count == 0 {
+            let of_cell = |c: &CellOfStep| {
+                c.mix.get("softmax").map_or(0, |m| m.time) + c.mix.values().map(|m| m.batched).sum::<Ns>()
+            };
+            open(CauseKind::KernelAttention, softmax.time + batched, 3.0, &of_cell, softmax.count);
+        }
+        let layout = of("layout");
+        if share(layout.time) >= 5.0 {
+            let of_cell = |c: &CellOfStep| c.mix.get("layout").map_or(0, |m| m.time);
+            open(CauseKind::KernelLayout, layout.time, f64::INFINITY, &of_cell, layout.count);
+        }
+        if share(all.simt) >= 20.0 && self.trust.has_tensor_cores {
+            let of_cell = |c: &CellOfStep| c.mix.values().map(|m| m.simt).sum::<Ns>();
+            open(CauseKind::KernelPrecision, all.simt, 4.0, &of_cell, 0);
+        }
+        let idle = percent(self.account.sum(TimePart::Idle), self.account.all()).unwrap_or(100.0);
+        if share(all.small) >= 30.0 && idle < 10.0 {
+            let of_cell = |c: &CellOfStep| c.mix.values().map(|m| m.small).sum::<Ns>();
+            open(CauseKind::KernelSmall, all.small, 2.0, &of_cell, all.count);
+        }
+        out
+    }
+
+    /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
+    fn long_steps(&self, causes: &[Cause]) -> Option<Cause> {
+        let mut times: Vec<Ns> = self.account.steps.iter().map(|s| s.time).collect();
+        let usual = crate::job::median(&mut times)?;
+        let mut away: Vec<Ns> = times.iter().map(|t| (t - usual).abs()).collect();
+        let spread = crate::job::median(&mut away)? as f64 * DEVIATIONS;
+        let is_long = |s: &usize| {
+            let time = self.account.steps[*s].time;
+            time * 2 > usual * 3 && (time - usual) as f64 > spread
+        };
+        // The first step ends the work of those before it, and the last one may wait for the profiler.
+        let long: Vec<usize> = (1..self.account.steps.len().saturating_sub(1)).filter(is_long).collect();
+        if long.is_empty() || long.len() * 2 >= self.account.steps.len() {
+            return None;
+        }
+        let excess: Ns = long.iter().map(|s| self.account.steps[*s].time - usual).sum();
+        let most_of = |c: &Cause, s: usize| {
+            let mut by_place: BTreeMap<Place, Ns> = BTreeMap::new();
+            for ((_, place, _), ns) in c.owned.iter().filter(|((step, ..), _)| *step == s) {
+                *by_place.entry(*place).or_default() += ns;
+            }
+            by_place.into_values().max().unwrap_or(0)
+        };
+        let owned = |c: &Cause| long.iter().map(|s| most_of(c, *s)).sum::<Ns>();
+        if causes.iter().any(|c| owned(c) * 2 > excess) {
+            return None;
+        }
+        let ranks = self.job.parts.iter().map(|p| p.rank).collect();
+        let mut cause = self.cause(CauseKind::StepOutlier, "", ranks, Owned::new(), excess);
+        cause.steps = long.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
+        let (list, n) = (cause.steps.join(", "), long.len());
+        cause.sentence = format!(
+            "{} {list} ({n} of {}) {} {} longer than the median step of {}",
+            if n == 1 { "Step" } else { "Steps" },
+            self.account.steps.len(),
+            if n == 1 { "takes" } else { "take on average" },
+            fmt_ns(excess / n as Ns),
+            fmt_ns(usual)
+        );
+        cause.action =
+            "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation"
+                .to_string();
+        cause.evidence = vec![Evidence {
+            table: "steps",
+            filter: format!("step_label IN ({list})"),
+            words: format!("{} together beyond the median", fmt_ns(excess)),
+        }];
+        Some(cause)
+    }
+
+    /// What the recording lacks, if that withholds findings.
+    fn incomplete(&self) -> Option<Cause> {
+        let why = self.trust.nothing.as_ref().or(self.trust.no_idle.as_ref())?;
+        let ranks = self.job.parts.iter().map(|p| p.rank).collect();
+        let mut cause = self.cause(CauseKind::InputIncomplete, "", ranks, Owned::new(), 0);
+        cause.trust = Trust::Withheld(why.clone());
+        cause.sentence = format!("Cannot tell where the time goes: {why}");
+        cause.action = "record again, and start the profiler before the work is launched; check that no other tool \
+                        uses the device's tracing at the same time"
+            .to_string();
+        Some(cause)
+    }
+}

@@ -1,0 +1,104 @@
+//! Describes a set of ranks by what its members have in common: all ranks, the same place on every node, whole hosts;
+//! else by their numbers.
+
+use crate::job::Job;
+use crate::wording::ranks::{rank_list, ranks_named};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a cause extends over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RankScope {
+    All,
+    LocalRank,
+    Host,
+    Rank,
+}
+
+impl RankScope {
+    pub fn name(self) -> &'static str {
+        match self {
+            RankScope::All => "all",
+            RankScope::LocalRank => "local_rank",
+            RankScope::Host => "host",
+            RankScope::Rank => "rank",
+        }
+    }
+}
+
+/// Where the ranks of a job run.
+#[derive(Debug, Clone, Default)]
+pub struct Topology {
+    /// By rank: host, and place on that host.
+    places: BTreeMap<u32, (String, u32)>,
+}
+
+impl Topology {
+    pub fn of(job: &Job) -> Self {
+        let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
+        let device = |p: &crate::job::RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
+        let devices: BTreeSet<Option<i64>> = job.parts.iter().map(device).collect();
+        // A process that sees only its own device calls it 0.
+        let is_numbered = devices.len() > 1 && !devices.contains(&None);
+        let mut places = BTreeMap::new();
+        for p in &job.parts {
+            let host = p.host.as_deref().unwrap_or("");
+            let next = on_host.entry(host).or_default();
+            let local = device(p).filter(|_| is_numbered).map_or(*next, |d| d as u32);
+            *next += 1;
+            places.insert(p.rank, (host.to_string(), local));
+        }
+        Self { places }
+    }
+
+    /// The scope of a set of ranks (ascending), and words for it.
+    pub fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
+        let n = ranks.len();
+        if n == self.places.len() {
+            let words = if n == 1 { ranks_named(ranks) } else { format!("all {n} ranks") };
+            return (RankScope::All, words);
+        }
+        let members: BTreeSet<u32> = ranks.iter().copied().collect();
+        let inside = |keep: &dyn Fn(&(String, u32)) -> bool| -> BTreeSet<u32> {
+            self.places.iter().filter(|(_, place)| keep(place)).map(|(r, _)| *r).collect()
+        };
+        let of_set: Vec<&(String, u32)> = ranks.iter().filter_map(|r| self.places.get(r)).collect();
+        let locals: BTreeSet<u32> = of_set.iter().map(|p| p.1).collect();
+        let hosts: BTreeSet<&str> = of_set.iter().map(|p| p.0.as_str()).collect();
+        let all_hosts: BTreeSet<&str> = self.places.values().map(|p| p.0.as_str()).collect();
+        if n > 1 && all_hosts.len() > 1 && inside(&|p| hosts.contains(p.0.as_str())) == members {
+            let noun = if hosts.len() == 1 { "host" } else { "hosts" };
+            let names: Vec<&str> = hosts.iter().take(4).copied().collect();
+            let more = if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
+            return (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")));
+        }
+        if n > locals.len() && inside(&|p| locals.contains(&p.1)) == members {
+            let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
+            let list = rank_list(&locals.into_iter().collect::<Vec<_>>());
+            return (RankScope::LocalRank, format!("{noun} {list} of every node ({n} ranks)"));
+        }
+        let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
+        (RankScope::Rank, format!("{}{count}", ranks_named(ranks)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(hosts: u32, size: u32) -> Topology {
+        let place = |r: u32| (r, (format!("node{}", r / size), r % size));
+        Topology { places: (0..hosts * size).map(place).collect() }
+    }
+
+    #[test]
+    fn ranks_are_described_by_what_they_share() {
+        let two = nodes(2, 8);
+        let words = |ranks: &[u32]| two.describe(ranks).1;
+        assert_eq!(words(&(0..16).collect::<Vec<_>>()), "all 16 ranks");
+        assert_eq!(words(&[0, 6, 8, 14]), "local ranks 0, 6 of every node (4 ranks)");
+        assert_eq!(words(&(8..16).collect::<Vec<_>>()), "host node1 (8 ranks)");
+        assert_eq!(words(&[3]), "rank 3");
+        assert_eq!(words(&[3, 4, 5]), "ranks 3-5 (3 of 16)");
+        assert_eq!(nodes(1, 1).describe(&[0]).1, "rank 0");
+    }
+}

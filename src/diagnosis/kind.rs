@@ -1,0 +1,170 @@
+//! The kinds of causes: a closed list, in the order in which idle time is assigned to them.
+
+use crate::trace::rank_trace::RankTrace;
+
+/// How sure a cause can be at best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confidence {
+    /// Follows from recorded times alone.
+    Measured,
+    /// Depends on an interpretation.
+    Interpreted,
+    /// Only a bound is known.
+    Bound,
+}
+
+impl Confidence {
+    pub fn name(self) -> &'static str {
+        match self {
+            Confidence::Measured => "A",
+            Confidence::Interpreted => "B",
+            Confidence::Bound => "C",
+        }
+    }
+
+    /// Weight of a gain in the ranking.
+    pub fn weight(self) -> f64 {
+        match self {
+            Confidence::Measured => 1.0,
+            Confidence::Interpreted => 0.8,
+            Confidence::Bound => 0.5,
+        }
+    }
+
+    /// In a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Confidence::Measured => "sure",
+            Confidence::Interpreted => "likely",
+            Confidence::Bound => "at most",
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $id:ident $name:literal $confidence:ident;)+) => {
+        /// What costs time. Earlier kinds take idle time first: specific before general, recorded before inferred.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum CauseKind { $($(#[doc = $doc])+ $id),+ }
+
+        impl CauseKind {
+            pub const ALL: &'static [CauseKind] = &[$(CauseKind::$id),+];
+
+            /// As in the tables.
+            pub fn name(self) -> &'static str {
+                match self { $(CauseKind::$id => $name),+ }
+            }
+
+            /// Confidence with the best evidence.
+            pub fn confidence(self) -> Confidence {
+                match self { $(CauseKind::$id => Confidence::$confidence),+ }
+            }
+
+            pub fn named(name: &str) -> Option<CauseKind> {
+                Self::ALL.iter().copied().find(|k| k.name() == name)
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A rank works longer than the others in the same steps and makes them wait.
+    Straggler "straggler" Measured;
+    /// A rank has more compute than the others in the same steps.
+    Imbalance "imbalance" Measured;
+    /// The device idles while the launching thread is in a data loader's `__next__`.
+    DataLoader "data_loader" Measured;
+    /// The device idles while the launching thread allocates or frees memory by the driver.
+    HostAlloc "host_alloc" Measured;
+    /// Host threads stand still inside events of many names.
+    HostPause "host_pause" Interpreted;
+    /// A host thread stands still, most of the time inside events of one name.
+    HostLock "host_lock" Interpreted;
+    /// The device idles after a call that waited for it, until two launches are queued again.
+    HostSync "host_sync" Interpreted;
+    /// Copies from or to pageable memory.
+    CopyPageable "copy_pageable" Measured;
+    /// Copies by calls that return when the copy is done.
+    CopySync "copy_sync" Measured;
+    /// Copies below 64 KiB.
+    CopySmall "copy_small" Measured;
+    /// The device idles while the launching thread runs code outside operators for 200 us and longer.
+    HostPython "host_python" Measured;
+    /// The device idles while the launching thread runs operators and launches kernels.
+    HostDispatch "host_dispatch" Measured;
+    /// Exposed communication without a match, because ranks are missing.
+    CommUnmatched "comm_unmatched" Bound;
+    /// Exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth.
+    TransferBandwidth "transfer_bandwidth" Measured;
+    /// Exposed transfers with no compute to hide them.
+    TransferBare "transfer_bare" Bound;
+    /// Some steps take longer than the median step.
+    StepOutlier "step_outlier" Measured;
+    /// Compute in pointwise kernels that are limited by memory.
+    KernelElementwise "kernel_elementwise" Bound;
+    /// Attention made of softmax and batched matrix products.
+    KernelAttention "kernel_attention" Bound;
+    /// Kernels that only change the memory layout.
+    KernelLayout "kernel_layout" Measured;
+    /// Matrix products and convolutions in fp32 without tensor cores.
+    KernelPrecision "kernel_precision" Bound;
+    /// Kernels shorter than 10 us, on a device that is busy.
+    KernelSmall "kernel_small" Bound;
+    /// The recording is not sufficient for a diagnosis.
+    InputIncomplete "input_incomplete" Measured;
+    /// No rule takes it.
+    NotExplained "not_explained" Bound;
+}
+
+impl CauseKind {
+    /// Whether the cause lies on the host, so that work recorded with a distorted host is no evidence.
+    pub fn is_on_host(self) -> bool {
+        use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync};
+        matches!(self, DataLoader | HostAlloc | HostPause | HostLock | HostSync | HostPython | HostDispatch)
+    }
+
+    /// Whether the cause owns useful time instead of lost time.
+    pub fn is_kernel_mix(self) -> bool {
+        use CauseKind::{KernelAttention, KernelElementwise, KernelLayout, KernelPrecision, KernelSmall};
+        matches!(self, KernelElementwise | KernelAttention | KernelLayout | KernelPrecision | KernelSmall)
+    }
+}
+
+/// The maker of a rank's devices, as far as actions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Vendor {
+    Nvidia,
+    Amd,
+    #[default]
+    Other,
+    /// No devices.
+    Host,
+}
+
+impl Vendor {
+    /// From the names of the calls that launch work.
+    pub fn of(trace: &RankTrace) -> Vendor {
+        if trace.is_cpu_only() {
+            return Vendor::Host;
+        }
+        let mut calls = trace.launches().iter().map(|(row, _)| trace.name(row));
+        match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
+            Some(name) if name.starts_with("hip") => Vendor::Amd,
+            Some(_) => Vendor::Nvidia,
+            None => Vendor::Other,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Vendor::Nvidia => "nvidia",
+            Vendor::Amd => "amd",
+            Vendor::Other => "other",
+            Vendor::Host => "none",
+        }
+    }
+
+    pub fn named(name: &str) -> Vendor {
+        [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
+    }
+}

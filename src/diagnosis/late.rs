@@ -1,0 +1,193 @@
+//! Stragglers as causes: ranks that the test names, with the reason for which they are late.
+
+use crate::analysis::api::Options;
+use crate::analysis::stragglers::{Judgement, Pattern, StepDifferences, Straggler, because, explain, judge, reasons};
+use crate::analysis::what_if::gain_of;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::kind::CauseKind;
+use crate::job::cause::Cause;
+use crate::job::delay::StepKey;
+use crate::job::{Job, TimeUse};
+use crate::units::{Ns, fmt_ns, percent};
+use crate::wording::counts::plural;
+use crate::wording::ranks::ranks_named;
+use std::collections::BTreeMap;
+
+/// One straggler, or several ranks that are late together or in turn.
+#[derive(Debug, Clone)]
+pub struct LateRank {
+    pub index: usize,
+    pub kind: CauseKind,
+    /// What its host does longer than those of the others; its time belongs to the straggler.
+    pub host_kinds: &'static [CauseKind],
+    pub key: String,
+    pub ranks: Vec<u32>,
+    pub steps: Vec<String>,
+    /// Over all steps, ns.
+    pub gain: Ns,
+    pub p_value: Option<f64>,
+    pub sentence: String,
+    pub action: String,
+    pub evidence: Vec<Evidence>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LateRanks {
+    pub stragglers: Vec<LateRank>,
+    /// By part and step: the straggler.
+    places: BTreeMap<(u32, StepKey), usize>,
+    /// By part, for jobs without steps.
+    parts: BTreeMap<u32, usize>,
+}
+
+impl LateRanks {
+    /// The straggler that a part is in a step; without a step, in any.
+    pub fn of(&self, part: u32, step: Option<StepKey>) -> Option<usize> {
+        match step {
+            Some(step) => self.places.get(&(part, step)).copied(),
+            None => self.parts.get(&part).copied(),
+        }
+    }
+}
+
+pub fn find(job: &Job, options: &Options) -> LateRanks {
+    let mut out = LateRanks::default();
+    if job.parts.len() < 2 {
+        return out;
+    }
+    let judged = judge(job, options);
+    let why = explain(job, &judged);
+    let steps = judged.steps.len();
+    for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
+        let Some(gain) = confirmed(job, s, &judged) else { continue };
+        // A host that is late in single steps is told by what it did there.
+        if s.pattern == Pattern::InSteps && matches!(main_cause(s, &why), Some(Cause::Host(_) | Cause::MoreHost(_))) {
+            continue;
+        }
+        let index = out.stragglers.len();
+        for (key, parts) in &s.steps {
+            for part in parts {
+                out.places.entry((*part, *key)).or_insert(index);
+                out.parts.entry(*part).or_insert(index);
+            }
+        }
+        out.stragglers.push(LateRank { gain, ..late_rank(job, index, s, steps, &why) });
+    }
+    out
+}
+
+/// The gain of a straggler: that of its chains, or much less of it where the hosts of the others would not come earlier
+/// either. `None` if then too little is left.
+fn confirmed(job: &Job, s: &Straggler, judged: &Judgement) -> Option<Ns> {
+    let is_late = |part: u32, step: Option<StepKey>| {
+        step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
+    };
+    let Some(replayed) = gain_of(job, is_late) else { return Some(s.gain) };
+    if replayed * 2 >= s.gain {
+        return Some(s.gain);
+    }
+    let all = judged.median_step * s.steps.len() as Ns;
+    percent(replayed, all).is_some_and(|p| p >= CONFIRMED_PCT).then_some(replayed)
+}
+
+/// Smallest gain by the replay with hosts for which a rank is a cause, percent of the step.
+const CONFIRMED_PCT: f64 = 5.0;
+
+fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDifferences]) -> LateRank {
+    let mut ranks: Vec<u32> = s.parts.iter().map(|p| job.parts[*p as usize].rank).collect();
+    ranks.sort_unstable();
+    let (causes, total) = reasons(s, why);
+    let main = main_cause(s, why);
+    let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
+    let who = capital(&ranks_named(&ranks));
+    let is = if ranks.len() == 1 { "is" } else { "are" };
+    let when = if s.steps.len() == steps {
+        format!("in all {}", plural(steps, "step"))
+    } else {
+        format!("in {} of {}", s.steps.len(), plural(steps, "step"))
+    };
+    let when = if steps == 1 { "in the one step".to_string() } else { when };
+    let mut sentence = match s.pattern {
+        Pattern::Rotating => format!("Each time another rank makes the others wait, {when}"),
+        Pattern::Together => format!("{who} {is} late together {when}"),
+        _ => format!("{who} {is} late {when}"),
+    };
+    let is_known = total > 0 && s.pattern != Pattern::Rotating;
+    if let Some(because) = is_known.then(|| because(job, s, &causes, total)).flatten() {
+        sentence = format!("{sentence}: {because}");
+    }
+    let kind = match main {
+        Some(Cause::OtherKernels) => CauseKind::Imbalance,
+        _ => CauseKind::Straggler,
+    };
+    let key = causes.first().map_or("", |c| c.cause.name()).to_string();
+    let steps = if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
+    let filter = format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
+    let evidence = vec![
+        Evidence {
+            table: "straggler_delays",
+            filter: filter.clone(),
+            words: format!("works {} a step longer than the typical rank", fmt_ns(total / late)),
+        },
+        Evidence { table: "straggler_causes", filter, words: format!("largest part: {}", key.replace('_', " ")) },
+    ];
+    LateRank {
+        index,
+        kind,
+        host_kinds: host_kinds(main),
+        key,
+        action: action(main, &ranks),
+        ranks,
+        steps,
+        gain: s.gain,
+        p_value: s.evidence.p_value(),
+        sentence,
+        evidence,
+    }
+}
+
+/// The cause of most of a straggler's excess.
+fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<Cause> {
+    let (causes, total) = reasons(s, why);
+    causes.first().filter(|c| c.delta() * 2 >= total).map(|c| c.cause)
+}
+
+/// Kinds of causes that describe what a late host does.
+fn host_kinds(main: Option<Cause>) -> &'static [CauseKind] {
+    let Some(Cause::Host(what) | Cause::MoreHost(what)) = main else { return &[] };
+    match what {
+        TimeUse::DataLoader => &[CauseKind::DataLoader],
+        TimeUse::AllocationCall => &[CauseKind::HostAlloc],
+        TimeUse::SyncCall => &[CauseKind::HostSync],
+        TimeUse::Python | TimeUse::Annotation | TimeUse::Untracked => &[CauseKind::HostPython],
+        TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => &[],
+        _ => &[CauseKind::HostDispatch, CauseKind::HostPause, CauseKind::HostLock],
+    }
+}
+
+fn action(main: Option<Cause>, ranks: &[u32]) -> String {
+    let who = ranks_named(ranks);
+    match main {
+        Some(Cause::SlowDevice) => {
+            format!("check clocks, power and temperature of the device of {who}, or swap the node")
+        }
+        Some(Cause::SlowKernel) => format!(
+            "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code that launches it"
+        ),
+        Some(Cause::OtherKernels) => {
+            "balance the work: sequence lengths, experts, embedding tables, stages".to_string()
+        }
+        Some(Cause::Host(_) | Cause::MoreHost(_)) => {
+            format!("look at the host of {who}: the code named here runs longer there only")
+        }
+        Some(Cause::Copies) => {
+            format!("look at the copies of {who}: pinned memory, and the place of the process on its node")
+        }
+        _ => format!("compare {who} with another rank: hta diff, and hta stragglers for the causes by step"),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,357 @@
+//! Turns what is known of all ranks into causes: each nanosecond of lost time has one owner, a cause says what to
+//! repair, and what its repair would give. The only place that advises.
+
+mod account;
+mod advice;
+mod causes;
+pub(crate) mod condition;
+mod evidence;
+mod gain;
+mod grouping;
+mod host;
+mod kernel_mix;
+mod kind;
+mod late;
+mod lost;
+mod recording;
+mod trust;
+mod verdict;
+
+use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::analysis::verdict::Verdict;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::causes::{Cause, Diagnosis, diagnose};
+use crate::diagnosis::host::{HostPauses, HostSide};
+use crate::diagnosis::kernel_mix::KernelMix;
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::lost::{HostTime, LostTime, ways};
+use crate::diagnosis::recording::Recordings;
+use crate::diagnosis::trust::Trust;
+use crate::diagnosis::verdict::finding_id;
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::table;
+use crate::table::schema::Text;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::wording::ranks::rank_list;
+use std::collections::BTreeMap;
+
+table! {
+    /// Causes of lost time, the most important first, and what no cause owns. A cause is a row from 1 % of the job's time on.
+    pub struct Findings, FindingRow = "findings" by "position" {
+        position: u32, "", "place in the order of importance, from 1";
+        finding_id: Text, "", "stable name of the cause: the same in every run that has it";
+        kind: Text, "", "kind of cause (see hta explain diagnosis)";
+        key: Text, "", "what it is about: a kernel, frame, call; empty if the kind says all";
+        scope: Text, "", "all, local_rank, host or rank";
+        ranks: Text, "", "its ranks, separated by commas";
+        rank_label: Text, "", "its ranks in words";
+        step_labels: Text, "", "its steps, separated by commas; empty: all";
+        recoverable_ns: i64, "ns", "gain over all steps if only this cause is repaired";
+        recoverable_pct: Option<f64>, "%", "of the job's time";
+        basis: Text, "", "replay, bound or assumed: how the gain was found";
+        owned_ns: i64, "ns", "lost time of all devices that it owns";
+        useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
+        share_pct: Option<f64>, "%", "owned time, of the time of all devices";
+        confidence: Text, "", "A measured, B by interpretation, C only a bound";
+        p_value: Option<f64>, "", "of the test for stragglers";
+        trust: Text, "", "ok, downgraded or withheld";
+        trust_reason: Option<Text>, "", "why it is not ok";
+        sentence: Text, "", "the cause in words";
+        action: Text, "", "what to do";
+    }
+}
+
+table! {
+    /// The diagnosis in two lines.
+    pub struct VerdictTable, VerdictRow = "verdict" by "line" {
+        line: u32, "", "1: the first cause with its gain; 2: efficiency, next causes, trust";
+        text: Text, "", "the line, at most 200 characters";
+    }
+}
+
+table! {
+    /// Numbers that support a cause, and the rows of other tables in which they stand.
+    pub struct FindingEvidence, FindingEvidenceRow = "finding_evidence" by "finding_id, position" {
+        finding_id: Text, "", "the cause, as in findings";
+        position: u32, "", "from 1";
+        evidence_table: Text, "", "table";
+        filter: Text, "", "condition for its rows, in SQL";
+        words: Text, "", "the number, in words";
+    }
+}
+
+table! {
+    /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's time; over the parts but u, to what is lost.
+    pub struct TimeAccount, TimeAccountRow = "time_account" by "rank, device, step, part, cause" {
+        rank; device;
+        step: Option<u32>, "", "index of the step in time, for steps without a number";
+        step_label;
+        part: Text, "", "u useful, s synchronizing, f transfer, n unmatched, m exposed copies, i idle, d deficit";
+        cause: Option<Text>, "", "kind of the owner, or not_explained; null: useful time";
+        finding_id: Option<Text>, "", "the owner, as in findings; null if it is not a finding";
+        time_ns: i64, "ns", "time";
+    }
+}
+
+pub struct DiagnosisOf;
+
+impl Analysis for DiagnosisOf {
+    fn about(&self) -> About {
+        About {
+            stem: "diagnosis",
+            title: "what costs time, what its repair would give, and how sure that is",
+            explain: include_str!("page.md"),
+            tables: &[Findings::SPEC, FindingEvidence::SPEC, VerdictTable::SPEC, TimeAccount::SPEC, HostPauses::SPEC],
+            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, Recordings::SPEC],
+            takes_groups: true,
+            joins_ranks: true,
+            ..About::DEFAULT
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
+        let ways = ways(trace);
+        let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
+        let host = HostSide::new(trace, &busy, &ways);
+        let (mut lost, mut times, mut mix) = (LostTime::default(), HostTime::default(), KernelMix::default());
+        for work in &trace.devices {
+            lost::push(trace, work, &host, &ways, options, (&mut lost, &mut times));
+            kernel_mix::push(&mut mix, trace, work, options);
+        }
+        let mut recordings = Recordings::default();
+        recording::push(&mut recordings, trace);
+        let tables = vec![lost.finish(), times.finish(), mix.finish(), recordings.finish(), host.pauses_table()];
+        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        Partial { rank: trace.rank, tables, reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        let found = diagnose(job, partials, options);
+        let (findings, evidence) = finding_tables(&found);
+        let told = verdict::verdict(&found);
+        let mut tables = vec![findings, evidence, lines(&told), time_account(&found, job)];
+        tables.extend(partials.iter().filter_map(|p| p.table(HostPauses::SPEC)).cloned());
+        let views = vec![by_rank(&found, job, options), by_owner(&found)];
+        Output { tables, views, verdict: Some(told), ..Output::default() }
+    }
+}
+
+fn lines(told: &Verdict) -> crate::table::schema::Batch {
+    let mut table = VerdictTable::default();
+    for (line, text) in (1u32..).zip(&told.lines).filter(|(_, text)| !text.is_empty()) {
+        table.push(VerdictRow { line, text });
+    }
+    table.finish()
+}
+
+fn finding_tables(found: &Diagnosis) -> (crate::table::schema::Batch, crate::table::schema::Batch) {
+    let (mut table, mut evidence) = (Findings::default(), FindingEvidence::default());
+    let account = &found.account;
+    for (position, c) in (1u32..).zip(&found.causes) {
+        let id = finding_id(c);
+        let list: Vec<String> = c.ranks.iter().map(u32::to_string).collect();
+        table.push(FindingRow {
+            position,
+            finding_id: &id,
+            kind: c.kind.name(),
+            key: &c.key,
+            scope: c.scope.name(),
+            ranks: &list.join(","),
+            rank_label: &c.rank_label,
+            step_labels: &c.steps.join(","),
+            recoverable_ns: c.gain,
+            recoverable_pct: percent(c.gain, account.time),
+            basis: c.basis.name(),
+            owned_ns: c.owned_sum(),
+            useful_ns: c.useful,
+            share_pct: percent(c.owned_sum(), account.all()),
+            confidence: c.confidence.name(),
+            p_value: c.p_value,
+            trust: c.trust.name(),
+            trust_reason: c.trust.reason(),
+            sentence: &c.sentence,
+            action: &c.action,
+        });
+        for (position, e) in (1u32..).zip(&c.evidence) {
+            evidence.push(FindingEvidenceRow {
+                finding_id: &id,
+                position,
+                evidence_table: e.table,
+                filter: &e.filter,
+                words: &e.words,
+            });
+        }
+    }
+    if !account.steps.is_empty() {
+        table.push(not_explained(found));
+    }
+    (table.finish(), evidence.finish())
+}
+
+/// The row of what no cause owns.
+fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
+    let account = &found.account;
+    let lost = account.all() - account.sum(TimePart::Useful);
+    let owned: Ns = found.causes.iter().filter(|c| !c.kind.is_kernel_mix()).map(Cause::owned_sum).sum();
+    FindingRow {
+        position: found.causes.len() as u32 + 1,
+        finding_id: CauseKind::NotExplained.name(),
+        kind: CauseKind::NotExplained.name(),
+        key: "",
+        scope: "all",
+        ranks: "",
+        rank_label: "",
+        step_labels: "",
+        recoverable_ns: 0,
+        recoverable_pct: None,
+        basis: "bound",
+        owned_ns: lost - owned,
+        useful_ns: 0,
+        share_pct: percent(lost - owned, account.all()),
+        confidence: CauseKind::NotExplained.confidence().name(),
+        p_value: None,
+        trust: Trust::Ok.name(),
+        trust_reason: None,
+        sentence: "Lost time that no rule assigns to a cause",
+        action: "",
+    }
+}
+
+fn time_account(found: &Diagnosis, job: &Job) -> crate::table::schema::Batch {
+    let mut table = TimeAccount::default();
+    let ids: Vec<String> = found.causes.iter().map(finding_id).collect();
+    // Rank, device, step and part; the cause that owns it.
+    type Piece = ((u32, Option<i64>, usize, TimePart), Option<usize>, Ns);
+    let mut rows: Vec<Piece> = Vec::new();
+    for (s, (part, device), cell) in found.account.cells() {
+        let rank = job.parts[part as usize].rank;
+        for time_part in TimePart::ALL {
+            let all = time_part.of(&cell.parts);
+            let place = (rank, device, s, time_part);
+            let mut rest = all;
+            for (i, c) in found.causes.iter().enumerate() {
+                let ns = c.owned.get(&(s, (part, device), time_part)).copied().unwrap_or(0);
+                if ns > 0 {
+                    rows.push((place, Some(i), ns));
+                    rest -= ns;
+                }
+            }
+            if rest != 0 || all == 0 && time_part == TimePart::Useful {
+                rows.push((place, None, rest));
+            }
+        }
+    }
+    rows.sort_by_key(|(place, cause, _)| (*place, *cause));
+    for ((rank, device, s, part), cause, ns) in rows {
+        let (step, step_label) = match found.account.steps[s].key {
+            Some(StepKey::Index(index)) => (Some(index), None),
+            Some(StepKey::Label(label)) => (None, Some(label)),
+            None => (None, None),
+        };
+        let owner = cause.map_or(CauseKind::NotExplained, |i| found.causes[i].kind);
+        table.push(TimeAccountRow {
+            rank,
+            device,
+            step,
+            step_label,
+            part: part.name(),
+            cause: (part != TimePart::Useful).then(|| owner.name()),
+            finding_id: cause.and_then(|i| ids.get(i)).map(String::as_str),
+            time_ns: ns,
+        });
+    }
+    table.finish()
+}
+
+/// Parts of the account that are columns of the printed table.
+const SHOWN: [(TimePart, &str); 7] = [
+    (TimePart::Useful, "useful"),
+    (TimePart::Synchronizing, "waiting"),
+    (TimePart::Transfer, "transfer"),
+    (TimePart::Unmatched, "unmatched"),
+    (TimePart::Copies, "copies"),
+    (TimePart::Idle, "idle"),
+    (TimePart::Deficit, "shorter"),
+];
+
+/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first.
+fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
+    let account = &found.account;
+    let n = account.steps.len().max(1) as Ns;
+    let mut sums: BTreeMap<u32, [Ns; 7]> = BTreeMap::new();
+    for (_, (part, _), cell) in account.cells() {
+        let sum = sums.entry(job.parts[part as usize].rank).or_default();
+        sum.iter_mut().zip(SHOWN).for_each(|(to, (part, _))| *to += part.of(&cell.parts));
+    }
+    // Columns without any time are left out.
+    let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
+    let used: Vec<usize> = (0..SHOWN.len()).filter(|i| *i == 0 || is_used(*i)).collect();
+    let mut rows: Vec<(Ns, Vec<String>, Vec<u32>)> = Vec::new();
+    for (rank, of) in &sums {
+        let whole: Ns = of.iter().sum();
+        let mut cells = vec![fmt_ns(whole / n)];
+        cells.extend(used.iter().map(|i| fmt_pct(percent(of[*i], whole))));
+        match rows.iter_mut().find(|(_, known, _)| *known == cells) {
+            Some((_, _, ranks)) => ranks.push(*rank),
+            None => rows.push((of[0], cells, vec![*rank])),
+        }
+    }
+    rows.sort_by_key(|(useful, _, ranks)| (*useful, ranks.clone()));
+    let hidden = rows.len().saturating_sub(options.top);
+    rows.truncate(options.top);
+    let mut columns = vec![("ranks", Align::Left), ("step", Align::Right)];
+    columns.extend(used.iter().map(|i| (SHOWN[*i].1, Align::Right)));
+    let mut notes = Vec::new();
+    if hidden > 0 {
+        notes.push(format!("{hidden} more rows of ranks that are useful for longer (--top {})", options.top + hidden));
+    }
+    let row =
+        |(_, cells, ranks): (Ns, Vec<String>, Vec<u32>)| std::iter::once(rank_list(&ranks)).chain(cells).collect();
+    View {
+        title: "Where the time of each rank went".to_string(),
+        columns,
+        rows: if account.steps.is_empty() { Vec::new() } else { rows.into_iter().map(row).collect() },
+        notes,
+    }
+}
+
+/// The account by part and cause, of all devices and steps.
+fn by_owner(found: &Diagnosis) -> View {
+    let account = &found.account;
+    let mut rows: Vec<(Ns, Vec<String>)> = Vec::new();
+    let mut owned: BTreeMap<TimePart, Ns> = BTreeMap::new();
+    let n = account.steps.len().max(1) as Ns * i64::from(account.devices.max(1));
+    let line = |what: String, ns: Ns| (ns, vec![what, fmt_ns(ns / n), fmt_pct(percent(ns, account.all()))]);
+    for c in &found.causes {
+        let ns = c.owned_sum();
+        if ns > 0 {
+            rows.push(line(format!("{} ({})", c.kind.name().replace('_', " "), c.rank_label), ns));
+        }
+        for ((_, _, part), ns) in &c.owned {
+            *owned.entry(*part).or_default() += ns;
+        }
+    }
+    for (part, what) in [
+        (TimePart::Synchronizing, "waiting for other ranks, no cause found"),
+        (TimePart::Transfer, "exposed transfer, no cause found"),
+        (TimePart::Copies, "exposed copies, no cause found"),
+        (TimePart::Idle, "idle, no cause found"),
+        (TimePart::Deficit, "step of another rank is longer"),
+    ] {
+        let rest = account.sum(part) - owned.get(&part).copied().unwrap_or(0);
+        if rest > 0 {
+            rows.push(line(what.to_string(), rest));
+        }
+    }
+    rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    rows.insert(0, line("useful: compute runs".to_string(), account.sum(TimePart::Useful)));
+    View {
+        title: "Where the time of all devices went".to_string(),
+        columns: vec![("owner", Align::Left), ("a step and device", Align::Right), ("share", Align::Right)],
+        rows: if account.steps.is_empty() { Vec::new() } else { rows.into_iter().map(|(_, cells)| cells).collect() },
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,73 @@
+//! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
+
+use crate::diagnosis::kind::Vendor;
+use crate::table;
+use crate::table::schema::Text;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::launch::is_launch_call;
+use crate::trace::rank_trace::RankTrace;
+use std::collections::HashSet;
+
+table! {
+    /// What is recorded of a rank.
+    pub struct Recordings, RecordingRow = "recording" by "rank" {
+        rank;
+        vendor: Text, "", "maker of the devices: nvidia, amd, other or none";
+        capability: Option<Text>, "", "compute capability of the first device";
+        world_size: Option<u32>, "ranks", "ranks of the job";
+        recorded_ns: i64, "ns", "capture";
+        activity_count: u64, "", "GPU activities";
+        gpu_sum_ns: i64, "ns", "their summed duration";
+        unlinked_ns: i64, "ns", "of those without a launch record";
+        graph_ns: i64, "ns", "of those launched by a graph";
+        launch_count: u64, "", "calls that launch kernels";
+        lost_launch_count: u64, "", "of those, calls without an activity";
+        frame_count: u64, "", "Python frames";
+        overhead_ns: i64, "ns", "time in which the profiler worked";
+        lead_ns: i64, "ns", "time in which work from before the recording ran";
+    }
+}
+
+pub fn push(table: &mut Recordings, trace: &RankTrace) {
+    let c = &trace.columns;
+    let activities = || trace.activities.iter();
+    let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
+    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let (mut launch_count, mut lost, mut frames, mut overhead) = (0, 0, 0, Vec::new());
+    for (row, class) in trace.classes.iter().enumerate() {
+        match class {
+            Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
+                launch_count += 1;
+                lost += u64::from(!launches.contains(&(row as u32)));
+            }
+            Class::Python => frames += 1,
+            Class::Overhead => overhead.push(trace.span(row as u32).intersect(trace.capture)),
+            _ => {}
+        }
+    }
+    let by_graph = |row: u32| c.args.uint(Arg::GraphId, row).is_some_and(|id| id != 0);
+    let sum = |keep: &dyn Fn(&crate::trace::activity::Activity) -> bool| -> i64 {
+        activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
+    };
+    let graph_call = |row: u32| trace.name(row).to_ascii_lowercase().contains("graphlaunch");
+    let first = trace.devices.iter().filter_map(|d| d.device).next();
+    let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
+    table.push(RecordingRow {
+        rank: trace.rank,
+        vendor: Vendor::of(trace).name(),
+        capability: capability.as_deref(),
+        world_size: trace.meta.world_size,
+        recorded_ns: trace.capture.len(),
+        activity_count: trace.activities.len() as u64,
+        gpu_sum_ns: sum(&|_| true),
+        unlinked_ns: sum(&|a| a.launch().is_none()),
+        graph_ns: sum(&|a| by_graph(a.row) || a.launch().is_some_and(graph_call)),
+        launch_count,
+        lost_launch_count: lost,
+        frame_count: frames,
+        overhead_ns: Union::new(overhead).len(),
+        lead_ns: (trace.capture.start - trace.recorded.start).max(0),
+    });
+}

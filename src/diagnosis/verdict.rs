@@ -1,0 +1,204 @@
+//! The verdict: two lines for a chat, and the causes with evidence and action.
+
+use crate::analysis::verdict::{ToldCause, Totals, Verdict};
+use crate::diagnosis::account::{JobAccount, TimePart};
+use crate::diagnosis::causes::{Cause, Diagnosis};
+use crate::diagnosis::kind::{CauseKind, Confidence};
+use crate::diagnosis::trust::Trust;
+use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+
+/// Smallest gain of a cause in the verdict, percent of the time of the job.
+pub const LISTED_PCT: f64 = 2.0;
+/// Largest number of causes in the verdict.
+const CAUSES: usize = 5;
+/// Largest number of lines of evidence of a cause.
+const EVIDENCE: usize = 4;
+/// Largest width of a line of the verdict, characters.
+const WIDTH: usize = 200;
+/// Share of the time that no cause owns from which the verdict says so, percent.
+const UNEXPLAINED_PCT: f64 = 10.0;
+
+/// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
+pub fn finding_id(cause: &Cause) -> String {
+    let masked: String = mask(&cause.key);
+    let text = format!("{}\0{}\0{masked}", cause.kind.name(), cause.scope.name());
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{}-{:08x}", cause.kind.name(), hash >> 32)
+}
+
+/// Replaces every number by `#`, so that addresses, sizes and line numbers do not distinguish causes.
+fn mask(key: &str) -> String {
+    let mut out = String::with_capacity(key.len());
+    for c in key.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether a cause is in the verdict.
+pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
+    let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= LISTED_PCT);
+    match cause.trust {
+        Trust::Withheld(_) => cause.kind == CauseKind::InputIncomplete,
+        _ => is_large,
+    }
+}
+
+pub fn verdict(found: &Diagnosis) -> Verdict {
+    let account = &found.account;
+    if account.steps.is_empty() {
+        return Verdict::default();
+    }
+    let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
+    let causes: Vec<ToldCause> = listed.iter().take(CAUSES).map(|c| told(c, account)).collect();
+    let withheld =
+        found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
+    let withheld = withheld.count();
+    let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| cut(&l));
+    let mut notes = Vec::new();
+    let lost = account.all() - account.sum(TimePart::Useful);
+    let owned: Ns = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_))).map(Cause::owned_sum).sum();
+    if let Some(share) = percent(lost - owned, account.all()).filter(|p| *p > UNEXPLAINED_PCT) {
+        notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
+    }
+    if withheld > 0 {
+        notes.push(format!(
+            "{} withheld, because the recording does not support {} (table findings)",
+            plural(withheld, "cause"),
+            if withheld == 1 { "it" } else { "them" }
+        ));
+    }
+    let more = listed.len().saturating_sub(CAUSES);
+    let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
+    let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
+    Verdict { lines, causes, more, notes, gains, totals: totals(account), mix: mix(account) }
+}
+
+fn totals(account: &JobAccount) -> Totals {
+    let sum = |part| account.sum(part);
+    let factors = account.factors;
+    Totals {
+        device_count: account.devices,
+        step_count: account.steps.len() as u32,
+        time_ns: account.time,
+        useful_ns: sum(TimePart::Useful),
+        synchronizing_ns: sum(TimePart::Synchronizing),
+        transfer_ns: sum(TimePart::Transfer),
+        unmatched_ns: sum(TimePart::Unmatched),
+        exposed_copies_ns: sum(TimePart::Copies),
+        idle_ns: sum(TimePart::Idle),
+        deficit_ns: sum(TimePart::Deficit),
+        parallel_efficiency: factors.map(|f| f.parallel),
+        load_balance: factors.map(|f| f.load_balance),
+        communication_efficiency: factors.map(|f| f.communication),
+        orchestration_efficiency: factors.map(|f| f.orchestration),
+    }
+}
+
+/// Shares of compute by category, the largest first, percent.
+fn mix(account: &JobAccount) -> Vec<(String, f64)> {
+    let all = account.mix();
+    let total: Ns = all.values().map(|m| m.time).sum();
+    let mut shares: Vec<(&str, Ns)> = all.iter().map(|(name, m)| (*name, m.time)).filter(|(_, ns)| *ns > 0).collect();
+    shares.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), *name));
+    shares.into_iter().map(|(name, ns)| (name.replace('_', " "), percent(ns, total).unwrap_or(0.0))).collect()
+}
+
+fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
+    ToldCause {
+        finding_id: finding_id(cause),
+        kind: cause.kind.name(),
+        ranks: cause.ranks.clone(),
+        sentence: cause.sentence.clone(),
+        gain: gain(cause, account),
+        gain_pct: percent(cause.gain, account.time).unwrap_or(0.0),
+        evidence: cause.evidence.iter().take(EVIDENCE).map(|e| format!("{}: {}", e.table, e.words)).collect(),
+        action: cause.action.clone(),
+        reason: cause.trust.reason().map(str::to_string),
+        confidence: cause.confidence.name(),
+    }
+}
+
+/// For example `5.50 ms of 19.3 ms (28.4 %, sure)`.
+fn gain(cause: &Cause, account: &JobAccount) -> String {
+    if cause.kind == CauseKind::InputIncomplete {
+        return String::new();
+    }
+    let steps = account.steps.len().max(1) as Ns;
+    let sure = if cause.confidence == Confidence::Bound { Confidence::Bound.word() } else { cause.confidence.word() };
+    let per = if account.steps.iter().any(|s| s.key.is_some()) { "a step" } else { "recorded" };
+    format!(
+        "{} of {} {per} ({}, {sure})",
+        fmt_ns(cause.gain / steps),
+        fmt_ns(account.step_time()),
+        fmt_pct(percent(cause.gain, account.time))
+    )
+}
+
+fn first_line(found: &Diagnosis, causes: &[ToldCause]) -> String {
+    if let Some(first) = causes.first() {
+        let gain = if first.gain.is_empty() { String::new() } else { format!(": {}", first.gain) };
+        // The gain is what matters; the sentence gives way.
+        let room = WIDTH.saturating_sub(gain.chars().count());
+        return format!("{}{gain}", shorten(&first.sentence, room));
+    }
+    let account = &found.account;
+    let busy = account.all() - account.sum(TimePart::Idle) - account.sum(TimePart::Deficit);
+    let mix = account.mix();
+    let largest = mix.iter().max_by_key(|(name, m)| (m.time, std::cmp::Reverse(**name)));
+    let of_mix = largest.map_or(String::new(), |(name, m)| {
+        format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
+    });
+    format!("No single repair gives 2 %: devices {} busy{of_mix}", fmt_pct(percent(busy, account.all())))
+}
+
+fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
+    let account = &found.account;
+    let useful = fmt_pct(percent(account.sum(TimePart::Useful), account.all()));
+    let n = plural(found.trust.present as usize, "rank");
+    let next: Vec<String> = listed
+        .iter()
+        .skip(1)
+        .take(2)
+        .map(|c| format!("{} ({})", c.kind.name().replace('_', " "), fmt_pct(percent(c.gain, account.time))))
+        .collect();
+    let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
+    let reason = listed.first().and_then(|c| c.trust.reason()).unwrap_or("ok");
+    format!("{n} useful {useful}{next}; trust: {reason}")
+}
+
+fn cut(line: &str) -> String {
+    shorten(line, WIDTH)
+}
+
+/// The first characters of a text, up to the end of a word.
+fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_string();
+    }
+    let head: String = text.chars().take(width.saturating_sub(3)).collect();
+    let end = head.rfind(' ').unwrap_or(head.len());
+    format!("{}...", head[..end].trim_end_matches([',', ':', ';', ' ']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_do_not_distinguish_keys() {
+        assert_eq!(mask("run in train.py(120): step 0x7f"), "run in train.py(#): step #x#f");
+        assert_eq!(mask("triton_poi_fused_add_12"), mask("triton_poi_fused_add_7"));
+    }
+
+    #[test]
+    fn a_line_is_cut_between_words() {
+        assert_eq!(shorten("one two, three", 12), "one two...");
+        assert_eq!(shorten("one two", 7), "one two");
+    }
+}

@@ -1,0 +1,158 @@
+//! `diagnosis`: every nanosecond has one owner, rows refer to each other, and labels of ranks do not matter.
+
+use crate::job::planted::job::{Job, about, all_reduce, kernel};
+use crate::job::planted::recording::Recording;
+use crate::job::planted::simulate::simulate;
+use crate::run::{Answer, Record, answer, options};
+use crate::shared;
+use hta::trace::testing::{ms, us};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+type Cell = (i64, Option<i64>, Option<i64>, Option<i64>);
+
+fn cell(r: &Record) -> Cell {
+    (r.int("rank"), r.opt_int("device"), r.opt_int("step"), r.opt_int("step_label"))
+}
+
+/// Checks that the account adds up: to the time of each step, to the parts of `efficiency`, and to what each finding owns.
+fn check_sums(answer: &Answer, what: &str) {
+    let rows = answer.rows("time_account");
+    let mut of_cell: BTreeMap<Cell, i64> = BTreeMap::new();
+    let mut of_part: BTreeMap<String, i64> = BTreeMap::new();
+    let mut of_finding: BTreeMap<String, i64> = BTreeMap::new();
+    for r in &rows {
+        assert!(r.int("time_ns") >= 0, "{what}: {}", r.0);
+        assert_eq!(r.text("part") == "u", r.text("cause").is_empty(), "{what}: only useful time has no owner");
+        *of_cell.entry(cell(r)).or_default() += r.int("time_ns");
+        *of_part.entry(r.text("part").to_string()).or_default() += r.int("time_ns");
+        *of_finding.entry(r.text("finding_id").to_string()).or_default() += r.int("time_ns");
+    }
+    // All devices have the same time in a step.
+    let mut steps: BTreeMap<(Option<i64>, Option<i64>), BTreeSet<i64>> = BTreeMap::new();
+    for ((_, _, step, label), ns) in &of_cell {
+        steps.entry((*step, *label)).or_default().insert(*ns);
+    }
+    assert!(steps.values().all(|times| times.len() == 1), "{what}: {steps:?}");
+    let Some(job) = answer.rows_where("efficiency", |r| r.text("scope") == "job").into_iter().next() else {
+        assert!(rows.is_empty(), "{what}");
+        return;
+    };
+    let time: i64 = steps.values().flatten().sum();
+    assert_eq!(time, job.int("time_ns"), "{what}");
+    for (part, column) in [
+        ("u", "useful_ns"),
+        ("s", "synchronizing_ns"),
+        ("f", "transfer_ns"),
+        ("n", "unmatched_ns"),
+        ("m", "exposed_copies_ns"),
+        ("i", "idle_ns"),
+        ("d", "deficit_ns"),
+    ] {
+        assert_eq!(of_part.get(part).copied().unwrap_or(0), job.int(column), "{what}: {part}");
+    }
+    let findings = answer.rows("findings");
+    let lost = time * job.int("device_count") - job.int("useful_ns");
+    assert_eq!(findings.iter().map(|f| f.int("owned_ns")).sum::<i64>(), lost, "{what}");
+    for f in findings.iter().filter(|f| f.text("kind") != "not_explained") {
+        let id = f.text("finding_id");
+        assert_eq!(of_finding.get(id).copied().unwrap_or(0), f.int("owned_ns"), "{what}: {id}");
+    }
+    let ids: BTreeSet<&str> = findings.iter().map(|f| f.text("finding_id")).collect();
+    assert_eq!(ids.len(), findings.len(), "{what}: ids are unique");
+    assert!(answer.rows("finding_evidence").iter().all(|e| ids.contains(e.text("finding_id"))), "{what}");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    shared::files_below(folder).into_iter().filter(|p| p.to_string_lossy().contains(".json")).collect()
+}
+
+#[test]
+fn every_nanosecond_of_the_samples_has_one_owner() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for sample in ["gpu_ddp8", "gloo_ddp4", "gpu_single", "gpu_counters", "cpu_single"] {
+        check_sums(&answer(&[root.join("data/samples").join(sample)], &options()), sample);
+    }
+    for file in files(&root.join("tests/data/causes")) {
+        check_sums(&answer(std::slice::from_ref(&file), &options()), &file.display().to_string());
+    }
+}
+
+/// Kind, ranks, gain and owned time of every finding, without the ids.
+fn findings(answer: &Answer) -> Vec<(String, Vec<i64>, i64, i64)> {
+    let ranks = |r: &Record| r.text("ranks").split(',').filter_map(|n| n.parse().ok()).collect();
+    let row = |r: &Record| (r.text("kind").to_string(), ranks(r), r.int("recoverable_ns"), r.int("owned_ns"));
+    answer.rows("findings").iter().map(row).collect()
+}
+
+/// Writes the eight ranks of the sample with other rank numbers.
+fn with_numbers(number: impl Fn(u64) -> u64) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for file in files(&shared::samples().join("gpu_ddp8")) {
+        let packed = std::fs::File::open(&file).expect("the sample can be opened");
+        let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).expect("it is JSON");
+        let rank = number(trace["distributedInfo"]["rank"].as_u64().expect("a rank"));
+        trace["distributedInfo"]["rank"] = rank.into();
+        std::fs::write(folder.path().join(format!("rank_{rank}.json")), trace.to_string()).expect("it can be written");
+    }
+    folder
+}
+
+#[test]
+fn other_numbers_of_ranks_change_only_the_numbers() {
+    let answer_of = |number: fn(u64) -> u64| answer(&[with_numbers(number).path().to_path_buf()], &options());
+    let (one, other) = (answer_of(|r| r), answer_of(|r| (r + 3) % 8));
+    let renamed: Vec<_> = findings(&one)
+        .into_iter()
+        .map(|(kind, ranks, gain, owned)| {
+            let mut ranks: Vec<i64> = ranks.into_iter().map(|r| (r + 3) % 8).collect();
+            ranks.sort_unstable();
+            (kind, ranks, gain, owned)
+        })
+        .collect();
+    let other_rows = findings(&other);
+    assert_eq!(renamed.len(), other_rows.len());
+    for (a, b) in renamed.iter().zip(&other_rows) {
+        assert_eq!((&a.0, &a.1, a.2), (&b.0, &b.1, b.2));
+        // Where a wait cannot be divided evenly, the rest goes to the lowest rank.
+        assert!((a.3 - b.3).abs() < 100, "{a:?} {b:?}");
+    }
+    assert_eq!((renamed[0].0.as_str(), renamed[0].1.as_slice()), ("straggler", [6].as_slice()));
+    // The names of the causes do not depend on the numbers.
+    let ids =
+        |a: &Answer| -> Vec<String> { a.rows("findings").iter().map(|r| r.text("finding_id").to_string()).collect() };
+    assert_eq!(ids(&one), ids(&other));
+}
+
+#[test]
+fn ranks_that_do_the_same_name_nobody() {
+    let program =
+        |rank: u32, step: u64| vec![kernel("gemm", about(ms(5), 2, rank, step, 1)), all_reduce(0, 500_000, us(300))];
+    let answer = Recording::full().answer(&simulate(&Job::new(8, 6, &program)));
+    check_sums(&answer, "balanced");
+    assert!(
+        findings(&answer).iter().all(|(kind, ..)| kind != "straggler" && kind != "imbalance"),
+        "{:?}",
+        findings(&answer)
+    );
+}
+
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn every_nanosecond_of_real_traces_has_one_owner() {
+        let Some(root) = shared::folder() else { return };
+        let traces = root.join("traces");
+        for set in ["multirank_nccl_megatron_tp8", "multirank_gloo_ddp4"] {
+            check_sums(&answer(&[traces.join(set)], &options()), set);
+        }
+        for file in files(&traces.join("tracelens")) {
+            let shown = file.display().to_string();
+            if let Ok(answer) = crate::run::try_run(&[file], &options()) {
+                check_sums(&answer, &shown);
+            }
+        }
+    }
+}

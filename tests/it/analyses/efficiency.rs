@@ -1,0 +1,114 @@
+//! `efficiency`: known accounts and factors of real and synthetic jobs, and that relabelling changes nothing.
+
+use crate::run::{Answer, Record, answer, device_windows, options};
+use crate::shared::samples;
+
+const PARTS: [&str; 7] =
+    ["useful_ns", "synchronizing_ns", "transfer_ns", "unmatched_ns", "exposed_copies_ns", "idle_ns", "deficit_ns"];
+
+fn rows(answer: &Answer, scope: &str) -> Vec<Record> {
+    answer.rows_where("efficiency", |r| r.text("scope") == scope)
+}
+
+/// Shares of the seven parts in percent of n T, with two decimals.
+fn shares(row: &Record) -> [f64; 7] {
+    let all = row.int("device_count") * row.int("time_ns");
+    assert_eq!(PARTS.map(|p| row.int(p)).iter().sum::<i64>(), all);
+    PARTS.map(|p| (row.int(p) as f64 / all as f64 * 1e4).round() / 1e2)
+}
+
+/// Parallel efficiency, load balance, communication and orchestration, with four decimals.
+fn factors(row: &Record) -> [f64; 4] {
+    ["parallel_efficiency", "load_balance", "communication_efficiency", "orchestration_efficiency"]
+        .map(|c| (row.float(c).expect("a factor") * 1e4).round() / 1e4)
+}
+
+#[test]
+fn the_eight_ranks_with_a_straggler_have_the_known_account() {
+    let answer = answer(&[samples().join("gpu_ddp8")], &device_windows());
+    let job = &rows(&answer, "job")[0];
+    assert_eq!((job.int("device_count"), job.int("step_count"), job.int("time_ns")), (8, 5, 96_618_500));
+    assert_eq!(shares(job), [49.30, 13.27, 23.92, 0.0, 1.98, 11.52, 0.0]);
+    assert_eq!(factors(job), [0.4930, 0.6447, 0.8611, 0.8880]);
+    // The steps are parts of the job.
+    let steps = rows(&answer, "step");
+    assert_eq!(steps.len(), 5);
+    for column in PARTS.iter().chain(&["time_ns"]) {
+        assert_eq!(steps.iter().map(|s| s.int(column)).sum::<i64>(), job.int(column), "{column}");
+    }
+    // The only group is all ranks.
+    let groups = rows(&answer, "group");
+    assert_eq!((groups.len(), factors(&groups[0])), (1, factors(job)));
+}
+
+#[test]
+fn host_windows_of_four_ranks_on_cpus_have_the_known_factors() {
+    let answer = answer(&[samples().join("gloo_ddp4")], &options());
+    let steps = rows(&answer, "step");
+    let found: Vec<(Option<i64>, [f64; 4])> = steps.iter().map(|s| (s.opt_int("step_label"), factors(s))).collect();
+    let known = [
+        (Some(2), [0.3234, 0.5960, 0.5990, 0.9059]),
+        (Some(3), [0.3016, 0.8933, 0.3690, 0.9149]),
+        (Some(4), [0.2758, 0.6404, 0.4653, 0.9256]),
+    ];
+    assert_eq!(found, known);
+    assert_eq!(steps[0].int("time_ns"), 211_113_915);
+}
+
+#[test]
+fn one_rank_without_communication_has_an_account_too() {
+    let answer = answer(&[samples().join("gpu_single")], &options());
+    let job = &rows(&answer, "job")[0];
+    let [useful, synchronizing, .., deficit] = PARTS.map(|p| job.int(p));
+    assert!(useful > 0 && synchronizing == 0 && deficit == 0);
+    assert_eq!(factors(job)[1], 1.0);
+    shares(job);
+}
+
+/// Share of each rank in the cost of all, percent with one decimal: by direct and propagated, and by coming last.
+fn cost_shares(answer: &Answer) -> (i64, Vec<(f64, f64)>) {
+    let rows = answer.rows("delay_cost");
+    let most = rows.iter().map(|r| r.int("rank")).max().unwrap_or(0);
+    let all: i64 = rows.iter().map(|r| r.int("direct_ns") + r.int("propagated_ns")).sum();
+    assert_eq!(rows.iter().map(|r| r.int("imposed_last_ns")).sum::<i64>(), all);
+    let share = |rank: i64, columns: &[&str]| {
+        let of_rank = rows.iter().filter(|r| r.int("rank") == rank);
+        let ns: i64 = of_rank.map(|r| columns.iter().map(|c| r.int(c)).sum::<i64>()).sum();
+        (ns as f64 / all as f64 * 1e3).round() / 10.0
+    };
+    let ranks = (0..=most).map(|r| (share(r, &["direct_ns", "propagated_ns"]), share(r, &["imposed_last_ns"])));
+    (all, ranks.collect())
+}
+
+#[test]
+fn the_straggler_is_charged_nearly_all_waiting() {
+    let (all, shares) = cost_shares(&answer(&[samples().join("gpu_ddp8")], &options()));
+    assert_eq!(all, 228_450_000);
+    let charged: Vec<f64> = shares.iter().map(|s| s.0).collect();
+    assert_eq!(charged, [0.0, 0.0, 0.0, 96.7, 0.0, 3.3, 0.0, 0.0]);
+}
+
+mod on_shared_traces {
+    use super::*;
+    use crate::shared;
+
+    #[test]
+    fn the_megatron_job_has_the_known_account() {
+        let Some(root) = shared::folder() else { return };
+        let set = root.join("traces/multirank_nccl_megatron_tp8");
+        let on_device = answer(std::slice::from_ref(&set), &device_windows());
+        let job = &rows(&on_device, "job")[0];
+        assert_eq!((job.int("device_count"), job.int("step_count"), job.int("time_ns")), (8, 1, 633_541_000));
+        assert_eq!(shares(job), [20.85, 58.00, 7.90, 0.0, 0.03, 11.88, 1.34]);
+        assert_eq!(factors(job), [0.2085, 0.9891, 0.2129, 0.9901]);
+        // The account has the steps of the devices, whatever the other analyses cut by.
+        let on_host = answer(&[set], &options());
+        assert_eq!(rows(&on_host, "job")[0].int("time_ns"), 633_541_000);
+        let (all, shares) = cost_shares(&on_host);
+        assert_eq!(all, 2_939_490_000);
+        let charged: Vec<f64> = shares.iter().map(|s| s.0).collect();
+        assert_eq!(charged, [46.9, 0.4, 9.9, 2.1, 0.0, 0.3, 40.0, 0.4]);
+        let last: Vec<f64> = shares.iter().map(|s| s.1).collect();
+        assert_eq!(last, [52.2, 0.0, 5.8, 0.5, 0.0, 0.0, 41.5, 0.0]);
+    }
+}
