@@ -4,7 +4,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::{CauseKind, Vendor};
 use crate::diagnosis::trust::RecordingTrust;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::names::{clip, short_name};
+use crate::wording::names::{clip, frame_parts, short_name};
 
 /// Largest width of a name in a sentence, characters.
 const NAME: usize = 60;
@@ -60,11 +60,7 @@ pub fn shown(name: &str) -> String {
 
 /// Function and place of a Python frame, `path/file.py(12): function`; the path without its front.
 fn frame(name: &str) -> Option<(&str, String)> {
-    let (place, function) = name.split_once("): ")?;
-    let (path, line) = place.rsplit_once('(')?;
-    if line.is_empty() || !line.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
+    let (path, line, function) = frame_parts(name)?;
     let file = path.rsplit('/').next().unwrap_or(path);
     Some((function, format!("{file}:{line}")))
 }

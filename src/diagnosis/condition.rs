@@ -43,8 +43,7 @@ impl CauseCondition {
     /// The message if it holds.
     pub fn crossed(&self, verdict: &Verdict) -> Option<String> {
         let of_kind = verdict.gains.iter().filter(|(kind, _)| self.kind.is_none_or(|k| k.name() == *kind));
-        let largest =
-            of_kind.map(|(_, pct)| *pct).fold(None, |most: Option<f64>, pct| Some(most.map_or(pct, |m| m.max(pct))))?;
+        let largest = of_kind.map(|(_, pct)| *pct).max_by(f64::total_cmp)?;
         let holds = if self.is_inclusive { largest >= self.limit_pct } else { largest > self.limit_pct };
         holds.then(|| format!("`{}` holds: the repair gives {}", self.text, fmt_pct(Some(largest))))
     }

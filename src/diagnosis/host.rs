@@ -292,16 +292,10 @@ impl<'a> HostSide<'a> {
 
     /// Name of the outermost operator around a call, or the call's own.
     fn caller(&self, call: u32) -> StrId {
-        let mut named = call;
-        let mut at = self.trace.stacks.parent(call);
-        for _ in 0..=self.trace.stacks.depth(call).unwrap_or(0) {
-            match at {
-                Some(r) if self.trace.classes[r as usize] == Class::HostOp => named = r,
-                Some(r) if self.trace.classes[r as usize] == Class::Runtime => {}
-                _ => break,
-            }
-            at = at.and_then(|r| self.trace.stacks.parent(r));
-        }
+        let class = |row: &u32| self.trace.classes[*row as usize];
+        let is_inside = |row: &u32| matches!(class(row), Class::HostOp | Class::Runtime);
+        let around = self.trace.stacks.outward(call).skip(1).take_while(is_inside);
+        let named = around.filter(|row| class(row) == Class::HostOp).last().unwrap_or(call);
         self.trace.columns.name(named as usize)
     }
 }

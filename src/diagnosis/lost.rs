@@ -142,7 +142,7 @@ fn idle_pieces(trace: &RankTrace, work: &DeviceWork, host: &HostSide, kernel_wai
 /// The nearest Python frame with a file and line around an event.
 fn frame_of(trace: &RankTrace, row: u32) -> StrId {
     let has_line = |r: &u32| trace.classes[*r as usize] == Class::Python && trace.name(*r).contains(".py(");
-    let frame = if row == u32::MAX { None } else { callers(trace, row).find(has_line) };
+    let frame = if row == u32::MAX { None } else { trace.stacks.outward(row).find(has_line) };
     frame.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize))
 }
 
@@ -174,7 +174,7 @@ fn name_code(trace: &RankTrace, pieces: &mut [Piece]) {
     let mut frames: BTreeMap<StrId, FrameTime> = BTreeMap::new();
     for (&row, &code) in inclusive.iter().filter(|(_, code)| **code * 100 >= total * CANDIDATE_PCT) {
         // A frame that calls itself counts once.
-        if is_named(row) && !callers(trace, row).skip(1).any(|r| name(r) == name(row)) {
+        if is_named(row) && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row)) {
             let frame = frames.entry(name(row)).or_default();
             frame.code += code;
             frame.depth += i128::from(code) * i128::from(trace.stacks.depth(row).unwrap_or(0));
@@ -190,17 +190,10 @@ fn name_code(trace: &RankTrace, pieces: &mut [Piece]) {
     let named = near.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name);
     let mut below: HashMap<u32, bool> = HashMap::new();
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
-        let is_below = |row: u32, of: StrId| callers(trace, row).any(|r| name(r) == of);
+        let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
         let is_of = |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
         p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
     }
-}
-
-/// An event and those around it, innermost first.
-fn callers(trace: &RankTrace, row: u32) -> impl Iterator<Item = u32> {
-    // Limited to the depth of the tree, because wrong ids in a file may form a cycle.
-    let limit = trace.stacks.depth(row).unwrap_or(0) as usize + 1;
-    std::iter::successors(Some(row), |r| trace.stacks.parent(*r)).take(limit)
 }
 
 /// For each event, the time of the pieces inside it.

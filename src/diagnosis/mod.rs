@@ -246,11 +246,7 @@ fn time_account(found: &Diagnosis, job: &Job) -> crate::table::schema::Batch {
     }
     rows.sort_by_key(|(place, cause, _)| (*place, *cause));
     for ((rank, device, s, part), cause, ns) in rows {
-        let (step, step_label) = match found.account.steps[s].key {
-            Some(StepKey::Index(index)) => (Some(index), None),
-            Some(StepKey::Label(label)) => (None, Some(label)),
-            None => (None, None),
-        };
+        let (step, step_label) = StepKey::cells(found.account.steps[s].key);
         let owner = cause.map_or(CauseKind::NotExplained, |i| found.causes[i].kind);
         table.push(TimeAccountRow {
             rank,

@@ -3,10 +3,12 @@
 use crate::analysis::verdict::{ToldCause, Totals, Verdict};
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::causes::{Cause, Diagnosis};
-use crate::diagnosis::kind::{CauseKind, Confidence};
+use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::Trust;
+use crate::trace::step::mask;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
+use crate::wording::names::fnv1a;
 
 /// Smallest gain of a cause in the verdict, percent of the time of the job.
 pub const LISTED_PCT: f64 = 2.0;
@@ -21,23 +23,8 @@ const UNEXPLAINED_PCT: f64 = 10.0;
 
 /// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
 pub fn finding_id(cause: &Cause) -> String {
-    let masked: String = mask(&cause.key);
-    let text = format!("{}\0{}\0{masked}", cause.kind.name(), cause.scope.name());
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{}-{:08x}", cause.kind.name(), hash >> 32)
-}
-
-/// Replaces every number by `#`, so that addresses, sizes and line numbers do not distinguish causes.
-fn mask(key: &str) -> String {
-    let mut out = String::with_capacity(key.len());
-    for c in key.chars() {
-        match c {
-            '0'..='9' if out.ends_with('#') => {}
-            '0'..='9' => out.push('#'),
-            c => out.push(c),
-        }
-    }
-    out
+    let text = format!("{}\0{}\0{}", cause.kind.name(), cause.scope.name(), mask(&cause.key));
+    format!("{}-{:08x}", cause.kind.name(), fnv1a(&text) >> 32)
 }
 
 /// Whether a cause is in the verdict.
@@ -59,7 +46,7 @@ pub fn verdict(found: &Diagnosis) -> Verdict {
     let withheld =
         found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
-    let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| cut(&l));
+    let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| shorten(&l, WIDTH));
     let mut notes = Vec::new();
     let lost = account.all() - account.sum(TimePart::Useful);
     let owned: Ns = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_))).map(Cause::owned_sum).sum();
@@ -130,7 +117,7 @@ fn gain(cause: &Cause, account: &JobAccount) -> String {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
-    let sure = if cause.confidence == Confidence::Bound { Confidence::Bound.word() } else { cause.confidence.word() };
+    let sure = cause.confidence.word();
     let per = if account.steps.iter().any(|s| s.key.is_some()) { "a step" } else { "recorded" };
     format!(
         "{} of {} {per} ({}, {sure})",
@@ -170,10 +157,6 @@ fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
     let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
     let reason = listed.first().and_then(|c| c.trust.reason()).unwrap_or("ok");
     format!("{n} useful {useful}{next}; trust: {reason}")
-}
-
-fn cut(line: &str) -> String {
-    shorten(line, WIDTH)
 }
 
 /// The first characters of a text, up to the end of a word.

@@ -127,16 +127,7 @@ impl HostNames {
         if has_line(row) {
             return None;
         }
-        let mut at = trace.stacks.parent(row);
-        // Limited to the depth of the tree, because wrong ids in a file may form a cycle.
-        for _ in 0..=trace.stacks.depth(row).unwrap_or(0) {
-            match at {
-                Some(r) if has_line(r) => return Some(r),
-                Some(r) => at = trace.stacks.parent(r),
-                None => return None,
-            }
-        }
-        None
+        trace.stacks.outward(row).skip(1).find(|r| has_line(*r))
     }
 }
 

@@ -193,6 +193,15 @@ impl StepKey {
         label.map_or(StepKey::Index(index), StepKey::Label)
     }
 
+    /// The cells `step` and `step_label` of a row; without a step, or for all of them, both are null.
+    pub fn cells(key: Option<StepKey>) -> (Option<u32>, Option<i64>) {
+        match key {
+            Some(StepKey::Index(index)) => (Some(index), None),
+            Some(StepKey::Label(label)) => (None, Some(label)),
+            None => (None, None),
+        }
+    }
+
     /// In the syntax of `--steps`.
     pub fn shown(self) -> String {
         match self {

@@ -201,7 +201,8 @@ fn is_no_step(name: &str) -> bool {
         .any(|p| name.starts_with(p))
 }
 
-fn mask(name: &str) -> String {
+/// A name with every number replaced by `#`, so that names which differ in numbers alone are one.
+pub fn mask(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for ch in name.chars() {
         if !ch.is_ascii_digit() {

@@ -46,16 +46,21 @@ pub fn marked(name: &str, width: usize) -> String {
 
 /// The part of a Python frame after its last folder: file, line and function.
 fn function_of_frame(name: &str) -> Option<&str> {
-    let (place, _) = name.split_once("): ")?;
-    let (path, line) = place.rsplit_once('(')?;
-    if line.is_empty() || !line.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
+    let (path, ..) = frame_parts(name)?;
     let file = path.rfind('/').map_or(0, |slash| slash + 1);
     name.get(file..)
 }
 
-fn fnv1a(text: &str) -> u64 {
+/// Path, line and function of a Python frame, `path/to/file.py(12): function`; `None` for other names.
+pub fn frame_parts(name: &str) -> Option<(&str, &str, &str)> {
+    let (place, function) = name.split_once("): ")?;
+    let (path, line) = place.rsplit_once('(')?;
+    let is_line = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
+    is_line.then_some((path, line, function))
+}
+
+/// The 64-bit FNV-1a hash of a text.
+pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -108,7 +108,7 @@ impl Analysis for Efficiency {
         }
         let mut costs = DelayCosts::default();
         for ((part, key), c) in delay_cost::costs(job) {
-            let (step, step_label) = step_cells(key);
+            let (step, step_label) = StepKey::cells(key);
             let rank = job.parts[part as usize].rank;
             let (direct_ns, propagated_ns, imposed_last_ns) = (c.direct, c.propagated, c.imposed_last);
             costs.push(DelayCostRow { rank, step, step_label, direct_ns, propagated_ns, imposed_last_ns });
@@ -118,7 +118,7 @@ impl Analysis for Efficiency {
 }
 
 fn push(table: &mut Efficiencies, scope: &str, process_group: Option<&str>, key: Option<StepKey>, a: &Account) {
-    let (step, step_label) = step_cells(key);
+    let (step, step_label) = StepKey::cells(key);
     table.push(EfficiencyRow {
         scope,
         process_group,
@@ -139,14 +139,6 @@ fn push(table: &mut Efficiencies, scope: &str, process_group: Option<&str>, key:
         communication_efficiency: a.factors.map(|f| f.communication),
         orchestration_efficiency: a.factors.map(|f| f.orchestration),
     });
-}
-
-fn step_cells(key: Option<StepKey>) -> (Option<u32>, Option<i64>) {
-    match key {
-        Some(StepKey::Index(index)) => (Some(index), None),
-        Some(StepKey::Label(label)) => (None, Some(label)),
-        None => (None, None),
-    }
 }
 
 fn cells(name: String, a: &Account) -> Vec<String> {

@@ -207,21 +207,13 @@ fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, DelaySums> {
     out
 }
 
-fn split(step: Option<StepKey>) -> (Option<u32>, Option<i64>) {
-    match step {
-        Some(StepKey::Index(i)) => (Some(i), None),
-        Some(StepKey::Label(l)) => (None, Some(l)),
-        None => (None, None),
-    }
-}
-
 fn delays(job: &Job, sums: &ByPart, shown: &GroupSelection) -> Batch {
     let mut table = Delays::default();
     for (&(part, step, group), d) in sums {
         if !group.is_none_or(|g| shown.has(g)) {
             continue;
         }
-        let (step, step_label) = split(step);
+        let (step, step_label) = StepKey::cells(step);
         table.push(DelayRow {
             rank: job.parts[part as usize].rank,
             step,
@@ -249,7 +241,7 @@ fn causes(job: &Job, why: &[StepDifferences], shown: &GroupSelection) -> Batch {
         for d in &e.differences {
             let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
             let origin = p.origins.get(&d.name).filter(|_| d.name != crate::trace::strings::StrId::EMPTY);
-            let (step, step_label) = split(e.step);
+            let (step, step_label) = StepKey::cells(e.step);
             let event = p.calls.calls.get(e.call as usize).map_or(0, |c| c.event);
             table.push(CauseRow {
                 rank: p.rank,

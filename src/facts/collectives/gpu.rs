@@ -113,18 +113,11 @@ fn joined_kind(edges: &[Message], me: u32, members: Option<&Members>) -> Collect
 
 /// The `record_param_comms` and `c10d::*` operators around the launch, innermost first.
 fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
-    let mut chain = Vec::new();
-    let mut at = a.op();
-    let depth = at.and_then(|r| trace.stacks.depth(r)).unwrap_or(0);
-    for _ in 0..=depth {
-        let Some(row) = at else { break };
-        let name = trace.name(row);
-        if name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:") {
-            chain.push(row);
-        }
-        at = trace.stacks.parent(row);
-    }
-    chain
+    let is_kept = |row: &u32| {
+        let name = trace.name(*row);
+        name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:")
+    };
+    a.op().into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
 }
 
 /// Annotations of the back end (`nccl:all_reduce`), which carry shape and type of the message.
