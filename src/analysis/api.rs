@@ -2,7 +2,7 @@
 //! tables and observations.
 
 use crate::analysis::settings::{Setting, Settings};
-use crate::analysis::verdict::Verdict;
+use crate::analysis::verdict::JobVerdict;
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job};
 use crate::table::schema::{Batch, Columns, Table, TableSpec};
@@ -164,7 +164,7 @@ pub struct Output {
     /// Replaces views and observations on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
     /// What the job needs most; made by the diagnosis alone.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<JobVerdict>,
 }
 
 /// What an analysis is called and explains, what it writes, and what it needs.

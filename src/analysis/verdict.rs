@@ -46,7 +46,7 @@ pub struct Totals {
 
 /// The diagnosis of a job in words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct JobVerdict {
     /// Each at most 200 characters: the first cause with its gain; the efficiency of the job and what comes next.
     pub lines: [String; 2],
     /// The most important first.

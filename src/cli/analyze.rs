@@ -15,7 +15,7 @@ use crate::output::folder::Folder;
 use crate::output::html::PageOptions;
 use crate::output::place::{OutputPlace, RESULTS};
 use crate::output::tables::Groups;
-use crate::output::text::Extent as ReportExtent;
+use crate::output::text::ReportExtent;
 use crate::output::{text, visible};
 use crate::partial;
 use crate::registry::ANALYSES;

@@ -22,7 +22,7 @@ pub struct Named<'a> {
 }
 
 /// The numbers of a cause of lost time; times per step and rank, ns.
-pub struct Lost<'a> {
+pub struct LostWords<'a> {
     pub idle: Ns,
     pub copies: Ns,
     /// Waiting of all ranks behind it, per step.
@@ -36,7 +36,7 @@ pub struct Lost<'a> {
 }
 
 /// The numbers of a cause in the mix of kernels.
-pub struct Mix<'a> {
+pub struct MixWords<'a> {
     /// Of the compute time, percent.
     pub share: f64,
     pub count: u64,
@@ -66,7 +66,7 @@ fn frame(name: &str) -> Option<(&str, String)> {
 }
 
 /// Whether one operator, other than the launch calls themselves, takes much of the time in which the host launches.
-pub fn has_large_part(words: &Lost) -> bool {
+pub fn has_large_part(words: &LostWords) -> bool {
     let largest = words.top.iter().find(|n| !crate::trace::launch::is_launch_call(n.name));
     largest.is_some_and(|n| n.share >= LARGE_PART_PCT)
 }
@@ -75,7 +75,7 @@ pub fn has_large_part(words: &Lost) -> bool {
 const LARGE_PART_PCT: f64 = 30.0;
 
 /// Sentence and action of a cause of lost time.
-pub fn lost(kind: CauseKind, key: &str, who: &str, words: &Lost) -> (String, String) {
+pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String, String) {
     let top = words.top.first();
     let vendor = words.trust.vendor;
     let device = if vendor == Vendor::Host { "process" } else { "device" };
@@ -175,7 +175,7 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &Lost) -> (String, Str
 }
 
 /// Evidence of a cause of lost time.
-pub fn evidence(kind: CauseKind, words: &Lost, has_steps: bool) -> Vec<Evidence> {
+pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evidence> {
     let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
     let is_copy = matches!(kind, CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall);
     let (table, filter) =
@@ -227,7 +227,7 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
 }
 
 /// Sentence and action of a cause in the mix of kernels.
-pub fn kernel_mix(kind: CauseKind, words: &Mix) -> (String, String) {
+pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
     let share = fmt_pct(Some(words.share));
     let count = fmt_count(words.count);
     let assumed = if words.factor.is_finite() {

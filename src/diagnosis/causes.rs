@@ -1,89 +1,23 @@
-//! Finds the causes of lost time: each piece of the account gets one owner, and each owner its gain and its words.
+//! Makes the causes of a job from what each owns: with gain, trust and words, the most important first.
 
 use crate::analysis::api::{Options, Partial, rows};
 use crate::analysis::efficiency::account::Place;
-use crate::analysis::efficiency::delay_cost;
-use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, MixTime, TimePart};
+use crate::analysis::stragglers::{DEVIATIONS, SIGMA_OF_MAD};
+use crate::diagnosis::account::{CellOfStep, JobAccount, MixTime, TimePart};
 use crate::diagnosis::advice;
+use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, Owned};
-use crate::diagnosis::grouping::{RankScope, Topology};
+use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
-use crate::diagnosis::kind::{CauseKind, Confidence};
-use crate::diagnosis::late::{self, LateRanks};
+use crate::diagnosis::kind::{CauseKind, Confidence, Vendor};
+use crate::diagnosis::late;
+use crate::diagnosis::owners::{Collected, Key, owners};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
-use crate::job::Job;
-use crate::job::delay::StepKey;
+use crate::job::{Job, median};
 use crate::units::{Ns, fmt_count, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How a gain was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GainBasis {
-    Replay,
-    Bound,
-    Assumed,
-}
-
-impl GainBasis {
-    pub fn name(self) -> &'static str {
-        match self {
-            GainBasis::Replay => "replay",
-            GainBasis::Bound => "bound",
-            GainBasis::Assumed => "assumed",
-        }
-    }
-}
-
-/// A cause with all that it owns.
-#[derive(Debug, Clone)]
-pub struct Cause {
-    pub kind: CauseKind,
-    /// What it is about: a frame, a call, a kernel; without it the kind alone names the cause.
-    pub key: String,
-    pub ranks: Vec<u32>,
-    pub scope: RankScope,
-    pub rank_label: String,
-    /// Steps of a cause that is not in all of them.
-    pub steps: Vec<String>,
-    pub owned: Owned,
-    /// Share of the useful time of all devices that it owns, ns.
-    pub useful: Ns,
-    /// Over all steps, ns.
-    pub gain: Ns,
-    pub basis: GainBasis,
-    pub confidence: Confidence,
-    pub p_value: Option<f64>,
-    pub trust: Trust,
-    pub sentence: String,
-    pub action: String,
-    pub evidence: Vec<Evidence>,
-}
-
-impl Cause {
-    /// Lost time that it owns, over devices and steps, ns.
-    pub fn owned_sum(&self) -> Ns {
-        self.owned.values().sum()
-    }
-
-    fn owned_part(&self, part: TimePart) -> Ns {
-        self.owned.iter().filter(|((_, _, p), _)| *p == part).map(|(_, ns)| ns).sum()
-    }
-
-    /// Weight in the ranking.
-    pub fn rank_weight(&self) -> f64 {
-        // A gain that rests on an assumption about kernels counts half.
-        let trusted = match self.trust {
-            Trust::Ok => 1.0,
-            _ => 0.5,
-        };
-        let of_mix = if self.kind.is_kernel_mix() && self.basis == GainBasis::Assumed { 0.5 } else { 1.0 };
-        // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
-        let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
-        self.gain as f64 * weight * trusted * of_mix
-    }
-}
 
 /// The account of a job with the owner of every piece, and the causes.
 pub struct Diagnosis {
@@ -105,33 +39,12 @@ const FEW_STEPS_PCT: Ns = 80;
 /// Smallest share of unmatched communication that is a cause, percent of the time of all devices.
 const UNMATCHED_PCT: f64 = 5.0;
 
-/// A step stands out from this many median absolute deviations on: five standard deviations of a normal distribution.
-const DEVIATIONS: f64 = 5.0 * 1.4826;
-
-/// Identity of a cause while time is assigned.
-type Key = (CauseKind, String);
-
-#[derive(Default)]
-struct Collected {
-    owned: Owned,
-    /// Names with their owned time: by key and detail.
-    names: BTreeMap<(String, String), (Ns, u64)>,
-}
-
 pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
     let account = JobAccount::new(job, partials);
     let trust = RecordingTrust::of(partials);
     let topology = Topology::of(job);
-    let mut all: BTreeMap<Key, Collected> = BTreeMap::new();
-    for (step, place, cell) in account.cells() {
-        for lost in &cell.lost {
-            collect(&mut all, (step, place), lost);
-        }
-    }
-    merge_spread_code(&mut all);
     let late = late::find(job, options);
-    assign_excess(&account, &late, &mut all);
-    assign_waits(job, &account, &late, &mut all);
+    let mut all = owners(job, &account, &late);
     let pauses = pauses(partials);
     let context = Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
@@ -172,130 +85,6 @@ fn pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
         sum.1 += row.excess_ns;
     }
     out
-}
-
-/// The key of the cause that a piece of lost time belongs to.
-fn key_of(lost: &Lost) -> &str {
-    match lost.kind {
-        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostLock => &lost.key,
-        CauseKind::DataLoader => advice::loader(&lost.key),
-        _ => "",
-    }
-}
-
-/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the names.
-fn collect(all: &mut BTreeMap<Key, Collected>, (step, place): (usize, Place), lost: &Lost) {
-    if lost.kind == CauseKind::NotExplained {
-        return;
-    }
-    let found = all.entry((lost.kind, key_of(lost).to_string())).or_default();
-    *found.owned.entry((step, place, lost.part)).or_default() += lost.time;
-    let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
-    name.0 += lost.time;
-    name.1 += lost.count;
-}
-
-/// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
-fn merge_spread_code(all: &mut BTreeMap<Key, Collected>) {
-    let (code, launching) = ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
-    let sum = |key: &Key| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
-    if sum(&code) == 0 || sum(&code) > sum(&launching) {
-        return;
-    }
-    if let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) {
-        code.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
-        for (name, (ns, count)) in code.names {
-            let sum = to.names.entry(name).or_default();
-            sum.0 += ns;
-            sum.1 += count;
-        }
-    }
-}
-
-/// Gives a straggler what its host does longer than those of the others: above the lower median of the other devices.
-fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
-    for (s, step) in account.steps.iter().enumerate() {
-        for place in step.cells.keys() {
-            let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else { continue };
-            let idle = |c: &CellOfStep, kind: CauseKind, key: &str| -> Ns {
-                let of = c.lost.iter().filter(|l| l.part == TimePart::Idle && l.kind == kind && key_of(l) == key);
-                of.map(|l| l.time).sum()
-            };
-            let mut moved = 0;
-            for ((kind, key), found) in all.iter_mut().filter(|((k, _), _)| straggler.host_kinds.contains(k)) {
-                let mut others: Vec<Ns> =
-                    step.cells.iter().filter(|(p, _)| *p != place).map(|(_, c)| idle(c, *kind, key)).collect();
-                let usual = crate::job::median(&mut others).unwrap_or(0);
-                let Some(ns) = found.owned.get_mut(&(s, *place, TimePart::Idle)) else { continue };
-                let part = (*ns - usual).max(0);
-                *ns -= part;
-                moved += part;
-            }
-            if moved > 0 {
-                let to = all.entry((CauseKind::Straggler, straggler.index.to_string())).or_default();
-                *to.owned.entry((s, *place, TimePart::Idle)).or_default() += moved;
-            }
-        }
-    }
-}
-
-/// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
-fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
-    // By step (without steps: all together) and part.
-    let has_steps = account.steps.iter().any(|s| s.key.is_some());
-    let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
-    for ((part, key), cost) in delay_cost::costs(job) {
-        let of_step = charges.entry(key.filter(|_| has_steps)).or_default();
-        *of_step.entry(part).or_default() += cost.direct + cost.propagated;
-    }
-    for (s, step) in account.steps.iter().enumerate() {
-        let Some(charged) = charges.get(&step.key) else { continue };
-        let total: Ns = charged.values().sum();
-        if total <= 0 {
-            continue;
-        }
-        // Shares of the waiting, by owner.
-        let mut owners: BTreeMap<Key, Ns> = BTreeMap::new();
-        for (part, ns) in charged {
-            match late.of(*part, step.key) {
-                Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
-                None => {
-                    for (key, share) in
-                        of_late_rank(step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c), *ns)
-                    {
-                        *owners.entry(key).or_default() += share;
-                    }
-                }
-            }
-        }
-        for (place, cell) in &step.cells {
-            for (key, ns) in &owners {
-                let share = (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
-                if share > 0 {
-                    let found = all.entry(key.clone()).or_default();
-                    *found.owned.entry((s, *place, TimePart::Synchronizing)).or_default() += share;
-                }
-            }
-        }
-    }
-}
-
-/// Divides the waiting that a late rank caused in proportion to what its own device idled for.
-fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns) -> Vec<(Key, Ns)> {
-    let mut own: BTreeMap<Key, Ns> = BTreeMap::new();
-    let mut idle = 0;
-    for cell in cells {
-        for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {
-            idle += lost.time;
-            if lost.kind != CauseKind::NotExplained {
-                *own.entry((lost.kind, key_of(lost).to_string())).or_default() += lost.time;
-            }
-        }
-    }
-    if idle == 0 {
-        return Vec::new();
-    }
-    own.into_iter().map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns)).collect()
 }
 
 struct Context<'a> {
@@ -383,7 +172,7 @@ impl Context<'_> {
         }
         // Without a device nothing waits for launches; only code that can be named is a cause.
         let is_named = kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && !key.is_empty());
-        if self.trust.vendor == crate::diagnosis::kind::Vendor::Host && !is_named {
+        if self.trust.vendor == Vendor::Host && !is_named {
             return None;
         }
         // Between graph launches a host has little to do; small gaps there are not worth a finding.
@@ -414,7 +203,7 @@ impl Context<'_> {
                 count: *count,
             })
             .collect();
-        let words = advice::Lost {
+        let words = advice::LostWords {
             idle: cause.owned_part(TimePart::Idle) / n,
             copies: cause.owned_part(TimePart::Copies) / n,
             waits: cause.owned_part(TimePart::Synchronizing) / self.account.steps.len().max(1) as Ns,
@@ -501,7 +290,7 @@ impl Context<'_> {
             let gain = if kind == CauseKind::CommUnmatched {
                 gain::least(self.account, part)
             } else {
-                gain::of_communication(self.account, part)
+                gain::of_devices(self.account, |c| part.of(&c.parts))
             };
             let mut cause = self.cause(kind, "", ranks, owned, gain);
             let n = self.account.steps.len().max(1) as Ns * cause.ranks.len() as Ns;
@@ -533,14 +322,14 @@ impl Context<'_> {
         let mut out = Vec::new();
         let mut open = |kind: CauseKind, owned: Ns, factor: f64, saved: &dyn Fn(&CellOfStep) -> Ns, count: u64| {
             let rest = 1.0 - 1.0 / factor;
-            let gain = gain::of_compute(self.account, |c| (saved(c) as f64 * rest) as Ns);
+            let gain = gain::of_devices(self.account, |c| (saved(c) as f64 * rest) as Ns);
             let places: BTreeSet<u32> =
                 self.account.cells().filter(|(_, _, c)| saved(c) > 0).map(|(_, p, _)| p.0).collect();
             let ranks: Vec<u32> = places.into_iter().map(|p| self.rank(p)).collect();
             let mut cause = self.cause(kind, "", ranks, Owned::new(), gain);
             cause.useful = owned;
             cause.basis = GainBasis::Assumed;
-            let words = advice::Mix { share: share(owned), count, factor, trust: self.trust };
+            let words = advice::MixWords { share: share(owned), count, factor, trust: self.trust };
             (cause.sentence, cause.action) = advice::kernel_mix(kind, &words);
             cause.evidence = vec![Evidence {
                 table: "kernels_by_name",
@@ -582,9 +371,9 @@ impl Context<'_> {
     /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
     fn long_steps(&self, causes: &[Cause]) -> Option<Cause> {
         let mut times: Vec<Ns> = self.account.steps.iter().map(|s| s.time).collect();
-        let usual = crate::job::median(&mut times)?;
+        let usual = median(&mut times)?;
         let mut away: Vec<Ns> = times.iter().map(|t| (t - usual).abs()).collect();
-        let spread = crate::job::median(&mut away)? as f64 * DEVIATIONS;
+        let spread = median(&mut away)? as f64 * (DEVIATIONS * SIGMA_OF_MAD);
         let is_long = |s: &usize| {
             let time = self.account.steps[*s].time;
             time * 2 > usual * 3 && (time - usual) as f64 > spread

@@ -1,6 +1,6 @@
 //! `--fail-if 'cause(KIND) > 5%'`: conditions on the gain of causes under which a run fails.
 
-use crate::analysis::verdict::Verdict;
+use crate::analysis::verdict::JobVerdict;
 use crate::diagnosis::kind::CauseKind;
 use crate::units::fmt_pct;
 
@@ -41,7 +41,7 @@ impl CauseCondition {
     }
 
     /// The message if it holds.
-    pub fn crossed(&self, verdict: &Verdict) -> Option<String> {
+    pub fn crossed(&self, verdict: &JobVerdict) -> Option<String> {
         let of_kind = verdict.gains.iter().filter(|(kind, _)| self.kind.is_none_or(|k| k.name() == *kind));
         let largest = of_kind.map(|(_, pct)| *pct).max_by(f64::total_cmp)?;
         let holds = if self.is_inclusive { largest >= self.limit_pct } else { largest > self.limit_pct };
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn conditions_are_read_and_judged() {
-        let found = Verdict { gains: vec![("data_loader", 7.0), ("host_sync", 2.0)], ..Verdict::default() };
+        let found = JobVerdict { gains: vec![("data_loader", 7.0), ("host_sync", 2.0)], ..JobVerdict::default() };
         let holds = |text: &str| CauseCondition::parse(text).unwrap().crossed(&found).is_some();
         assert!(holds("cause(data_loader) > 5%") && !holds("cause(data_loader) > 7 %"));
         assert!(holds("cause(data_loader) >= 7%") && holds("cause(any)>6.5%"));

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::analysis::efficiency::account::Place;
-use crate::diagnosis::account::{CellOfStep, JobAccount, TimePart};
+use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, TimePart};
 use crate::diagnosis::kind::CauseKind;
 use crate::units::Ns;
 use std::collections::BTreeMap;
@@ -48,22 +48,13 @@ fn repaired_host(cell: &CellOfStep, kind: CauseKind, idle: Ns) -> Ns {
     }
 }
 
-/// The gain over all steps if a share of a category's compute time went away, ns: `saved` per cell.
-pub fn of_compute(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
-    let gain = |step: &crate::diagnosis::account::JobStep| {
+/// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not become
+/// shorter than its hosts need.
+pub fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
+    let gain = |step: &JobStep| {
         let least = step.cells.values().map(&saved).min().unwrap_or(0);
         let host = step.cells.values().map(CellOfStep::host_time).max().unwrap_or(0);
         least.min(step.time - host).max(0)
-    };
-    account.steps.iter().map(gain).sum()
-}
-
-/// The gain over all steps if a part of the communication went away on every device, ns.
-pub fn of_communication(account: &JobAccount, part: TimePart) -> Ns {
-    let gain = |step: &crate::diagnosis::account::JobStep| {
-        let least = step.cells.values().map(|c| part.of(&c.parts)).min().unwrap_or(0);
-        let host = step.cells.values().map(CellOfStep::host_time).max().unwrap_or(0);
-        least.min(step.time - host.min(step.time)).max(0)
     };
     account.steps.iter().map(gain).sum()
 }

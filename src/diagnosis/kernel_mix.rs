@@ -3,13 +3,13 @@
 //! Categories follow from names, first match, ignoring case. Each nanosecond of compute belongs to one kernel: of
 //! concurrent ones to that which started first.
 
-use crate::analysis::api::Options;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
+use crate::trace::window::Window;
 use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,12 +99,12 @@ struct Kernel {
     is_batched: bool,
 }
 
-pub fn push(table: &mut KernelMix, trace: &RankTrace, work: &DeviceWork, options: &Options) {
+pub fn push(table: &mut KernelMix, trace: &RankTrace, work: &DeviceWork, windows: &[Window]) {
     if !work.is_gpu {
         return;
     }
     let kernels = kernels(trace, work);
-    for w in trace.account_windows(work, &options.model) {
+    for w in windows {
         let mut sums: BTreeMap<&'static str, Sum> = BTreeMap::new();
         for part in &w.parts {
             let first = kernels.partition_point(|k| k.own.end <= part.start);

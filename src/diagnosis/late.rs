@@ -2,7 +2,7 @@
 
 use crate::analysis::api::Options;
 use crate::analysis::stragglers::{Judgement, Pattern, StepDifferences, Straggler, because, explain, judge, reasons};
-use crate::analysis::what_if::gain_of;
+use crate::analysis::what_if::ReplayedJob;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
 use crate::job::cause::Cause;
@@ -58,8 +58,10 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     let judged = judge(job, options);
     let why = explain(job, &judged);
     let steps = judged.steps.len();
+    let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
+    let replayed = has_late.then(|| ReplayedJob::new(job)).flatten().filter(ReplayedJob::is_reliable);
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
-        let Some(gain) = confirmed(job, s, &judged) else { continue };
+        let Some(gain) = confirmed(replayed.as_ref(), s, &judged) else { continue };
         // A host that is late in single steps is told by what it did there.
         if s.pattern == Pattern::InSteps && matches!(main_cause(s, &why), Some(Cause::Host(_) | Cause::MoreHost(_))) {
             continue;
@@ -78,11 +80,11 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
 
 /// The gain of a straggler: that of its chains, or much less of it where the hosts of the others would not come earlier
 /// either. `None` if then too little is left.
-fn confirmed(job: &Job, s: &Straggler, judged: &Judgement) -> Option<Ns> {
+fn confirmed(replayed: Option<&ReplayedJob>, s: &Straggler, judged: &Judgement) -> Option<Ns> {
     let is_late = |part: u32, step: Option<StepKey>| {
         step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
     };
-    let Some(replayed) = gain_of(job, is_late) else { return Some(s.gain) };
+    let Some(replayed) = replayed.map(|r| r.gain_of(is_late)) else { return Some(s.gain) };
     if replayed * 2 >= s.gain {
         return Some(s.gain);
     }

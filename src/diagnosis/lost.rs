@@ -6,9 +6,7 @@
 //!   assigned          LLLLLLLL DDDDDDDD DD          the wait from launch to start belongs to what came before it
 //! ```
 
-use crate::analysis::api::Options;
 use crate::analysis::copies::copy::{Api, Copy, copies};
-use crate::analysis::copies::rules::SMALL_BYTES;
 use crate::diagnosis::host::{Assigned, HostSide};
 use crate::diagnosis::kind::CauseKind;
 use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
@@ -58,12 +56,10 @@ const NEAR_PCT: Ns = 90;
 
 /// The ways of copying that are causes, in the order in which they own time.
 fn way(c: &Copy) -> Option<CauseKind> {
-    let is_pageable = c.source == Some("pageable") || c.target == Some("pageable");
-    let is_copy = c.direction != "set";
     match c.api {
-        _ if is_copy && is_pageable => Some(CauseKind::CopyPageable),
+        _ if c.is_pageable() => Some(CauseKind::CopyPageable),
         Api::SyncCopy | Api::SyncSet => Some(CauseKind::CopySync),
-        _ if is_copy && c.bytes.is_some_and(|b| b < SMALL_BYTES) => Some(CauseKind::CopySmall),
+        _ if c.is_small() => Some(CauseKind::CopySmall),
         _ => None,
     }
 }
@@ -90,24 +86,29 @@ pub fn push(
     work: &DeviceWork,
     host: &HostSide,
     ways: &[(Copy, Option<CauseKind>)],
-    options: &Options,
+    (windows, kernel_wait_max): (&[Window], Ns),
     (lost, times): (&mut LostTime, &mut HostTime),
 ) {
-    let mut idle = idle_pieces(trace, work, host, options.kernel_wait_max);
+    let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
+    let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
     name_code(trace, &mut idle);
     let copies = copy_pieces(trace, work, ways);
-    let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
-    for w in trace.account_windows(work, &options.model) {
+    for w in windows {
         for (part, pieces) in [("i", &idle), ("m", &copies)] {
-            push_window(lost, trace, work, &w, part, pieces);
+            push_window(lost, trace, work, w, part, pieces);
         }
-        push_host(times, trace, work, host, thread, &w);
+        push_host(times, trace, work, host, thread, w);
     }
 }
 
 /// The gaps of a device, cut by owner.
-fn idle_pieces(trace: &RankTrace, work: &DeviceWork, host: &HostSide, kernel_wait_max: Ns) -> Vec<Piece> {
-    let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
+fn idle_pieces(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    host: &HostSide,
+    default_thread: Option<u32>,
+    kernel_wait_max: Ns,
+) -> Vec<Piece> {
     let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
     let mut out: Vec<Piece> = Vec::new();
     let mut frames: HashMap<u32, StrId> = HashMap::new();

@@ -3,6 +3,7 @@
 
 mod account;
 mod advice;
+mod cause;
 mod causes;
 pub(crate) mod condition;
 mod evidence;
@@ -13,14 +14,16 @@ mod kernel_mix;
 mod kind;
 mod late;
 mod lost;
+mod owners;
 mod recording;
 mod trust;
 mod verdict;
 
 use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::analysis::verdict::Verdict;
+use crate::analysis::verdict::JobVerdict;
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::causes::{Cause, Diagnosis, diagnose};
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::causes::{Diagnosis, diagnose};
 use crate::diagnosis::host::{HostPauses, HostSide};
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kind::CauseKind;
@@ -118,8 +121,10 @@ impl Analysis for DiagnosisOf {
         let host = HostSide::new(trace, &busy, &ways);
         let (mut lost, mut times, mut mix) = (LostTime::default(), HostTime::default(), KernelMix::default());
         for work in &trace.devices {
-            lost::push(trace, work, &host, &ways, options, (&mut lost, &mut times));
-            kernel_mix::push(&mut mix, trace, work, options);
+            let windows = trace.account_windows(work, &options.model);
+            let cut = (windows.as_slice(), options.kernel_wait_max);
+            lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
+            kernel_mix::push(&mut mix, trace, work, &windows);
         }
         let mut recordings = Recordings::default();
         recording::push(&mut recordings, trace);
@@ -139,7 +144,7 @@ impl Analysis for DiagnosisOf {
     }
 }
 
-fn lines(told: &Verdict) -> crate::table::schema::Batch {
+fn lines(told: &JobVerdict) -> crate::table::schema::Batch {
     let mut table = VerdictTable::default();
     for (line, text) in (1u32..).zip(&told.lines).filter(|(_, text)| !text.is_empty()) {
         table.push(VerdictRow { line, text });

@@ -1,8 +1,9 @@
 //! The verdict: two lines for a chat, and the causes with evidence and action.
 
-use crate::analysis::verdict::{ToldCause, Totals, Verdict};
+use crate::analysis::verdict::{JobVerdict, ToldCause, Totals};
 use crate::diagnosis::account::{JobAccount, TimePart};
-use crate::diagnosis::causes::{Cause, Diagnosis};
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::causes::Diagnosis;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::Trust;
 use crate::trace::step::mask;
@@ -36,10 +37,10 @@ pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     }
 }
 
-pub fn verdict(found: &Diagnosis) -> Verdict {
+pub fn verdict(found: &Diagnosis) -> JobVerdict {
     let account = &found.account;
     if account.steps.is_empty() {
-        return Verdict::default();
+        return JobVerdict::default();
     }
     let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
     let causes: Vec<ToldCause> = listed.iter().take(CAUSES).map(|c| told(c, account)).collect();
@@ -63,7 +64,7 @@ pub fn verdict(found: &Diagnosis) -> Verdict {
     let more = listed.len().saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
-    Verdict { lines, causes, more, notes, gains, totals: totals(account), mix: mix(account) }
+    JobVerdict { lines, causes, more, notes, gains, totals: totals(account), mix: mix(account) }
 }
 
 fn totals(account: &JobAccount) -> Totals {

@@ -127,8 +127,7 @@ fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &
             let waits = waits.get(&lane)?;
             waits.get(waits.partition_point(|w| w.returned <= c.submit).checked_sub(1)?).copied()
         };
-        let last = c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
-        r.host_wait = last;
+        r.host_wait = c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
         r.idle_since = compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
     }
 }
@@ -175,9 +174,7 @@ impl Blocking {
         let ended = self.all.partition_point(|(end, _)| *end < t);
         self.all[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
     }
-}
 
-impl Blocking {
     /// By lane: when each call returned during which a collective ended, and the last one of those. `ended` are the ends
     /// of the collectives, in order.
     fn for_collectives(&self, ended: &[(Ns, u32)]) -> BTreeMap<u32, Vec<HostWait>> {

@@ -3,7 +3,7 @@
 use crate::analysis::api::{self, Observation, Output, View};
 use crate::analysis::inventory::record_edges;
 use crate::analysis::inventory::{KernelRules, RankRow, Ranks};
-use crate::analysis::verdict::Verdict;
+use crate::analysis::verdict::JobVerdict;
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
@@ -19,7 +19,7 @@ const OBSERVATIONS: usize = 5;
 
 /// How much of a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum ReportExtent {
     /// Verdict, causes, and where the time went.
     Short,
     /// The sections of all analyses, too.
@@ -27,7 +27,7 @@ pub enum Extent {
 }
 
 /// The report, at most `width` characters wide.
-pub fn report(outcome: &Outcome, width: usize, extent: Extent) -> String {
+pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
     let mut out = String::new();
     header(&mut out, outcome, width);
     let told = verdict(outcome);
@@ -35,7 +35,7 @@ pub fn report(outcome: &Outcome, width: usize, extent: Extent) -> String {
         diagnosis(&mut out, told, width);
     }
     // Without a diagnosis (--only, --compat) the sections are the report.
-    let is_full = extent == Extent::Full || told.is_none();
+    let is_full = extent == ReportExtent::Full || told.is_none();
     problems(&mut out, outcome, width, is_full);
     for (analysis, output) in &outcome.outputs {
         let is_shown = |v: &&View| is_full || (output.verdict.is_some() && !v.rows.is_empty());
@@ -58,19 +58,19 @@ pub fn report(outcome: &Outcome, width: usize, extent: Extent) -> String {
 }
 
 /// The diagnosis of a run, if it has one.
-pub fn verdict(outcome: &Outcome) -> Option<&Verdict> {
+pub fn verdict(outcome: &Outcome) -> Option<&JobVerdict> {
     let of_run = outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
     of_run.filter(|v| !v.lines[0].is_empty())
 }
 
 /// The two lines of a diagnosis.
-pub fn brief(told: &Verdict) -> String {
+pub fn brief(told: &JobVerdict) -> String {
     let [first, second] = &told.lines;
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
 /// The verdict, then each cause with its evidence and what to do.
-fn diagnosis(out: &mut String, told: &Verdict, width: usize) {
+fn diagnosis(out: &mut String, told: &JobVerdict, width: usize) {
     heading(out, "Verdict");
     for line in told.lines.iter().flat_map(|line| wrap(line, width)) {
         let _ = writeln!(out, "{line}");
@@ -98,7 +98,7 @@ fn diagnosis(out: &mut String, told: &Verdict, width: usize) {
 }
 
 /// The mix of kernels in one line.
-fn mix(out: &mut String, told: &Verdict, width: usize) {
+fn mix(out: &mut String, told: &JobVerdict, width: usize) {
     const SHOWN: usize = 6;
     let parts: Vec<String> =
         told.mix.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
@@ -109,10 +109,10 @@ fn mix(out: &mut String, told: &Verdict, width: usize) {
 }
 
 /// Where the results are, and what they hold that was not printed.
-pub fn where_the_rest_is(outcome: &Outcome, extent: Extent, folder: &str) -> String {
+pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str) -> String {
     let sections = outcome.outputs.iter().filter(|(_, o)| o.views.iter().any(|v| !v.rows.is_empty())).count();
     match (extent, verdict(outcome)) {
-        (Extent::Short, Some(_)) => format!(
+        (ReportExtent::Short, Some(_)) => format!(
             "\nresults: {folder}\nits report.txt has {} of all analyses (or --full); rows are in tables/\n",
             plural(sections, "section")
         ),

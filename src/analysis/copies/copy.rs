@@ -29,6 +29,21 @@ pub struct Copy {
     pub blocks: Option<bool>,
 }
 
+/// Below this size a copy takes about as long as starting it, bytes.
+pub const SMALL_BYTES: u64 = 65_536;
+
+impl Copy {
+    /// Whether it is a copy (not a set) from or to pageable memory.
+    pub fn is_pageable(&self) -> bool {
+        self.direction != "set" && (self.source == Some("pageable") || self.target == Some("pageable"))
+    }
+
+    /// Whether it is a copy (not a set) below [`SMALL_BYTES`].
+    pub fn is_small(&self) -> bool {
+        self.direction != "set" && self.bytes.is_some_and(|b| b < SMALL_BYTES)
+    }
+}
+
 /// How a copy was requested, by the name of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {

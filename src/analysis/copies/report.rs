@@ -1,7 +1,8 @@
 //! Reduces the copies of all ranks to the printed tables and the observations.
 
 use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::analysis::copies::rules::{CopyRule, SMALL_BYTES};
+use crate::analysis::copies::copy::SMALL_BYTES;
+use crate::analysis::copies::rules::CopyRule;
 use crate::analysis::copies::{CopyRules, MemoryCopies};
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::table::typed::Values;

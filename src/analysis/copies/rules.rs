@@ -32,12 +32,9 @@ pub enum CopyRule {
     SyncSet,
     /// Calls that wait for a stream, an event or the device.
     Synchronize,
-    /// Copies (not sets) below [`SMALL_BYTES`]: their cost is the launch, not the transfer.
+    /// Copies (not sets) below [`SMALL_BYTES`](crate::analysis::copies::copy::SMALL_BYTES): their cost is the launch, not the transfer.
     Small,
 }
-
-/// Below this size a copy takes about as long as starting it, bytes.
-pub const SMALL_BYTES: u64 = 65_536;
 
 impl CopyRule {
     pub const ALL: [CopyRule; 5] =
@@ -54,13 +51,12 @@ impl CopyRule {
     }
 
     fn holds(self, c: &Copy) -> bool {
-        let pageable = c.source == Some("pageable") || c.target == Some("pageable");
         match self {
-            CopyRule::Pageable => pageable && c.direction != "set" && c.api != Api::SyncCopy,
+            CopyRule::Pageable => c.is_pageable() && c.api != Api::SyncCopy,
             CopyRule::SyncCopy => c.api == Api::SyncCopy && c.direction != "set",
             CopyRule::SyncSet => c.api == Api::SyncSet || (c.api == Api::SyncCopy && c.direction == "set"),
             CopyRule::Synchronize => false,
-            CopyRule::Small => c.direction != "set" && c.bytes.is_some_and(|b| b < SMALL_BYTES),
+            CopyRule::Small => c.is_small(),
         }
     }
 }

@@ -30,9 +30,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A single step stands out if its gain is at least this many times the largest of any other rank,
 const STANDS_OUT: i64 = 3;
 /// and at least this many standard deviations, estimated from the median absolute deviation.
-const DEVIATIONS: f64 = 5.0;
+pub const DEVIATIONS: f64 = 5.0;
 /// Standard deviation of a normal distribution divided by its median absolute deviation.
-const SIGMA_OF_MAD: f64 = 1.4826;
+pub const SIGMA_OF_MAD: f64 = 1.4826;
 
 /// Fewest comparisons (other ranks times steps) for which a step can stand out.
 const COMPARISONS: usize = 7;

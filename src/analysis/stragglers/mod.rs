@@ -7,7 +7,7 @@ mod report;
 pub(crate) mod tables;
 mod why;
 
-pub use judge::{Judgement, Pattern, Straggler, judge};
+pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler, judge};
 pub use marks::{LateMarks, WhereLate};
 pub use report::because;
 pub use why::{StepDifferences, explain, reasons};

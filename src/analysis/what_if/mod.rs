@@ -15,7 +15,7 @@ use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use replay::Replay;
+use replay::{Replay, StepEnds};
 use std::collections::{BTreeMap, HashMap};
 
 table! {
@@ -83,25 +83,18 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         rows: Vec::new(),
         notes: missing(partials),
     };
-    let is_joined = job.instances().iter().any(|i| i.len() > 1);
-    let Some(replay) = is_joined.then(|| Replay::new(job)).flatten() else {
+    let Some(base) = ReplayedJob::new(job) else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
-        return Output {
-            tables: vec![WhatIfs::default().finish()],
-            observations: Vec::new(),
-            views: vec![view],
-            ..Output::default()
-        };
+        return Output { tables: vec![WhatIfs::default().finish()], views: vec![view], ..Output::default() };
     };
+    let error = base.error_pct().unwrap_or(0.0);
+    let ReplayedJob { replay, actual, .. } = &base;
     let n = replay.steps.len().max(1) as i64;
-    let mean = |t: &replay::StepEnds| t.total() / n;
-    let measured = replay.measured();
-    let actual = replay.run(|i| replay.times_of(i));
-    let error = percent((actual.total() - measured.total()).abs(), measured.total()).unwrap_or(0.0);
-    let ideal = replay.run(|i| replay.usual(i));
-    let (step, best) = (mean(&actual), mean(&ideal));
+    let mean = |t: &StepEnds| t.total() / n;
+    let ideal = replay.run_repaired(|_| true);
+    let (step, best) = (mean(actual), mean(&ideal));
     let judged = judge(job, options);
-    let repairs = repairs(job, &replay, &judged, options, &mean);
+    let repairs = repairs(job, replay, &judged, options, &mean);
     let gain = |r: Ns| step - r;
     let on_devices = mean(&replay.run_on_devices(|i| replay.local(i)));
     let row = |table: &mut WhatIfs, scope: &str, what: &str, (with, device_only): (Ns, Ns), slowdown: Option<f64>| {
@@ -155,15 +148,36 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
 }
 
-/// The gain over all steps if some parts took their usual time in some steps, by the replay with hosts, ns. `None` if
-/// nothing can be replayed, or the replay does not reproduce the measured steps.
-pub fn gain_of(job: &Job, is_repaired: impl Fn(u32, Option<StepKey>) -> bool) -> Option<Ns> {
-    let replay = job.instances().iter().any(|i| i.len() > 1).then(|| Replay::new(job)).flatten()?;
-    let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)).total());
-    percent((actual - measured).abs(), measured).filter(|error| *error <= RELIABLE_PCT)?;
-    let is_fixed = |i: usize| is_repaired(replay.part(i), replay.step(i));
-    let repaired = replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.times_of(i) });
-    Some(actual - repaired.total())
+/// A job with the replay of what was measured.
+pub struct ReplayedJob {
+    replay: Replay,
+    measured: Ns,
+    actual: StepEnds,
+}
+
+impl ReplayedJob {
+    /// `None` if nothing can be replayed.
+    pub fn new(job: &Job) -> Option<Self> {
+        let is_joined = job.instances().iter().any(|i| i.len() > 1);
+        let replay = is_joined.then(|| Replay::new(job)).flatten()?;
+        let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)));
+        Some(Self { replay, measured, actual })
+    }
+
+    /// Deviation of the replay without repairs from what was measured, percent; `None` without measured time.
+    fn error_pct(&self) -> Option<f64> {
+        percent((self.actual.total() - self.measured).abs(), self.measured)
+    }
+
+    pub fn is_reliable(&self) -> bool {
+        self.error_pct().is_some_and(|error| error <= RELIABLE_PCT)
+    }
+
+    /// The gain over all steps if some parts took their usual time in some steps, ns.
+    pub fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool) -> Ns {
+        let repaired = self.replay.run_repaired(|i| is_repaired(self.replay.part(i), self.replay.step(i)));
+        self.actual.total() - repaired.total()
+    }
 }
 
 /// Repairs of single ranks, steps and causes, largest gain first within their scope.
@@ -172,10 +186,10 @@ fn repairs(
     replay: &Replay,
     judged: &Judgement,
     options: &Options,
-    mean: &dyn Fn(&replay::StepEnds) -> Ns,
+    mean: &dyn Fn(&StepEnds) -> Ns,
 ) -> Vec<Repair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
-        let with_hosts = replay.run(|i| if is_fixed(i) { replay.usual(i) } else { replay.times_of(i) });
+        let with_hosts = replay.run_repaired(is_fixed);
         let on_devices = replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
         (mean(&with_hosts), mean(&on_devices))
     };
@@ -221,7 +235,7 @@ fn causes(
     replay: &Replay,
     why: &[StepDifferences],
     options: &Options,
-    mean: &dyn Fn(&replay::StepEnds) -> Ns,
+    mean: &dyn Fn(&StepEnds) -> Ns,
 ) -> Vec<Repair> {
     type Key = (Cause, StrId, StrId);
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();

@@ -6,7 +6,7 @@
 
 use crate::run::{Answer, answer, options};
 use crate::shared;
-use hta::analysis::verdict::Verdict;
+use hta::analysis::verdict::JobVerdict;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -33,13 +33,13 @@ fn expected() -> Vec<Expected> {
     serde_json::from_slice(&std::fs::read(path).expect("the list can be read")).expect("the list has this form")
 }
 
-fn verdict(answer: &Answer) -> &Verdict {
+fn verdict(answer: &Answer) -> &JobVerdict {
     let made = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
     made.expect("a run of all analyses has a verdict")
 }
 
 /// All words of a verdict.
-fn words(told: &Verdict) -> String {
+fn words(told: &JobVerdict) -> String {
     let mut out: Vec<&str> = told.lines.iter().map(String::as_str).collect();
     for c in &told.causes {
         out.extend([c.sentence.as_str(), &c.gain, &c.action, c.reason.as_deref().unwrap_or("")]);

@@ -25,15 +25,16 @@
 //! Nodes are replayed in the order of their measured times, which is a topological order if clocks and matches are
 //! right. If they are not (an end before the last arrival), the measured time is used, and the error shows it.
 
+mod hosts;
+mod usual;
+
 use crate::job::delay::{StepKey, step_of};
 use crate::job::window::start_without_meeting;
-use crate::job::{Instance, Job, Member, TimeUse, is_queued_behind, median};
+use crate::job::{Instance, Job, Member, is_queued_behind};
 use crate::trace::collective::Call;
-use crate::units::{Ns, Span};
+use crate::units::Ns;
+use hosts::host_parts;
 use std::collections::HashMap;
-
-/// Fewest peers for a usual time.
-const PEERS: usize = 3;
 
 #[derive(Clone, Copy)]
 enum Base {
@@ -70,9 +71,6 @@ struct HostPart {
     /// Whether the device waited for launches since its base.
     is_bound: bool,
 }
-
-/// A device that idled longer than this for its host was limited by it, ns.
-const BOUND_MIN: Ns = 20_000;
 
 /// From a submission to an idle device until the work starts, ns.
 const LATENCY: Ns = 8_000;
@@ -278,6 +276,11 @@ impl Replay {
         self.replay(times, true)
     }
 
+    /// Replays the job with the usual times of some nodes.
+    pub fn run_repaired(&self, is_fixed: impl Fn(usize) -> bool) -> StepEnds {
+        self.run(|i| if is_fixed(i) { self.usual(i) } else { self.times_of(i) })
+    }
+
     /// Replays the job with local times chosen by the caller, as if no host could be late.
     pub fn run_on_devices(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
         self.replay(|i| NodeTimes { local: local(i), ..self.times_of(i) }, false)
@@ -416,88 +419,6 @@ impl Replay {
     pub fn step(&self, node: usize) -> Option<StepKey> {
         self.nodes[node].step
     }
-
-    /// Usual times of all nodes. For peers, the host's part of being ready is the least that a launch needs.
-    fn usual_times(&self, job: &Job) -> Vec<NodeTimes> {
-        let keys = self.keys(job);
-        let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(&keys, &|i| value(&self.times_of(i)));
-        let (local, busy, lag) = (of(&|t| t.local), of(&|t| t.busy), of(&|t| t.lag));
-        // When the host submits is compared since it last waited, or since the start of the job: a host that stands
-        // still elsewhere than the others is not faster.
-        let mut since: Vec<Ns> = vec![0; self.nodes.len()];
-        let before = |i: usize| match self.nodes[i].host.map(|h| h.base) {
-            Some(HostBase::Submit(b)) => Some(b as usize),
-            _ => None,
-        };
-        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize) {
-            let from = match self.nodes[i].host.map(|h| h.base) {
-                Some(HostBase::Submit(b)) => since[b as usize],
-                Some(HostBase::Fixed(t)) => t - self.start,
-                _ => 0,
-            };
-            since[i] = from + self.times_of(i).host;
-        }
-        let usual_since = self.usual_of(&keys, &|i| since[i]);
-        // A repair makes no host later.
-        let gained: Vec<Ns> = since.iter().zip(&usual_since).map(|(own, usual)| (own - usual).max(0)).collect();
-        let host: Vec<Ns> = (0..self.nodes.len())
-            .map(|i| self.times_of(i).host - gained[i] + before(i).map_or(0, |b| gained[b]))
-            .collect();
-        (0..self.nodes.len())
-            .map(|i| NodeTimes { local: local[i], busy: busy[i], host: host[i], lag: lag[i].min(self.times_of(i).lag) })
-            .collect()
-    }
-
-    /// What makes nodes peers: their place in the step, the kinds and sizes of their call and of the one before.
-    fn keys(&self, job: &Job) -> Vec<u32> {
-        let kind = |m: Member| (job.call(m).kind, job.call(m).bytes);
-        let mut place: HashMap<Option<StepKey>, u32> = HashMap::new();
-        let mut known: HashMap<_, u32> = HashMap::new();
-        // Intern the keys: there are few kinds of segments, but as many nodes as calls.
-        let mut keys: Vec<u32> = Vec::with_capacity(self.nodes.len());
-        for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
-            place.clear();
-            for n in of_part {
-                let at = place.entry(n.step).or_default();
-                let before = match n.base {
-                    Base::End(b) => Some((true, kind(self.nodes[b as usize].member))),
-                    Base::Ready(b) => Some((false, kind(self.nodes[b as usize].member))),
-                    Base::Fixed(_) => None,
-                };
-                let next = known.len() as u32;
-                keys.push(*known.entry((*at, before, kind(n.member))).or_insert(next));
-                *at += 1;
-            }
-        }
-        keys
-    }
-
-    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
-    /// with fewer than three: over the rank's own other steps; otherwise unchanged.
-    fn usual_of(&self, keys: &[u32], value: &dyn Fn(usize) -> Ns) -> Vec<Ns> {
-        let middle = |v: &mut Vec<Ns>| if v.len() < PEERS { None } else { median(v) };
-        let mut peers: HashMap<_, Vec<Ns>> = HashMap::new();
-        for (i, (n, key)) in self.nodes.iter().zip(keys).enumerate() {
-            peers.entry((n.step, *key)).or_default().push(value(i));
-        }
-        let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, mut v)| (k, middle(&mut v))).collect();
-        let mut usual: Vec<Ns> = Vec::with_capacity(self.nodes.len());
-        let mut own: HashMap<u32, Vec<Ns>> = HashMap::new();
-        for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
-            let first = usual.len();
-            let keys = &keys[first..first + of_part.len()];
-            own.clear();
-            for (i, key) in keys.iter().enumerate() {
-                own.entry(*key).or_default().push(value(first + i));
-            }
-            let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v))).collect();
-            usual.extend(of_part.iter().zip(keys).enumerate().map(|(i, (n, key))| {
-                let of_peers = peers.get(&(n.step, *key)).copied().flatten();
-                of_peers.or_else(|| own.get(key).copied().flatten()).unwrap_or_else(|| value(first + i))
-            }));
-        }
-        usual
-    }
 }
 
 /// What one member of an instance of a rooted kind needs; `None` for all starts.
@@ -559,57 +480,6 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
         if p.lanes[lane].is_gpu {
             host_parts(job, part, lane, &node_of, &mut nodes[first as usize..]);
         }
-    }
-}
-
-/// Adds the host's parts to the nodes of a lane of a device, whose numbers are `node_of` by call.
-fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<usize, u32>, nodes: &mut [Node]) {
-    let p = &job.parts[part as usize];
-    let on = |t: Ns| job.aligned(part, t);
-    let mut order: Vec<usize> = (0..nodes.len()).collect();
-    order.sort_by_key(|&k| {
-        let call = nodes[k].member.call as usize;
-        (p.calls.calls[call].submit, call)
-    });
-    // The previous submission of each thread: when, and of which call.
-    let mut previous: HashMap<Option<u32>, (Ns, usize)> = HashMap::new();
-    for k in order {
-        let call = nodes[k].member.call as usize;
-        let (c, r) = (&p.calls.calls[call], &p.readiness[call]);
-        let before = previous.insert(c.thread, (c.submit, call));
-        let waited = r.host_wait.filter(|w| before.is_none_or(|(at, _)| at <= w.returned));
-        let of_wait = waited.and_then(|w| Some((w, *node_of.get(&(w.call as usize))?)));
-        let (base, from) = match (of_wait, before) {
-            (Some((w, node)), _) => {
-                (HostBase::Return(node, w.returned - p.calls.calls[w.call as usize].released), w.returned)
-            }
-            (None, Some((at, q))) => match node_of.get(&q) {
-                Some(node) => (HostBase::Submit(*node), at),
-                None => (HostBase::Fixed(on(at)), at),
-            },
-            (None, None) => {
-                let (from, _) = start_without_meeting(p, call);
-                (HostBase::Fixed(on(from.min(c.submit))), from.min(c.submit))
-            }
-        };
-        let n = &mut nodes[k];
-        let window = Span::new(r.ready - n.local, r.ready);
-        let (mut busy, mut idle) = (0, 0);
-        for e in p.lanes[lane].local.entries_in(window) {
-            match e.what {
-                TimeUse::Kernel | TimeUse::Copy => busy += e.time,
-                TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => {}
-                _ => idle += e.time,
-            }
-        }
-        n.host = Some(HostPart {
-            base,
-            time: c.submit - from,
-            submit: on(c.submit),
-            lag: r.ready - c.submit,
-            busy: busy.min(n.local),
-            is_bound: idle > BOUND_MIN,
-        });
     }
 }
 
