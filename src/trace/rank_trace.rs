@@ -106,6 +106,9 @@ pub struct RankTrace {
     launches: OnceLock<Launches>,
 }
 
+/// The windows of the steps on the devices.
+struct DeviceSteps(Vec<Span>);
+
 /// Data that several analyses share.
 type Shared = Arc<dyn Any + Send + Sync>;
 
@@ -203,9 +206,9 @@ impl RankTrace {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
         if work.is_gpu && options.step_window == StepWindow::Host && self.steps.rule != StepRule::Capture {
-            let on_device = device_windows(&self.steps.steps, &self.activities);
+            let on_device = self.shared(|t| DeviceSteps(device_windows(&t.steps.steps, &t.activities)));
             let cut = |w: &mut Window| {
-                let Some(span) = w.step.and_then(|i| on_device.get(i as usize)) else { return };
+                let Some(span) = w.step.and_then(|i| on_device.0.get(i as usize)) else { return };
                 let start = span.start.clamp(work.capture.start, work.capture.end.max(work.capture.start));
                 w.scope = Scope::DeviceStep;
                 w.parts = vec![Span::new(start, span.end.min(work.capture.end).max(start))];

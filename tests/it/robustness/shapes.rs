@@ -76,6 +76,8 @@ fn a_trace_of_the_profilers_own_rows_gives_no_rows_and_reasons() {
         ("counters", Some("no GPU activity")),
         ("critical-path", Some("the window is empty")),
         ("cupti", Some("no counter ranges recorded")),
+        ("diagnosis", nothing),
+        ("efficiency", nothing),
         ("idle", nothing),
         ("kernels", Some("no GPU activity")),
         ("launches", Some("no launches recorded")),
@@ -111,6 +113,8 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
         ("counters", Some("no GPU activity")),
         ("critical-path", None),
         ("cupti", Some("no counter ranges recorded")),
+        ("diagnosis", None),
+        ("efficiency", None),
         ("idle", None),
         ("kernels", Some("no GPU activity")),
         ("launches", Some("no launches recorded")),
@@ -173,8 +177,10 @@ fn a_cpu_only_rank_takes_nothing_from_the_others() {
     for by in [None, Some(Compat::Hta)] {
         let (both, alone) = (answer_by(by, &paths, &options()), answer_by(by, &paths[..1], &options()));
         let mut compared = 0;
+        // What is about the job as a whole depends on all of its ranks.
+        let of_job = ["findings", "finding_evidence", "verdict", "time_account", "efficiency"];
         for analysis in chosen(by, ANALYSES) {
-            for table in analysis.tables() {
+            for table in analysis.tables().iter().filter(|t| !of_job.contains(&t.name)) {
                 let of_rank_0 = |a: &Answer| -> Vec<String> {
                     let own = a.rows_where(table.name, |r| r.0.get("rank").is_none_or(|v| v == 0));
                     own.iter().map(|r| r.0.to_string()).collect()
