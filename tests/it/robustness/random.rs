@@ -194,7 +194,8 @@ fn tables(answer: &Answer, but: &[&str], shift: i64) -> BTreeMap<String, Vec<Str
 }
 
 /// Whether the order of the file decides beyond ties of time, which the shuffled file keeps: if several threads launch
-/// (or, without a GPU, run) equally much, the first is responsible for a gap that nothing ends.
+/// equally much, the first is responsible for a gap that nothing ends; if several run equally many operators, the first
+/// is the main thread, which decides what happens next while a launching thread does nothing.
 fn order_decides(rows: &[Row]) -> bool {
     let tied = |threads: Vec<i64>| {
         let count = |t: i64| threads.iter().filter(|x| **x == t).count();
@@ -205,7 +206,7 @@ fn order_decides(rows: &[Row]) -> bool {
         gpu.iter().filter(|r| r.device == device).filter_map(|r| r.launch).map(|l| rows[l].thread).collect()
     };
     let running = rows.iter().filter(|r| matches!(r.kind, Kind::Op | Kind::CommunicationOp)).map(|r| r.thread);
-    tied(launching(0)) || tied(launching(1)) || (gpu.is_empty() && tied(running.collect()))
+    tied(launching(0)) || tied(launching(1)) || tied(running.collect())
 }
 
 const IDS: [&str; 7] =
