@@ -13,7 +13,7 @@ use crate::compat;
 use crate::compat::Compat;
 use crate::diagnosis::DiagnosisOf;
 use crate::diff::threshold::{Threshold, Verdict};
-use crate::diff::{DIFF, SHORT_NAMES, Set, causes, compare};
+use crate::diff::{DIFF, SHORT_NAMES, Set, causes, comparable, compare};
 use crate::error::SetError;
 use crate::output::inputs::Inputs;
 use crate::output::text;
@@ -38,6 +38,9 @@ pub struct DiffArgs {
     /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several times
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     fail_if: Vec<String>,
+    /// Compare also sets whose steps are different work (`hta explain diff`)
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -99,12 +102,13 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
         None => {
             let (table, view) = causes::compare(diagnosed(&base), diagnosed(&test));
             let set = |path: &Path, outcome: &mut Outcome| {
-                let set = Set::read(&path.display().to_string(), handed(outcome));
+                let read = Set::read(&path.display().to_string(), handed(outcome));
+                let withheld = comparable::withheld(diagnosed(outcome));
                 outcome.outputs.clear();
-                set
+                Set { withheld, ..read }
             };
             let sets = (set(&args.base, &mut base), set(&args.test, &mut test));
-            let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, &options)?;
+            let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, args.force, &options)?;
             output.tables.push(table);
             output.views.push(view);
             (output, verdicts)

@@ -1,5 +1,6 @@
 //! Exit codes and error messages.
 
+use crate::diff::PopulationError;
 use crate::output::folder::FolderError;
 use crate::output::html::ResultsError;
 use crate::output::inputs::InputClash;
@@ -60,6 +61,9 @@ fn message(error: &anyhow::Error) -> String {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<OverlayError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<PopulationError>() {
         hint(&mut out, e.hint());
     }
     match error.downcast_ref::<MergeError>() {

@@ -11,11 +11,11 @@ mod gain;
 mod grouping;
 mod host;
 mod kernel_mix;
-mod kind;
+pub mod kind;
 mod late;
 mod lost;
 mod owners;
-mod recording;
+pub mod recording;
 mod trust;
 mod verdict;
 

@@ -8,6 +8,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
+use crate::units::Ns;
 use std::collections::HashSet;
 
 table! {
@@ -30,12 +31,18 @@ table! {
     }
 }
 
+/// Time of the capture in which the profiler itself worked, ns.
+pub fn overhead(trace: &RankTrace) -> Ns {
+    let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
+    Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
+}
+
 pub fn push(table: &mut Recordings, trace: &RankTrace) {
     let c = &trace.columns;
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
     let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let (mut launch_count, mut lost, mut frames, mut overhead) = (0, 0, 0, Vec::new());
+    let (mut launch_count, mut lost, mut frames) = (0, 0, 0);
     for (row, class) in trace.classes.iter().enumerate() {
         match class {
             Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
@@ -43,7 +50,6 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
                 lost += u64::from(!launches.contains(&(row as u32)));
             }
             Class::Python => frames += 1,
-            Class::Overhead => overhead.push(trace.span(row as u32).intersect(trace.capture)),
             _ => {}
         }
     }
@@ -67,7 +73,7 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         launch_count,
         lost_launch_count: lost,
         frame_count: frames,
-        overhead_ns: Union::new(overhead).len(),
+        overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
     });
 }

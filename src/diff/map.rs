@@ -5,10 +5,12 @@
 //! capture, for sets without steps.
 
 use crate::analysis::api::{Options, Partial};
+use crate::diagnosis::recording::overhead;
 use crate::diff::BY;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
+use crate::trace::meta::Meta;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule};
 use crate::trace::strings::{Interner, StrId};
@@ -26,6 +28,11 @@ table! {
         world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
         device_name: Option<Text>, "", "first device";
         has_modules: bool, "", "frames of nn.Module are recorded (looked for with --by module)";
+        has_frames: bool, "", "Python frames are recorded";
+        has_shapes: Option<bool>, "", "shapes of inputs are recorded, as the file says";
+        versions: Option<Text>, "", "versions of the driver and the runtime, as the file says";
+        recorded_ns: i64, "ns", "capture";
+        overhead_ns: i64, "ns", "time of it in which the profiler itself worked";
     }
 }
 
@@ -88,6 +95,11 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
         world_size: trace.meta.world_size,
         device_name: device.map(|d| d.display_name()).as_deref(),
         has_modules: modules.any(),
+        has_frames: trace.classes.contains(&Class::Python),
+        has_shapes: trace.meta.other.get("record_shapes").map(|v| v != "0"),
+        versions: versions(&trace.meta).as_deref(),
+        recorded_ns: trace.capture.len(),
+        overhead_ns: overhead(trace),
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
     let mut cells = Cells::default();
@@ -96,6 +108,14 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let (keys, cells) = cells.finish();
     let tables = vec![ranks.finish(), steps(trace, chosen), keys, cells];
     Partial { rank: trace.rank, tables, reason: None }
+}
+
+/// Versions of the driver and the runtime that the file names.
+fn versions(meta: &Meta) -> Option<String> {
+    let named = meta.other.iter().filter(|(key, _)| key.ends_with("_version"));
+    let shown: Vec<String> =
+        named.map(|(key, value)| format!("{} {value}", key.trim_end_matches("_version"))).collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {

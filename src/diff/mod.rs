@@ -15,6 +15,7 @@
 //! columns exclude them.
 
 pub mod causes;
+pub mod comparable;
 mod exact;
 mod map;
 mod names;
@@ -25,6 +26,7 @@ mod set;
 mod summary;
 pub mod threshold;
 
+pub use population::PopulationError;
 pub use report::compare;
 pub use set::Set;
 

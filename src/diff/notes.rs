@@ -2,13 +2,13 @@
 
 use crate::analysis::api::Options;
 use crate::diff::BY;
+use crate::diff::comparable::Differences;
 use crate::diff::population::{Chosen, Population};
-use crate::diff::set::Basis;
 use crate::wording::counts::plural;
 use crate::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
-pub fn notes(p: &Population, options: &Options) -> Vec<String> {
+pub fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
@@ -38,7 +38,7 @@ pub fn notes(p: &Population, options: &Options) -> Vec<String> {
             missing.join(" and ")
         ));
     }
-    notes.extend(differences(p));
+    notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
     if options.settings.text(&BY) == Some("module")
         && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)
     {
@@ -70,26 +70,6 @@ fn counted(side: &Chosen, by_step: bool) -> String {
         (true, _, 2..) => format!("{} in all", plural(side.step_count() as usize, "step")),
         _ => plural(side.step_count() as usize, "step"),
     }
-}
-
-/// Further differences between the sets that make their steps hard to compare.
-fn differences(p: &Population) -> Vec<String> {
-    let mut notes = Vec::new();
-    let both = |text: fn(&Chosen) -> BTreeSet<String>| (text(&p.base), text(&p.test));
-    let mut tell = |what: &str, (base, test): (BTreeSet<String>, BTreeSet<String>)| {
-        if base != test && !base.is_empty() && !test.is_empty() {
-            let list = |s: BTreeSet<String>| s.into_iter().collect::<Vec<_>>().join(", ");
-            notes.push(format!("{what} differ: {} before, {} after", list(base), list(test)));
-        }
-    };
-    tell("world sizes", both(|s| s.ranks.iter().filter_map(|r| r.rank.world).map(|w| w.to_string()).collect()));
-    tell("devices", both(|s| s.ranks.iter().filter_map(|r| r.rank.device_name.clone()).collect()));
-    let basis = |s: &Chosen| -> BTreeSet<String> {
-        let of = s.ranks.iter().flat_map(|r| &r.rank.windows).map(|w| w.basis);
-        of.filter(|b| *b != Basis::None).map(|b| b.name().to_string()).collect()
-    };
-    tell("what the parts are made of", both(basis));
-    notes
 }
 
 #[cfg(test)]

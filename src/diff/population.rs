@@ -13,6 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum PopulationError {
     #[error("cannot compare: none of the steps asked for is in {0}")]
     NoSteps(String),
+    #[error("cannot compare: a step of base is other work than a step of test\n  {}", reasons.join("\n  "))]
+    Different { reasons: Vec<String> },
+}
+
+impl PopulationError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            PopulationError::NoSteps(_) => None,
+            PopulationError::Different { .. } => Some("--force compares them nevertheless"),
+        }
+    }
 }
 
 /// The two sides, and how their ranks and steps were selected.

@@ -1,6 +1,7 @@
 //! The report of a diff: the step before and after, what the change consists of, and its significance.
 
 use crate::analysis::api::{Align, Certainty, Observation, Options, Output, View};
+use crate::diff::comparable::{Differences, differences};
 use crate::diff::exact::Fraction;
 use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::notes;
@@ -22,17 +23,23 @@ const FINDING_MIN_PCT: f64 = 1.0;
 /// Largest number of observations about names.
 const NAMED_FINDINGS: usize = 3;
 
-/// Compares two sets and makes tables, observations, views and the verdicts on thresholds.
+/// Compares two sets and makes tables, observations, views and the verdicts on thresholds. `forced`: also sets whose
+/// steps are different work.
 ///
 /// # Errors
-/// When a set has none of the selected steps.
+/// When a set has none of the selected steps, or a step of one is different work than a step of the other.
 pub fn compare(
     base: &Set,
     test: &Set,
     thresholds: &[Threshold],
+    forced: bool,
     options: &Options,
 ) -> Result<(Output, Vec<Verdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
+    let found = differences(&p, [base.withheld.as_deref(), test.withheld.as_deref()]);
+    if !forced && !found.refusals.is_empty() {
+        return Err(PopulationError::Different { reasons: found.refusals });
+    }
     let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
     let short = options.settings.flag(&SHORT_NAMES);
     let by = match options.settings.text(&BY) {
@@ -42,7 +49,7 @@ pub fn compare(
     };
     let rows = compare_names(&p, by);
     let tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
-    let mut views = vec![head(&p, options), parts(&p)];
+    let mut views = vec![head(&p, &found, options), parts(&p)];
     if !verdicts.is_empty() {
         views.insert(1, judged(&verdicts));
     }
@@ -69,7 +76,7 @@ fn signed_pct(x: Option<f64>) -> String {
 ///   base  100 ms  ####################======---.........
 ///   test  112 ms  ########################=====--............
 /// ```
-fn head(p: &Population, options: &Options) -> View {
+fn head(p: &Population, found: &Differences, options: &Options) -> View {
     let step = pair(p, Metric::StepTime);
     let longest = step.base.mean.value().max(step.test.mean.value());
     let row = |name: &str, side: fn(&MetricPair) -> Fraction| -> Vec<String> {
@@ -79,7 +86,7 @@ fn head(p: &Population, options: &Options) -> View {
         title: format!("Before and after, mean per {}", p.scope()),
         columns: vec![("set", Align::Left), ("step", Align::Right), ("#compute =comm -mem .idle", Align::Left)],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
-        notes: notes(p, options),
+        notes: notes(p, found, options),
     }
 }
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct Set {
     /// The path as the user wrote it.
     pub shown: String,
+    /// Why the set has no diagnosis, if it has none.
+    pub withheld: Option<String>,
     pub ranks: Vec<MappedRank>,
 }
 
@@ -20,6 +22,13 @@ pub struct MappedRank {
     pub world: Option<u32>,
     pub device_name: Option<String>,
     pub has_modules: bool,
+    pub has_frames: bool,
+    pub has_shapes: Option<bool>,
+    /// Of the driver and the runtime.
+    pub versions: Option<String>,
+    /// Length of the capture, and time of it in which the profiler itself worked, ns.
+    pub recorded: Ns,
+    pub overhead: Ns,
     /// Sorted by device, then step.
     pub windows: Vec<StepWindow>,
     pub keys: Vec<CellKey>,
@@ -118,7 +127,7 @@ impl Set {
                 _ => {}
             }
         }
-        Self { shown: shown.to_string(), ranks }
+        Self { shown: shown.to_string(), withheld: None, ranks }
     }
 }
 
@@ -128,6 +137,11 @@ fn rank(row: MappedRankRow) -> MappedRank {
         world: row.world_size,
         device_name: row.device_name.map(str::to_string),
         has_modules: row.has_modules,
+        has_frames: row.has_frames,
+        has_shapes: row.has_shapes,
+        versions: row.versions.map(str::to_string),
+        recorded: row.recorded_ns,
+        overhead: row.overhead_ns,
         ..MappedRank::default()
     }
 }

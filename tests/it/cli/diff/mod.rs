@@ -4,4 +4,5 @@ mod command;
 mod invariants;
 mod on_shared_traces;
 mod planted;
+mod refused;
 mod sets;

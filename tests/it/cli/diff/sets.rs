@@ -76,8 +76,8 @@ pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Ve
 pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if: &[&str]) -> Compared {
     let set = |shown, paths| Set::read(shown, &handed(paths, options));
     let thresholds: Vec<Threshold> = fail_if.iter().map(|t| Threshold::parse(t).expect("a condition")).collect();
-    let (output, verdicts) =
-        compare(&set("before", base), &set("after", test), &thresholds, options).unwrap_or_else(|e| panic!("{e}"));
+    let (output, verdicts) = compare(&set("before", base), &set("after", test), &thresholds, true, options)
+        .unwrap_or_else(|e| panic!("{e}"));
     Compared { tables: output.tables, observations: output.observations, views: output.views, verdicts }
 }
 
