@@ -1,7 +1,7 @@
 //! Stragglers as causes: ranks that the test names, with the reason for which they are late.
 
 use crate::analysis::api::Options;
-use crate::analysis::stragglers::{Judgement, Pattern, StepDifferences, Straggler, because, explain, judge, reasons};
+use crate::analysis::stragglers::{Judged, Judgement, Pattern, StepDifferences, Straggler, because, judged, reasons};
 use crate::analysis::what_if::ReplayedJob;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
@@ -55,15 +55,15 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     if job.parts.len() < 2 {
         return out;
     }
-    let judged = judge(job, options);
-    let why = explain(job, &judged);
+    let shared = judged(job, options);
+    let Judged { judgement: judged, why } = shared.as_ref();
     let steps = judged.steps.len();
     let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
-    let replayed = has_late.then(|| ReplayedJob::new(job)).flatten().filter(ReplayedJob::is_reliable);
+    let replayed = has_late.then(|| ReplayedJob::of(job)).flatten().filter(|r| r.is_reliable());
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
-        let Some(gain) = confirmed(replayed.as_ref(), s, &judged) else { continue };
+        let Some(gain) = confirmed(replayed.as_deref(), s, judged) else { continue };
         // A host that is late in single steps is told by what it did there.
-        if s.pattern == Pattern::InSteps && matches!(main_cause(s, &why), Some(Cause::Host(_) | Cause::MoreHost(_))) {
+        if s.pattern == Pattern::InSteps && matches!(main_cause(s, why), Some(Cause::Host(_) | Cause::MoreHost(_))) {
             continue;
         }
         let index = out.stragglers.len();
@@ -73,7 +73,7 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
                 out.parts.entry(*part).or_insert(index);
             }
         }
-        out.stragglers.push(LateRank { gain, ..late_rank(job, index, s, steps, &why) });
+        out.stragglers.push(LateRank { gain, ..late_rank(job, index, s, steps, why) });
     }
     out
 }

@@ -7,8 +7,11 @@ use crate::job::meeting::meeting_points;
 use crate::job::part::{RankSummary, SyncPoints};
 use crate::job::waits::{Arrivals, CallWait, Waits, root, split};
 use crate::trace::collective::Call;
+use crate::trace::shared::Shared;
 use crate::trace::strings::Interner;
 use crate::units::{Ns, Span};
+use std::any::Any;
+use std::sync::Arc;
 
 pub struct Job {
     /// In order of rank.
@@ -21,6 +24,7 @@ pub struct Job {
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
     pub names: Interner,
+    shared: Shared,
 }
 
 impl Job {
@@ -34,7 +38,12 @@ impl Job {
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
         let waits = split(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
-        Self { parts, matched, clocks, waits, met, names }
+        Self { parts, matched, clocks, waits, met, names, shared: Shared::default() }
+    }
+
+    /// Shared data of several analyses, identified by its type; computed when first requested.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.shared.get(|| make(self))
     }
 
     pub fn instances(&self) -> &[Instance] {

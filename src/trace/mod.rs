@@ -15,6 +15,7 @@ pub(crate) mod narrow;
 pub mod rank_trace;
 pub mod record_edges;
 pub mod rules;
+pub mod shared;
 pub(crate) mod sparse;
 pub(crate) mod stack;
 pub mod step;

@@ -12,6 +12,7 @@ use crate::trace::launch::{Launches, is_launch_call};
 use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
+use crate::trace::shared::Shared;
 use crate::trace::stack::Stacks;
 use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish};
 use crate::trace::strings::StrId;
@@ -20,9 +21,9 @@ use crate::trace::timeline::{Timeline, WorkClass};
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::{Ns, Span, fmt_ns};
 use regex::Regex;
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Options of the data model; the same for all ranks of a set.
 pub struct ModelOptions {
@@ -101,16 +102,13 @@ pub struct RankTrace {
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
     hosts: Vec<(u32, Vec<u32>)>,
-    shared: Mutex<BTreeMap<TypeId, Arc<OnceLock<Shared>>>>,
+    shared: Shared,
     threads: OnceLock<BTreeMap<u32, InnermostTimeline>>,
     launches: OnceLock<Launches>,
 }
 
 /// The windows of the steps on the devices.
 struct DeviceSteps(Vec<Span>);
-
-/// Data that several analyses share.
-type Shared = Arc<dyn Any + Send + Sync>;
 
 impl RankTrace {
     pub fn new(
@@ -178,7 +176,7 @@ impl RankTrace {
             devices,
             stacks,
             hosts,
-            shared: Mutex::default(),
+            shared: Shared::default(),
             threads: OnceLock::new(),
             launches: OnceLock::new(),
         }
@@ -253,13 +251,7 @@ impl RankTrace {
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
-        let cell = match self.shared.lock() {
-            Ok(mut all) => Arc::clone(all.entry(TypeId::of::<T>()).or_default()),
-            Err(_) => Arc::default(),
-        };
-        // The map must not be locked here, because `make` may request other shared data.
-        let any = Arc::clone(cell.get_or_init(|| Arc::new(make(self))));
-        any.downcast().unwrap_or_else(|_| unreachable!("kept by its type"))
+        self.shared.get(|| make(self))
     }
 
     pub fn launches(&self) -> &Launches {

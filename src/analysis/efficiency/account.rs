@@ -8,6 +8,7 @@
 //! ```
 
 use crate::analysis::sync;
+use crate::analysis::what_if::Limits;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::trace::window::Scope;
@@ -150,6 +151,8 @@ pub struct Account {
     pub time: Ns,
     /// Sums over devices and steps; they add up to `devices * time`.
     pub parts: Parts,
+    /// The largest useful time of a device over all steps, ns.
+    pub most_useful: Ns,
     pub factors: Option<Factors>,
 }
 
@@ -160,6 +163,16 @@ pub struct Factors {
     pub load_balance: f64,
     pub communication: f64,
     pub orchestration: f64,
+}
+
+/// Factors of the efficiency by replay, each in (0, 1]; `parallel` is the product of the other four.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReplayFactors {
+    pub parallel: f64,
+    pub load_balance: f64,
+    pub serialization: f64,
+    pub orchestration: f64,
+    pub transfer: f64,
 }
 
 impl Account {
@@ -181,7 +194,28 @@ impl Account {
         if time == 0 {
             return None;
         }
-        Some(Account { devices, steps: steps.len() as u32, time, parts, factors: factors(&by_place, parts, time) })
+        Some(Account {
+            devices,
+            steps: steps.len() as u32,
+            time,
+            parts,
+            most_useful: by_place.values().map(|p| p.useful).max().unwrap_or(0),
+            factors: factors(&by_place, parts, time),
+        })
+    }
+
+    /// The factors by a replay of the job in the same steps.
+    pub fn replay_factors(&self, limits: Limits) -> Option<ReplayFactors> {
+        let Limits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_useful);
+        let (n, useful) = (Ns::from(self.devices), self.parts.useful);
+        Some(ReplayFactors {
+            parallel: ratio(useful, n * replayed)?,
+            load_balance: ratio(useful, n * self.most_useful)?,
+            serialization: ratio(self.most_useful, instant_hosts)?,
+            orchestration: ratio(instant_hosts, instant_network)?,
+            transfer: ratio(instant_network, replayed)?,
+        })
+        .filter(|_| useful > 0)
     }
 }
 
@@ -221,6 +255,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn factors_by_replay_are_at_most_one_and_multiply_exactly(
+            useful in prop::collection::vec(1i64..1000, 1..5),
+            times in prop::array::uniform3(0i64..2000),
+        ) {
+            let of = |u: i64| parts([u, 0, 0, 0, 0, 1000 - u]);
+            let parts = (0..).zip(&useful).map(|(rank, u)| ((rank, None), of(*u))).collect();
+            let account = Account::new(&[StepAccount { key: None, parts }], |_| true).unwrap();
+            let [replayed, instant_network, instant_hosts] = times;
+            let f = account.replay_factors(Limits { replayed, instant_network, instant_hosts }).unwrap();
+            let all = [f.load_balance, f.serialization, f.orchestration, f.transfer];
+            prop_assert!((all.iter().product::<f64>() - f.parallel).abs() < 1e-12);
+            prop_assert!(all.iter().all(|f| 0.0 < *f && *f <= 1.0));
+        }
+
         #[test]
         fn parts_add_up_to_all_time_and_factors_to_their_product(
             steps in prop::collection::vec(prop::collection::vec(prop::array::uniform6(0i64..1000), 3), 1..5),

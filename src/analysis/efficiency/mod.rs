@@ -6,13 +6,15 @@ pub mod delay_cost;
 use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::collectives::GroupSelection;
 use crate::analysis::population::reasons;
+use crate::analysis::what_if::{Limits, ReplayedJob};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_ns, fmt_pct, percent};
-use account::{Account, steps};
+use account::{Account, StepAccount, steps};
+use std::collections::BTreeMap;
 
 table! {
     /// The time of the devices of the job, of a process group or of a step; useful + synchronizing + transfer + unmatched + exposed_copies + idle + deficit = device_count * time, and parallel_efficiency = load_balance * communication_efficiency * orchestration_efficiency.
@@ -35,6 +37,13 @@ table! {
         load_balance: Option<f64>, "", "sum of U / (n max U)";
         communication_efficiency: Option<f64>, "", "max U / max (U + S + F + N + M)";
         orchestration_efficiency: Option<f64>, "", "max (U + S + F + N + M) / T";
+        replayed_ns: Option<i64>, "ns", "T0: the replay of the job; null without collectives of several ranks or without devices, as all of the following";
+        instant_network_ns: Option<i64>, "ns", "T1: the same when transfers take no time; at least T2";
+        instant_hosts_ns: Option<i64>, "ns", "T2: in addition hosts and copies take no time, and all ranks start together; at least max U";
+        replayed_parallel_efficiency: Option<f64>, "", "sum of U / (n T0) = load_balance * the following three";
+        serialization_efficiency: Option<f64>, "", "max U / T2";
+        replayed_orchestration_efficiency: Option<f64>, "", "T2 / T1";
+        transfer_efficiency: Option<f64>, "", "T1 / T0";
     }
 }
 
@@ -74,6 +83,7 @@ impl Analysis for Efficiency {
         let steps = steps(job);
         let shown = GroupSelection::new(job, options);
         let mut table = Efficiencies::default();
+        let limits = JobLimits::new(job, &steps);
         let mut view = View {
             title: "Efficiency: the useful share of all time, and its factors".to_string(),
             columns: vec![
@@ -88,14 +98,14 @@ impl Analysis for Efficiency {
             notes: reasons(partials),
         };
         if let Some(all) = Account::new(&steps, |_| true) {
-            push(&mut table, "job", None, None, &all);
+            push(&mut table, "job", None, None, (&all, limits.of(None)));
             view.rows.push(cells("all".to_string(), &all));
         }
         for (id, group) in job.matched.groups.iter().enumerate().filter(|(id, _)| shown.has(*id as u32)) {
             let name = shown.name(id as u32);
             let of_group = |(part, _): account::Place| group.uses.iter().any(|(p, _)| *p == part);
             if let Some(account) = Account::new(&steps, of_group) {
-                push(&mut table, "group", Some(name), None, &account);
+                push(&mut table, "group", Some(name), None, (&account, limits.of(None)));
                 if view.rows.len() <= options.top {
                     view.rows.push(cells(name.to_string(), &account));
                 }
@@ -103,7 +113,7 @@ impl Analysis for Efficiency {
         }
         for step in steps.iter().filter(|s| s.key.is_some()) {
             if let Some(account) = Account::new(std::slice::from_ref(step), |_| true) {
-                push(&mut table, "step", None, step.key, &account);
+                push(&mut table, "step", None, step.key, (&account, limits.of(step.key)));
             }
         }
         let mut costs = DelayCosts::default();
@@ -113,12 +123,65 @@ impl Analysis for Efficiency {
             let (direct_ns, propagated_ns, imposed_last_ns) = (c.direct, c.propagated, c.imposed_last);
             costs.push(DelayCostRow { rank, step, step_label, direct_ns, propagated_ns, imposed_last_ns });
         }
-        Output { tables: vec![table.finish(), costs.finish()], views: vec![view], ..Output::default() }
+        let views = [Some(view), by_replay(&steps, &limits)].into_iter().flatten().collect();
+        Output { tables: vec![table.finish(), costs.finish()], views, ..Output::default() }
     }
 }
 
-fn push(table: &mut Efficiencies, scope: &str, process_group: Option<&str>, key: Option<StepKey>, a: &Account) {
+/// The factors by replay, which tell hosts from the network.
+fn by_replay(steps: &[StepAccount], limits: &JobLimits) -> Option<View> {
+    let all = Account::new(steps, |_| true)?;
+    let f = all.replay_factors(limits.of(None)?)?;
+    let share = |factor: f64| fmt_pct(Some(100.0 * factor));
+    Some(View {
+        title: "Efficiency by replay: hosts and network apart".to_string(),
+        columns: vec![
+            ("useful", Align::Right),
+            ("load balance", Align::Right),
+            ("serialization", Align::Right),
+            ("orchestration", Align::Right),
+            ("transfer", Align::Right),
+        ],
+        rows: vec![[f.parallel, f.load_balance, f.serialization, f.orchestration, f.transfer].map(share).to_vec()],
+        notes: Vec::new(),
+    })
+}
+
+/// The replay of the job without network, and without hosts.
+#[derive(Default)]
+struct JobLimits {
+    /// `None` if the account has other steps than the replay.
+    all: Option<Limits>,
+    steps: BTreeMap<StepKey, Limits>,
+}
+
+impl JobLimits {
+    fn new(job: &Job, steps: &[StepAccount]) -> Self {
+        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits(job)) else { return Self::default() };
+        let steps_of_replay: BTreeMap<StepKey, Limits> = of_steps.into_iter().collect();
+        let is_same = steps.iter().all(|s| s.key.is_none_or(|k| steps_of_replay.contains_key(&k)))
+            && (steps.len() == steps_of_replay.len() || steps.iter().all(|s| s.key.is_none()));
+        Self { all: is_same.then_some(all), steps: steps_of_replay }
+    }
+
+    fn of(&self, key: Option<StepKey>) -> Option<Limits> {
+        match key {
+            None => self.all,
+            Some(key) => self.steps.get(&key).copied(),
+        }
+    }
+}
+
+fn push(
+    table: &mut Efficiencies,
+    scope: &str,
+    process_group: Option<&str>,
+    key: Option<StepKey>,
+    (a, limits): (&Account, Option<Limits>),
+) {
     let (step, step_label) = StepKey::cells(key);
+    let limits = limits.map(|l| l.at_least(a.most_useful));
+    let by_replay = limits.and_then(|l| a.replay_factors(l));
     table.push(EfficiencyRow {
         scope,
         process_group,
@@ -138,6 +201,13 @@ fn push(table: &mut Efficiencies, scope: &str, process_group: Option<&str>, key:
         load_balance: a.factors.map(|f| f.load_balance),
         communication_efficiency: a.factors.map(|f| f.communication),
         orchestration_efficiency: a.factors.map(|f| f.orchestration),
+        replayed_ns: limits.map(|l| l.replayed),
+        instant_network_ns: limits.map(|l| l.instant_network),
+        instant_hosts_ns: limits.map(|l| l.instant_hosts),
+        replayed_parallel_efficiency: by_replay.map(|f| f.parallel),
+        serialization_efficiency: by_replay.map(|f| f.serialization),
+        replayed_orchestration_efficiency: by_replay.map(|f| f.orchestration),
+        transfer_efficiency: by_replay.map(|f| f.transfer),
     });
 }
 

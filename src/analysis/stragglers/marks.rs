@@ -4,7 +4,8 @@
 //! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::stragglers::{explain, judge, report};
+use crate::analysis::stragglers::judged::{Judged, judged};
+use crate::analysis::stragglers::report;
 use crate::job::Job;
 use crate::job::delay::Chain;
 use crate::table;
@@ -43,9 +44,9 @@ impl Analysis for WhereLate {
     }
 
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
-        let judged = judge(job, options);
-        let why = explain(job, &judged);
-        let observations = report::observations(job, &judged, &why);
+        let shared = judged(job, options);
+        let Judged { judgement: judged, why } = shared.as_ref();
+        let observations = report::observations(job, judged, why);
         let mut rows: Vec<LateMarkRow> = Vec::new();
         let steps: Vec<Vec<String>> =
             judged.stragglers.iter().map(|s| s.steps.iter().map(|(k, _)| k.shown()).collect()).collect();

@@ -2,15 +2,17 @@
 
 mod chance;
 mod judge;
+mod judged;
 mod marks;
 mod report;
 pub(crate) mod tables;
 mod why;
 
-pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler, judge};
+pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler};
+pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
 pub use report::because;
-pub use why::{StepDifferences, explain, reasons};
+pub use why::{StepDifferences, reasons};
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -36,13 +38,13 @@ impl Analysis for Stragglers {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        let judged = judge(job, options);
-        let why = explain(job, &judged);
-        let sums = tables::delay_sums(job, &judged);
+        let judged = judged(job, options);
+        let Judged { judgement, why } = judged.as_ref();
+        let sums = tables::delay_sums(job, judgement);
         Output {
-            tables: tables::build(job, &judged, &sums, &why, options),
-            observations: report::observations(job, &judged, &why),
-            views: report::views(job, &judged, &sums, partials, options),
+            tables: tables::build(job, judgement, &sums, why, options),
+            observations: report::observations(job, judgement, why),
+            views: report::views(job, judgement, &sums, partials, options),
             ..Output::default()
         }
     }

@@ -6,7 +6,7 @@ use crate::analysis::api::{
     About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
 };
 use crate::analysis::population::reasons as missing;
-use crate::analysis::stragglers::{Judgement, StepDifferences, explain, judge};
+use crate::analysis::stragglers::{Judged, StepDifferences, judged};
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
@@ -15,8 +15,10 @@ use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+pub use replay::limits::Limits;
 use replay::{Replay, StepEnds};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 table! {
     /// What a repair would gain. Row `all`: every local segment takes its usual time.
@@ -83,17 +85,17 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         rows: Vec::new(),
         notes: missing(partials),
     };
-    let Some(base) = ReplayedJob::new(job) else {
+    let Some(base) = ReplayedJob::of(job) else {
         view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
         return Output { tables: vec![WhatIfs::default().finish()], views: vec![view], ..Output::default() };
     };
     let error = base.error_pct().unwrap_or(0.0);
-    let ReplayedJob { replay, actual, .. } = &base;
+    let ReplayedJob { replay, actual, .. } = base.as_ref();
     let n = replay.steps.len().max(1) as i64;
     let mean = |t: &StepEnds| t.total() / n;
     let ideal = replay.run_repaired(|_| true);
     let (step, best) = (mean(actual), mean(&ideal));
-    let judged = judge(job, options);
+    let judged = judged(job, options);
     let repairs = repairs(job, replay, &judged, options, &mean);
     let gain = |r: Ns| step - r;
     let on_devices = mean(&replay.run_on_devices(|i| replay.local(i)));
@@ -156,8 +158,12 @@ pub struct ReplayedJob {
 }
 
 impl ReplayedJob {
-    /// `None` if nothing can be replayed.
-    pub fn new(job: &Job) -> Option<Self> {
+    /// The replay of a job, which several analyses share; `None` if nothing can be replayed.
+    pub fn of(job: &Job) -> Option<Arc<Self>> {
+        job.shared(|job| Self::new(job).map(Arc::new)).as_ref().clone()
+    }
+
+    fn new(job: &Job) -> Option<Self> {
         let is_joined = job.instances().iter().any(|i| i.len() > 1);
         let replay = is_joined.then(|| Replay::new(job)).flatten()?;
         let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)));
@@ -173,6 +179,12 @@ impl ReplayedJob {
         self.error_pct().is_some_and(|error| error <= RELIABLE_PCT)
     }
 
+    /// The job and its steps without network, and without hosts.
+    pub fn limits(&self, job: &Job) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
+        let (all, of_steps) = self.replay.limits(job)?;
+        Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
+    }
+
     /// The gain over all steps if some parts took their usual time in some steps, ns.
     pub fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool) -> Ns {
         let repaired = self.replay.run_repaired(|i| is_repaired(self.replay.part(i), self.replay.step(i)));
@@ -184,7 +196,7 @@ impl ReplayedJob {
 fn repairs(
     job: &Job,
     replay: &Replay,
-    judged: &Judgement,
+    judged: &Judged,
     options: &Options,
     mean: &dyn Fn(&StepEnds) -> Ns,
 ) -> Vec<Repair> {
@@ -196,7 +208,7 @@ fn repairs(
     // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
     let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
     let mut by_step: BTreeMap<StepKey, Ns> = BTreeMap::new();
-    for c in &judged.chains {
+    for c in &judged.judgement.chains {
         for part in c.gains.keys() {
             let gain = c.own_gain(*part);
             *delays.entry(*part).or_default() += gain;
@@ -223,7 +235,7 @@ fn repairs(
         let (step, device_only) = fix(&|i| replay.step(i) == Some(*key));
         out.push(Repair { scope: "step", what: key.shown(), step, device_only });
     }
-    out.extend(causes(job, replay, &explain(job, judged), options, mean));
+    out.extend(causes(job, replay, &judged.why, options, mean));
     let scope = |s: &str| ["rank", "step", "cause"].iter().position(|x| *x == s);
     out.sort_by(|a, b| (scope(a.scope), a.step, &a.what).cmp(&(scope(b.scope), b.step, &b.what)));
     out
@@ -296,10 +308,10 @@ fn observation(
     error: f64,
     steps: i64,
     repair: Option<&Repair>,
-    judged: &Judgement,
+    judged: &Judged,
 ) -> Option<Observation> {
     let share = percent(step - best, step)?;
-    if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.stragglers.is_empty() {
+    if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.judgement.stragglers.is_empty() {
         return None;
     }
     let most = repair.map_or(String::new(), |r| {

@@ -23,6 +23,16 @@ fn factors(row: &Record) -> [f64; 4] {
         .map(|c| (row.float(c).expect("a factor") * 1e4).round() / 1e4)
 }
 
+/// Times and factors of the replay: T0, T1, T2, and with four decimals the product and its parts beside load balance.
+fn replayed(row: &Record) -> ([i64; 3], [f64; 4]) {
+    let factors = ["replayed_parallel", "serialization", "replayed_orchestration", "transfer"]
+        .map(|c| row.float(&format!("{c}_efficiency")).expect("a factor"));
+    let product = row.float("load_balance").expect("a factor") * factors[1] * factors[2] * factors[3];
+    assert!((product - factors[0]).abs() < 1e-12, "{product} {factors:?}");
+    let times = ["replayed_ns", "instant_network_ns", "instant_hosts_ns"].map(|c| row.int(c));
+    (times, factors.map(|f| (f * 1e4).round() / 1e4))
+}
+
 #[test]
 fn the_eight_ranks_with_a_straggler_have_the_known_account() {
     let answer = answer(&[samples().join("gpu_ddp8")], &device_windows());
@@ -42,6 +52,14 @@ fn the_eight_ranks_with_a_straggler_have_the_known_account() {
 }
 
 #[test]
+fn the_replay_tells_hosts_from_the_network() {
+    let answer = answer(&[samples().join("gpu_ddp8")], &options());
+    // Four gaps of 50 us between the steps; all transfer is 2 ms a step; rank 3 computes most.
+    let times = [96_618_500 + 4 * 50_000, 96_818_500 - 5 * 2_000_000, 73_885_000];
+    assert_eq!(replayed(&rows(&answer, "job")[0]), (times, [0.4920, 1.0, 0.8510, 0.8967]));
+}
+
+#[test]
 fn host_windows_of_four_ranks_on_cpus_have_the_known_factors() {
     let answer = answer(&[samples().join("gloo_ddp4")], &options());
     let steps = rows(&answer, "step");
@@ -53,6 +71,8 @@ fn host_windows_of_four_ranks_on_cpus_have_the_known_factors() {
     ];
     assert_eq!(found, known);
     assert_eq!(steps[0].int("time_ns"), 211_113_915);
+    // The ranks have no devices, so nothing is known about hosts beside their work.
+    assert_eq!(steps[0].opt_int("replayed_ns"), None);
 }
 
 #[test]
@@ -104,6 +124,11 @@ mod on_shared_traces {
         // The account has the steps of the devices, whatever the other analyses cut by.
         let on_host = answer(&[set], &options());
         assert_eq!(rows(&on_host, "job")[0].int("time_ns"), 633_541_000);
+        // It is the hosts, not the network: 0.9994, 0.2109 and 0.9999 by an independent replay.
+        let (_, factors) = replayed(&rows(&on_host, "job")[0]);
+        for (found, known) in factors.into_iter().zip([0.2085, 0.9994, 0.2109, 0.9999]) {
+            assert!((found - known).abs() < 2.5e-4, "{factors:?}");
+        }
         let (all, shares) = cost_shares(&on_host);
         assert_eq!(all, 2_939_490_000);
         let charged: Vec<f64> = shares.iter().map(|s| s.0).collect();

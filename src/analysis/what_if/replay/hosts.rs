@@ -41,10 +41,11 @@ pub(super) fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<us
         };
         let n = &mut nodes[k];
         let window = Span::new(r.ready - n.local, r.ready);
-        let (mut busy, mut idle) = (0, 0);
+        let (mut compute, mut copies, mut idle) = (0, 0, 0);
         for e in p.lanes[lane].local.entries_in(window) {
             match e.what {
-                TimeUse::Kernel | TimeUse::Copy => busy += e.time,
+                TimeUse::Kernel => compute += e.time,
+                TimeUse::Copy => copies += e.time,
                 TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => {}
                 _ => idle += e.time,
             }
@@ -54,7 +55,8 @@ pub(super) fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<us
             time: c.submit - from,
             submit: on(c.submit),
             lag: r.ready - c.submit,
-            busy: busy.min(n.local),
+            busy: (compute + copies).min(n.local),
+            compute: compute.min(n.local),
             is_bound: idle > BOUND_MIN,
         });
     }

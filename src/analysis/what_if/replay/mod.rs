@@ -26,6 +26,7 @@
 //! right. If they are not (an end before the last arrival), the measured time is used, and the error shows it.
 
 mod hosts;
+pub mod limits;
 mod usual;
 
 use crate::job::delay::{StepKey, step_of};
@@ -68,6 +69,8 @@ struct HostPart {
     lag: Ns,
     /// Compute and exposed copies since the base of the device, ns.
     busy: Ns,
+    /// Compute alone, ns.
+    compute: Ns,
     /// Whether the device waited for launches since its base.
     is_bound: bool,
 }
@@ -86,6 +89,17 @@ pub struct NodeTimes {
     pub host: Ns,
     /// From the submission until the rank is ready, where its device waited for its host.
     pub lag: Ns,
+}
+
+/// What a replay assumes beside the times of the nodes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Assumed {
+    /// No host is ever late.
+    without_hosts: bool,
+    /// Transfers take no time.
+    is_network_instant: bool,
+    /// All ranks start at the start of the first.
+    starts_together: bool,
 }
 
 /// What an end waits for in addition to its own arrival.
@@ -107,6 +121,8 @@ struct Node {
     behind: Option<u32>,
     /// From the later of its own start and what it needs, to its release, as measured, ns.
     rest: Ns,
+    /// Of that, the transfer; what is left passes from being ready until the start.
+    transfer: Ns,
     needs: EndDependency,
     ready: Ns,
     start: Ns,
@@ -250,6 +266,9 @@ impl Replay {
             let joined = self.joined_at(i, &last);
             let n = &mut self.nodes[i];
             n.rest = (n.end - joined).max(0);
+            let span = job.call(n.member).span;
+            let matched = job.outcome(n.member).filter(|o| !o.is_impossible);
+            n.transfer = matched.map_or(n.rest, |o| n.rest.min(span.len() - o.wait));
         }
     }
 
@@ -273,7 +292,7 @@ impl Replay {
 
     /// Replays the job with times chosen by the caller.
     pub fn run(&self, times: impl Fn(usize) -> NodeTimes) -> StepEnds {
-        self.replay(times, true)
+        self.replay(times, Assumed::default())
     }
 
     /// Replays the job with the usual times of some nodes.
@@ -283,10 +302,17 @@ impl Replay {
 
     /// Replays the job with local times chosen by the caller, as if no host could be late.
     pub fn run_on_devices(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
-        self.replay(|i| NodeTimes { local: local(i), ..self.times_of(i) }, false)
+        let assumed = Assumed { without_hosts: true, ..Assumed::default() };
+        self.replay(|i| NodeTimes { local: local(i), ..self.times_of(i) }, assumed)
     }
 
-    fn replay(&self, times: impl Fn(usize) -> NodeTimes, with_hosts: bool) -> StepEnds {
+    fn replay(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> StepEnds {
+        let ends = self.ends(times, assumed);
+        self.times(|i| ends[i])
+    }
+
+    /// Ends of all nodes in a replay, ns on the common axis.
+    fn ends(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> Vec<Ns> {
         let mut submit: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
         let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
@@ -299,7 +325,7 @@ impl Replay {
             let ended = |b: u32| end[b as usize].unwrap_or(self.nodes[b as usize].end);
             match moment {
                 NodeEvent::Submit => {
-                    let Some(h) = n.host.filter(|_| with_hosts) else { continue };
+                    let Some(h) = n.host.filter(|_| !assumed.without_hosts) else { continue };
                     let submitted = |b: u32| submit[b as usize].or(self.nodes[b as usize].host.map(|h| h.submit));
                     let base = match h.base {
                         HostBase::Fixed(t) => t,
@@ -310,12 +336,13 @@ impl Replay {
                 }
                 NodeEvent::Ready => {
                     let base = match n.base {
+                        Base::Fixed(_) if assumed.starts_together => self.start,
                         Base::Fixed(t) => t,
                         Base::End(b) => ended(b),
                         Base::Ready(b) => ready[b as usize].unwrap_or(self.nodes[b as usize].ready),
                     };
                     let t = times(i);
-                    ready[i] = Some(match (n.host.filter(|_| with_hosts), submit[i]) {
+                    ready[i] = Some(match (n.host.filter(|_| !assumed.without_hosts), submit[i]) {
                         (Some(h), Some(at)) if h.is_bound => (base + t.busy).max(at + t.lag),
                         (Some(_), Some(at)) => (base + t.local).max(at + LATENCY.min(t.lag)),
                         _ => base + t.local,
@@ -341,11 +368,11 @@ impl Replay {
                             joined
                         }
                     };
-                    end[i] = Some(joined + n.rest);
+                    end[i] = Some(joined + n.rest - if assumed.is_network_instant { n.transfer } else { 0 });
                 }
             }
         }
-        self.times(|i| end[i].unwrap_or(self.nodes[i].end))
+        end.iter().zip(&self.nodes).map(|(end, n)| end.unwrap_or(n.end)).collect()
     }
 
     /// The measured times.
@@ -468,6 +495,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
                 local,
                 behind: behind.and_then(|q| node_of.get(&q).copied()),
                 rest: 0,
+                transfer: 0,
                 needs: EndDependency::Nobody,
                 ready: on(t),
                 start,
