@@ -25,7 +25,7 @@ pub struct Named<'a> {
 pub struct LostWords<'a> {
     pub idle: Ns,
     pub copies: Ns,
-    /// Waiting of all ranks behind it, per step.
+    /// Waiting behind it, mean of all devices, per step.
     pub waits: Ns,
     /// All idle time of its ranks.
     pub idle_all: Ns,
@@ -105,7 +105,8 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
         ),
         CauseKind::HostPause => (
             format!(
-                "Host threads stand still{who}, in whatever operator they are in: {idle}, {} of waiting behind it",
+                "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits {} in \
+                 collectives",
                 fmt_ns(words.waits)
             ),
             "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no pinning, \
@@ -207,7 +208,9 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
     let share = fmt_pct(percent(each, step));
     match kind {
         CauseKind::CommUnmatched => {
+            let is_whole = trust.world == Some(trust.present) && trust.present > 1;
             let present = match trust.world {
+                _ if is_whole => "collectives of which the ranks are not recorded".to_string(),
                 Some(world) => format!("{} of {world} ranks recorded", trust.present),
                 None => format!("{} recorded", crate::wording::counts::plural(trust.present as usize, "rank")),
             };
@@ -216,7 +219,12 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
                     "Exposed communication takes {} a step ({share}), waiting or transfer: cannot tell with {present}",
                     fmt_ns(each)
                 ),
-                "collect the traces of the other ranks and analyse them together".to_string(),
+                if is_whole {
+                    "record again with a PyTorch that writes the process group of each collective (2.2 or later)"
+                } else {
+                    "collect the traces of the other ranks and analyse them together"
+                }
+                .to_string(),
             )
         }
         _ => (

@@ -25,6 +25,7 @@ pub struct Diagnosis {
     /// The best first.
     pub causes: Vec<Cause>,
     pub trust: RecordingTrust,
+    pub topology: Topology,
 }
 
 /// Smallest gain of a cause, percent of the time of the job.
@@ -73,7 +74,7 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
         (!first, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
     };
     causes.sort_by_key(order);
-    Diagnosis { account, causes, trust }
+    Diagnosis { account, causes, trust, topology }
 }
 
 /// Number and sum of the pauses, by rank.
@@ -203,10 +204,11 @@ impl Context<'_> {
                 count: *count,
             })
             .collect();
+        let all_cells = self.account.steps.len().max(1) as Ns * i64::from(self.account.devices.max(1));
         let words = advice::LostWords {
             idle: cause.owned_part(TimePart::Idle) / n,
             copies: cause.owned_part(TimePart::Copies) / n,
-            waits: cause.owned_part(TimePart::Synchronizing) / self.account.steps.len().max(1) as Ns,
+            waits: cause.owned_part(TimePart::Synchronizing) / all_cells,
             idle_all: self.idle_of(&cause.ranks) / n,
             step: self.account.step_time(),
             top,

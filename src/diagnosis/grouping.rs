@@ -53,9 +53,40 @@ impl Topology {
     /// The scope of a set of ranks (ascending), and words for it.
     pub fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
         let n = ranks.len();
+        match self.shared_place(ranks) {
+            SharedPlace::All if n == 1 => (RankScope::All, ranks_named(ranks)),
+            SharedPlace::All => (RankScope::All, format!("all {n} ranks")),
+            SharedPlace::Hosts(hosts) => {
+                let noun = if hosts.len() == 1 { "host" } else { "hosts" };
+                let names: Vec<&str> = hosts.iter().take(4).copied().collect();
+                let more = if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
+                (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")))
+            }
+            SharedPlace::Local(locals) => {
+                let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
+                (RankScope::LocalRank, format!("{noun} {} of every node ({n} ranks)", rank_list(&locals)))
+            }
+            SharedPlace::None => {
+                let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
+                (RankScope::Rank, format!("{}{count}", ranks_named(ranks)))
+            }
+        }
+    }
+
+    /// The same for a column of a table: `all 16`, `local 0, 6 (4)`, `0-2, 4`.
+    pub fn in_column(&self, ranks: &[u32]) -> String {
+        let n = ranks.len();
+        match self.shared_place(ranks) {
+            SharedPlace::All if n > 1 => format!("all {n}"),
+            SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
+            _ => rank_list(ranks),
+        }
+    }
+
+    fn shared_place(&self, ranks: &[u32]) -> SharedPlace<'_> {
+        let n = ranks.len();
         if n == self.places.len() {
-            let words = if n == 1 { ranks_named(ranks) } else { format!("all {n} ranks") };
-            return (RankScope::All, words);
+            return SharedPlace::All;
         }
         let members: BTreeSet<u32> = ranks.iter().copied().collect();
         let inside = |keep: &dyn Fn(&(String, u32)) -> bool| -> BTreeSet<u32> {
@@ -66,19 +97,23 @@ impl Topology {
         let hosts: BTreeSet<&str> = of_set.iter().map(|p| p.0.as_str()).collect();
         let all_hosts: BTreeSet<&str> = self.places.values().map(|p| p.0.as_str()).collect();
         if n > 1 && all_hosts.len() > 1 && inside(&|p| hosts.contains(p.0.as_str())) == members {
-            let noun = if hosts.len() == 1 { "host" } else { "hosts" };
-            let names: Vec<&str> = hosts.iter().take(4).copied().collect();
-            let more = if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
-            return (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")));
+            return SharedPlace::Hosts(hosts);
         }
         if n > locals.len() && inside(&|p| locals.contains(&p.1)) == members {
-            let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
-            let list = rank_list(&locals.into_iter().collect::<Vec<_>>());
-            return (RankScope::LocalRank, format!("{noun} {list} of every node ({n} ranks)"));
+            return SharedPlace::Local(locals.into_iter().collect());
         }
-        let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
-        (RankScope::Rank, format!("{}{count}", ranks_named(ranks)))
+        SharedPlace::None
     }
+}
+
+/// What the ranks of a set, and only they, have in common.
+enum SharedPlace<'a> {
+    All,
+    /// They are all ranks of these hosts.
+    Hosts(BTreeSet<&'a str>),
+    /// They have these places on every host.
+    Local(Vec<u32>),
+    None,
 }
 
 #[cfg(test)]
@@ -100,5 +135,9 @@ mod tests {
         assert_eq!(words(&[3]), "rank 3");
         assert_eq!(words(&[3, 4, 5]), "ranks 3-5 (3 of 16)");
         assert_eq!(nodes(1, 1).describe(&[0]).1, "rank 0");
+        let column = |ranks: &[u32]| two.in_column(ranks);
+        assert_eq!(column(&(0..16).collect::<Vec<_>>()), "all 16");
+        assert_eq!((column(&[0, 6, 8, 14]), column(&[3, 4, 5])), ("local 0, 6 (4)".to_string(), "3-5".to_string()));
+        assert_eq!(nodes(1, 1).in_column(&[0]), "0");
     }
 }

@@ -38,7 +38,6 @@ use crate::table::schema::Text;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use crate::wording::ranks::rank_list;
 use std::collections::BTreeMap;
 
 table! {
@@ -315,8 +314,9 @@ fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     if hidden > 0 {
         notes.push(format!("{hidden} more rows of ranks that are useful for longer (--top {})", options.top + hidden));
     }
-    let row =
-        |(_, cells, ranks): (Ns, Vec<String>, Vec<u32>)| std::iter::once(rank_list(&ranks)).chain(cells).collect();
+    let row = |(_, cells, ranks): (Ns, Vec<String>, Vec<u32>)| {
+        std::iter::once(found.topology.in_column(&ranks)).chain(cells).collect()
+    };
     View {
         title: "Where the time of each rank went".to_string(),
         columns,
@@ -335,7 +335,15 @@ fn by_owner(found: &Diagnosis) -> View {
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
-            rows.push(line(format!("{} ({})", c.kind.name().replace('_', " "), c.rank_label), ns));
+            rows.push(line(
+                format!(
+                    "{} ({} {})",
+                    c.kind.name().replace('_', " "),
+                    if c.ranks.len() == 1 { "rank" } else { "ranks" },
+                    found.topology.in_column(&c.ranks)
+                ),
+                ns,
+            ));
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;
