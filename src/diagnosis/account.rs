@@ -8,7 +8,7 @@ use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime};
 use crate::job::Job;
 use crate::job::delay::StepKey;
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use std::collections::{BTreeMap, HashMap};
 
 /// Lost time of a device in a step that one cause owns.
@@ -133,6 +133,8 @@ pub struct JobStep {
     /// The longest window of the devices, ns.
     pub time: Ns,
     pub cells: BTreeMap<Place, CellOfStep>,
+    /// The window of each device, on its rank's own clock.
+    pub windows: BTreeMap<Place, Vec<Span>>,
 }
 
 /// The whole account.
@@ -178,7 +180,7 @@ impl JobAccount {
         let mut index = CellIndex { parts: part_of, steps: HashMap::new() };
         let steps = steps(job);
         out.factors = Account::new(&steps, |_| true).and_then(|a| a.factors);
-        for StepAccount { key, parts } in steps {
+        for StepAccount { key, parts, windows } in steps {
             let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
             let cell =
                 |p: &Parts| CellOfStep { parts: Parts { deficit: time - p.window(), ..*p }, ..CellOfStep::default() };
@@ -186,7 +188,7 @@ impl JobAccount {
             index.steps.insert(key, out.steps.len());
             out.time += time;
             out.devices = out.devices.max(cells.len() as u32);
-            out.steps.push(JobStep { key, time, cells });
+            out.steps.push(JobStep { key, time, cells, windows });
         }
         for r in rows::<LostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);

@@ -234,6 +234,28 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
     }
 }
 
+/// Sentence and action of a cause in the communication itself; `time` of a step and rank, and of a step, ns.
+pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, (time, step): (Ns, Ns)) -> (String, String) {
+    let of_group = if group.is_empty() { String::new() } else { format!(" of group {group}") };
+    let shown = format!("{} a step ({})", fmt_ns(time), fmt_pct(percent(time, step)));
+    match kind {
+        CauseKind::TransferQueued => (
+            format!("Exposed {of}{of_group} start late on {who}, queued behind another exposed collective: {shown}"),
+            "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets"
+                .to_string(),
+        ),
+        CauseKind::TransferBandwidth => (
+            format!("Exposed {of}{of_group} transfer slower on {who} than the same calls usually do: {shown} longer"),
+            "compare slow and fast calls in the table collectives: protocol, topology, network interface of the group"
+                .to_string(),
+        ),
+        _ => (
+            format!("Stages of a pipeline wait for each other in {of}{of_group} on {who}: {shown}"),
+            "more micro-batches, interleaved stages, or move a layer from the slowest stage".to_string(),
+        ),
+    }
+}
+
 /// Sentence and action of a cause in the mix of kernels.
 pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
     let share = fmt_pct(Some(words.share));

@@ -50,9 +50,16 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
     let context = Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
     for ((kind, key), found) in &all {
-        causes.extend(context.lost(*kind, key, found));
+        let is_of_transfer = kind.is_of_transfer();
+        causes.extend(context.lost(*kind, key, found).filter(|_| !is_of_transfer));
+        causes.extend(is_of_transfer.then(|| context.transfer(*kind, key, found)).flatten());
     }
-    causes.extend(context.communication());
+    let in_transfer: Owned =
+        all.iter().filter(|((kind, _), _)| kind.is_of_transfer()).fold(Owned::new(), |mut sum, (_, found)| {
+            found.owned.iter().for_each(|(cell, ns)| *sum.entry(*cell).or_default() += ns);
+            sum
+        });
+    causes.extend(context.communication(&in_transfer));
     causes.extend(context.kernel_mix());
     causes.extend(context.long_steps(&causes));
     causes.extend(context.incomplete());
@@ -270,8 +277,48 @@ impl Context<'_> {
         self.account.cells().filter(|(_, (part, _), _)| is_of(*part)).map(|(_, _, c)| c.parts.idle).sum()
     }
 
-    /// Causes of exposed communication that are not waiting.
-    fn communication(&self) -> Vec<Cause> {
+    /// A cause in the communication itself.
+    fn transfer(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
+        let part = if kind == CauseKind::PipelineBubble { TimePart::Synchronizing } else { TimePart::Transfer };
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        for ((_, (rank, _), _), ns) in &found.owned {
+            *by_part.entry(*rank).or_default() += ns;
+        }
+        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
+        let ranks: Vec<u32> =
+            by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(rank, _)| self.rank(rank)).collect();
+        if ranks.is_empty() {
+            return None;
+        }
+        // A step is shorter by what every device saves.
+        let gain = self
+            .account
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(s, step)| {
+                let of = |place: &Place| found.owned.get(&(s, *place, part)).copied().unwrap_or(0);
+                step.cells.keys().map(of).min().unwrap_or(0)
+            })
+            .sum();
+        let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
+        let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
+        let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
+        let group = largest.map_or("", |((_, group), _)| group);
+        let time = cause.owned_part(part) / n;
+        (cause.sentence, cause.action) =
+            advice::transfer(kind, key, group, &cause.rank_label, (time, self.account.step_time()));
+        let count: u64 = found.names.values().map(|(_, count)| count).sum();
+        cause.evidence = vec![Evidence {
+            table: "collectives",
+            filter: format!("kind = '{key}'"),
+            words: format!("{} a step and rank in {} exposed pieces of {key}", fmt_ns(time), fmt_count(count)),
+        }];
+        Some(cause)
+    }
+
+    /// Causes of exposed communication that are not waiting; `taken` is what others own.
+    fn communication(&self, taken: &Owned) -> Vec<Cause> {
         let mut out = Vec::new();
         for (kind, part) in
             [(CauseKind::CommUnmatched, TimePart::Unmatched), (CauseKind::TransferBare, TimePart::Transfer)]
@@ -279,7 +326,7 @@ impl Context<'_> {
             let owned: Owned = self
                 .account
                 .cells()
-                .map(|(s, place, c)| ((s, place, part), part.of(&c.parts)))
+                .map(|(s, place, c)| ((s, place, part), part.of(&c.parts) - taken.get(&(s, place, part)).unwrap_or(&0)))
                 .filter(|(_, ns)| *ns > 0)
                 .collect();
             let sum: Ns = owned.values().sum();
@@ -292,7 +339,7 @@ impl Context<'_> {
             let gain = if kind == CauseKind::CommUnmatched {
                 gain::least(self.account, part)
             } else {
-                gain::of_devices(self.account, |c| part.of(&c.parts))
+                gain::of_devices(self.account, |c| part.of(&c.parts)).min(sum)
             };
             let mut cause = self.cause(kind, "", ranks, owned, gain);
             let n = self.account.steps.len().max(1) as Ns * cause.ranks.len() as Ns;

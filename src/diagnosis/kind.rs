@@ -94,10 +94,14 @@ kinds! {
     HostDispatch "host_dispatch" Measured;
     /// Exposed communication without a match, because ranks are missing.
     CommUnmatched "comm_unmatched" Bound;
+    /// Exposed transfers of calls that were delayed by another call on their stream.
+    TransferQueued "transfer_queued" Interpreted;
     /// Exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth.
     TransferBandwidth "transfer_bandwidth" Measured;
     /// Exposed transfers with no compute to hide them.
     TransferBare "transfer_bare" Bound;
+    /// Exposed waits of one pipeline stage for another, beyond those that a late host explains.
+    PipelineBubble "pipeline_bubble" Measured;
     /// Some steps take longer than the median step.
     StepOutlier "step_outlier" Measured;
     /// Compute in pointwise kernels that are limited by memory.
@@ -121,6 +125,11 @@ impl CauseKind {
     pub fn is_on_host(self) -> bool {
         use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync};
         matches!(self, DataLoader | HostAlloc | HostPause | HostLock | HostSync | HostPython | HostDispatch)
+    }
+
+    /// Whether the cause lies in communication.
+    pub fn is_of_transfer(self) -> bool {
+        matches!(self, CauseKind::TransferQueued | CauseKind::TransferBandwidth | CauseKind::PipelineBubble)
     }
 
     /// Whether the cause owns useful time instead of lost time.

@@ -16,6 +16,7 @@ mod late;
 mod lost;
 mod owners;
 pub mod recording;
+mod transfer;
 mod trust;
 mod verdict;
 

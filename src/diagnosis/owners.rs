@@ -7,6 +7,7 @@ use crate::diagnosis::advice;
 use crate::diagnosis::gain::Owned;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::transfer;
 use crate::job::delay::StepKey;
 use crate::job::{Job, median};
 use crate::units::Ns;
@@ -34,7 +35,30 @@ pub fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key
     merge_spread_code(&mut all);
     assign_excess(account, late, &mut all);
     assign_waits(job, account, late, &mut all);
+    assign_communication(job, account, &mut all);
     all
+}
+
+/// Gives transfers, and waits between stages that nobody owns yet, to causes in the communication itself.
+fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
+    let mut waits: BTreeMap<(usize, Place), Ns> = BTreeMap::new();
+    for ((s, place, _), ns) in
+        all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Synchronizing)
+    {
+        *waits.entry((*s, *place)).or_default() += ns;
+    }
+    for (cell, lost) in transfer::find(job, account) {
+        let of_cell = account.steps[cell.0].cells.get(&cell.1);
+        let waiting = of_cell.map_or(0, |c| c.parts.synchronizing);
+        let mut left = (waiting - waits.get(&cell).copied().unwrap_or(0)).max(0);
+        for lost in lost {
+            let time = if lost.part == TimePart::Synchronizing { lost.time.min(left) } else { lost.time };
+            if lost.part == TimePart::Synchronizing {
+                left -= time;
+            }
+            collect(all, cell, &Lost { time, ..lost });
+        }
+    }
 }
 
 /// The key of the cause that a piece of lost time belongs to.
@@ -42,6 +66,7 @@ fn key_of(lost: &Lost) -> &str {
     match lost.kind {
         CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostLock => &lost.key,
         CauseKind::DataLoader => advice::loader(&lost.key),
+        kind if kind.is_of_transfer() => &lost.key,
         _ => "",
     }
 }
@@ -123,9 +148,9 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
             match late.of(*part, step.key) {
                 Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
                 None => {
-                    for (key, share) in
-                        of_late_rank(step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c), *ns)
-                    {
+                    let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
+                    let others = step.cells.len().saturating_sub(1) as Ns;
+                    for (key, share) in of_late_rank(cells, *ns, others) {
                         *owners.entry(key).or_default() += share;
                     }
                 }
@@ -143,8 +168,9 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
     }
 }
 
-/// Divides the waiting that a late rank caused in proportion to what its own device idled for.
-fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns) -> Vec<(Key, Ns)> {
+/// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle nanosecond makes
+/// each of the others wait for one at most.
+fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(Key, Ns)> {
     let mut own: BTreeMap<Key, Ns> = BTreeMap::new();
     let mut idle = 0;
     for cell in cells {
@@ -158,5 +184,6 @@ fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns) -> Vec<
     if idle == 0 {
         return Vec::new();
     }
+    let ns = ns.min(idle.saturating_mul(others));
     own.into_iter().map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns)).collect()
 }

@@ -9,10 +9,10 @@
 
 use crate::analysis::sync;
 use crate::analysis::what_if::Limits;
-use crate::job::Job;
 use crate::job::delay::StepKey;
+use crate::job::{Job, PartWindow};
 use crate::trace::window::Scope;
-use crate::units::{Ns, ratio};
+use crate::units::{Ns, Span, ratio};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Sum;
 use std::ops::Add;
@@ -73,12 +73,14 @@ impl Sum for Parts {
 pub type Place = (u32, Option<i64>);
 
 /// One step of the job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StepAccount {
     /// `None` if the recorded span is the only step.
     pub key: Option<StepKey>,
     /// Parts by device, without the deficit, which depends on the devices that are compared.
     pub parts: BTreeMap<Place, Parts>,
+    /// The window of each device, on its rank's own clock.
+    pub windows: BTreeMap<Place, Vec<Span>>,
 }
 
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span.
@@ -87,8 +89,8 @@ pub fn steps(job: &Job) -> Vec<StepAccount> {
     let places: BTreeSet<Place> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
     let on_device: BTreeSet<Place> =
         rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();
-    let mut steps: BTreeMap<StepKey, (BTreeMap<Place, Parts>, bool)> = BTreeMap::new();
-    let mut span = BTreeMap::new();
+    let mut steps: BTreeMap<StepKey, (StepAccount, bool)> = BTreeMap::new();
+    let mut span = StepAccount::default();
     for r in &rows {
         let w = r.window;
         let busy = w.compute_only + w.overlapped + w.exposed + w.exposed_memory;
@@ -106,39 +108,45 @@ pub fn steps(job: &Job) -> Vec<StepAccount> {
             // The steps of the device replace those of its host.
             (Scope::Step, ..) if on_device.contains(&place) => {}
             (Scope::Step | Scope::DeviceStep, Some(label), _) => {
-                add(&mut steps, StepKey::Label(label), place, parts, w.is_partial);
+                add(&mut steps, StepKey::Label(label), place, (parts, w));
             }
             (Scope::Step | Scope::DeviceStep, None, Some(index)) => {
-                add(&mut steps, StepKey::Index(index), place, parts, w.is_partial);
+                add(&mut steps, StepKey::Index(index), place, (parts, w));
             }
             (Scope::Span, ..) => {
-                span.insert(place, parts);
+                span.insert(place, parts, w);
             }
             _ => {}
         }
     }
-    steps.retain(|_, (parts, _)| parts.len() == places.len());
+    steps.retain(|_, (step, _)| step.parts.len() == places.len());
     if steps.values().any(|(_, is_partial)| !is_partial) {
         steps.retain(|_, (_, is_partial)| !*is_partial);
     }
     // Without marked steps the only step is the capture; the recorded span is more informative, as in other analyses.
     let is_unmarked = steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
     if steps.is_empty() || is_unmarked {
-        return if span.is_empty() { Vec::new() } else { vec![StepAccount { key: None, parts: span }] };
+        return if span.parts.is_empty() { Vec::new() } else { vec![span] };
     }
-    steps.into_iter().map(|(key, (parts, _))| StepAccount { key: Some(key), parts }).collect()
+    steps.into_iter().map(|(key, (step, _))| StepAccount { key: Some(key), ..step }).collect()
 }
 
 fn add(
-    steps: &mut BTreeMap<StepKey, (BTreeMap<Place, Parts>, bool)>,
+    steps: &mut BTreeMap<StepKey, (StepAccount, bool)>,
     key: StepKey,
     place: Place,
-    parts: Parts,
-    is_partial: Option<bool>,
+    (parts, window): (Parts, &PartWindow),
 ) {
     let step = steps.entry(key).or_default();
-    step.0.insert(place, parts);
-    step.1 |= is_partial == Some(true);
+    step.0.insert(place, parts, window);
+    step.1 |= window.is_partial == Some(true);
+}
+
+impl StepAccount {
+    fn insert(&mut self, place: Place, parts: Parts, window: &PartWindow) {
+        self.parts.insert(place, parts);
+        self.windows.insert(place, window.spans.clone());
+    }
 }
 
 /// The time of some devices in some steps, and the factors of their efficiency.
@@ -247,7 +255,7 @@ mod tests {
         // Rank 0 works 60 of 100 and waits 20; rank 1 works 80 of 90.
         let of =
             BTreeMap::from([((0, Some(0)), parts([60, 20, 5, 0, 5, 10])), ((1, Some(0)), parts([80, 0, 5, 0, 0, 5]))]);
-        let account = Account::new(&[StepAccount { key: None, parts: of }], |_| true).unwrap();
+        let account = Account::new(&[StepAccount { parts: of, ..StepAccount::default() }], |_| true).unwrap();
         assert_eq!((account.devices, account.time, account.parts.deficit), (2, 100, 10));
         let f = account.factors.unwrap();
         assert_eq!((f.parallel, f.load_balance), (0.7, 0.875));
@@ -262,7 +270,7 @@ mod tests {
         ) {
             let of = |u: i64| parts([u, 0, 0, 0, 0, 1000 - u]);
             let parts = (0..).zip(&useful).map(|(rank, u)| ((rank, None), of(*u))).collect();
-            let account = Account::new(&[StepAccount { key: None, parts }], |_| true).unwrap();
+            let account = Account::new(&[StepAccount { parts, ..StepAccount::default() }], |_| true).unwrap();
             let [replayed, instant_network, instant_hosts] = times;
             let f = account.replay_factors(Limits { replayed, instant_network, instant_hosts }).unwrap();
             let all = [f.load_balance, f.serialization, f.orchestration, f.transfer];
@@ -275,8 +283,8 @@ mod tests {
             steps in prop::collection::vec(prop::collection::vec(prop::array::uniform6(0i64..1000), 3), 1..5),
         ) {
             let step = |of: Vec<[Ns; 6]>| StepAccount {
-                key: None,
                 parts: (0..).zip(of).map(|(rank, of)| ((rank, None), parts(of))).collect(),
+                ..StepAccount::default()
             };
             let steps: Vec<StepAccount> = steps.into_iter().map(step).collect();
             if let Some(a) = Account::new(&steps, |_| true) {

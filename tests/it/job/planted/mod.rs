@@ -21,4 +21,5 @@ mod overlap;
 mod pipeline;
 pub mod recording;
 pub mod simulate;
+mod transfers;
 mod truth;

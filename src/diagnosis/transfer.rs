@@ -1,0 +1,179 @@
+//! Exposed communication by the call that runs: transfers that are queued behind others or slow, and waits between the
+//! stages of a pipeline.
+//!
+//! ```text
+//!   stream   [ all_reduce a ][ all_gather b           ]
+//!   ready for b      ^       |-queued-|-slow-|-- bare -|
+//! ```
+
+use crate::analysis::efficiency::account::Place;
+use crate::diagnosis::account::{JobAccount, Lost, TimePart};
+use crate::diagnosis::kind::CauseKind;
+use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
+use crate::job::{Group, Job, Member, is_queued_behind};
+use crate::trace::collective::Call;
+use crate::units::{Ns, Span};
+use std::collections::{BTreeMap, HashMap};
+
+/// A call that starts this soon after another one on its stream was queued behind it, ns.
+const QUEUED_MAX: Ns = 20_000;
+
+/// Smallest message whose bandwidth is judged, bytes.
+const BYTES_MIN: i64 = 1 << 20;
+
+/// A transfer is slow below this share of the 90th percentile of its group, kind and size.
+const SLOW: f64 = 0.7;
+
+/// Fewest calls of a group, kind and size for a percentile.
+const CALLS: usize = 10;
+
+/// Group, kind of collective and power of two of the size.
+type SizeClass = (u32, &'static str, u32);
+
+/// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most what the
+/// owners of waiting leave.
+pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, Place), Vec<Lost>> {
+    let is_exposed = |part| account.sum(part) > 0;
+    if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Synchronizing) {
+        return BTreeMap::new();
+    }
+    let usual = usual_rates(job);
+    let mut out: BTreeMap<(usize, Place), Vec<Lost>> = BTreeMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        for (l, lane) in p.lanes.iter().enumerate() {
+            let calls: Vec<u32> = p.calls_in(l, Span::new(Ns::MIN, Ns::MAX)).collect();
+            let runs: Vec<_> = calls.iter().map(|call| job.run(Member { part, call: *call })).collect();
+            let pieces = cut(job, part, &calls, &divide(&lane.exposed, &runs), &usual);
+            if pieces.is_empty() {
+                continue;
+            }
+            for (s, step) in account.steps.iter().enumerate() {
+                let place = (part, lane.device);
+                let Some(windows) = step.windows.get(&place) else { continue };
+                let lost = out.entry((s, place)).or_default();
+                windows.iter().for_each(|w| add(job, part, &pieces, *w, lost));
+            }
+        }
+    }
+    out
+}
+
+/// A stretch of exposed communication with its cause.
+struct Piece {
+    span: Span,
+    kind: CauseKind,
+    call: u32,
+}
+
+/// Adds the time of pieces in a window to what is lost.
+fn add(job: &Job, part: u32, pieces: &[Piece], window: Span, lost: &mut Vec<Lost>) {
+    let first = pieces.partition_point(|p| p.span.end <= window.start);
+    for p in pieces[first..].iter().take_while(|p| p.span.start < window.end) {
+        let call = job.call(Member { part, call: p.call });
+        let (key, time) = (call.kind.name(), p.span.intersect(window).len());
+        if let Some(known) = lost.iter_mut().find(|l| l.kind == p.kind && l.key == key) {
+            known.time += time;
+            known.count += 1;
+            continue;
+        }
+        let bubble = p.kind == CauseKind::PipelineBubble;
+        let of = if bubble { TimePart::Synchronizing } else { TimePart::Transfer };
+        let detail = group_of(job, part, call).and_then(|g| g.desc.clone().or_else(|| g.name.clone()));
+        let detail = detail.unwrap_or_default();
+        lost.push(Lost { part: of, kind: p.kind, key: key.to_string(), detail, time, count: 1 });
+    }
+}
+
+fn group_of<'a>(job: &'a Job, part: u32, call: &Call) -> Option<&'a Group> {
+    job.matched.groups.get(job.matched.group_of(part, call.group)? as usize)
+}
+
+/// Divides exposed pieces of a lane (in order of time) by cause; pieces without a cause are left out.
+fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], usual: &HashMap<SizeClass, f64>) -> Vec<Piece> {
+    let call = |i: u32| job.call(Member { part, call: i });
+    let exposed_calls: std::collections::HashSet<u32> = exposed.iter().filter_map(|p| p.call).collect();
+    // How long each call was delayed by another one that is exposed itself.
+    let mut queued: HashMap<u32, Ns> = HashMap::new();
+    let mut last: HashMap<Option<i64>, u32> = HashMap::new();
+    for &i in calls {
+        let Some(before) = last.insert(call(i).stream, i) else { continue };
+        let (previous, c) = (call(before), call(i));
+        let ready = job.ready(Member { part, call: i });
+        let is_other = (previous.group, previous.kind) != (c.group, c.kind);
+        let is_late = ready < previous.span.end && c.span.start - previous.span.end < QUEUED_MAX;
+        if is_other && is_late && is_queued_behind(previous, c) && exposed_calls.contains(&before) {
+            queued.insert(i, c.span.start - ready);
+        }
+    }
+    // What is left of each call's delay, and of its time beyond the usual one.
+    let mut slow: HashMap<u32, f64> = HashMap::new();
+    let mut out = Vec::new();
+    for p in exposed {
+        let Some(i) = p.call else { continue };
+        match p.what {
+            ExposedKind::Unmatched => {}
+            ExposedKind::Sync if is_between_stages(job, part, call(i)) => {
+                out.push(Piece { span: p.span, kind: CauseKind::PipelineBubble, call: i });
+            }
+            ExposedKind::Sync => {}
+            ExposedKind::Transfer => {
+                let left = queued.entry(i).or_default();
+                let behind = (*left).clamp(0, p.span.len());
+                *left -= behind;
+                let share = *slow.entry(i).or_insert_with(|| excess_share(job, Member { part, call: i }, usual));
+                let excess = ((p.span.len() - behind) as f64 * share) as Ns;
+                let ends = [p.span.start, p.span.start + behind, p.span.start + behind + excess];
+                for (from, to, kind) in
+                    [(ends[0], ends[1], CauseKind::TransferQueued), (ends[1], ends[2], CauseKind::TransferBandwidth)]
+                {
+                    if from < to {
+                        out.push(Piece { span: Span::new(from, to), kind, call: i });
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Whether a call is a message between the stages of a pipeline.
+fn is_between_stages(job: &Job, part: u32, call: &Call) -> bool {
+    let is_pipeline = |g: &Group| {
+        let text = g.desc.as_ref().or(g.name.as_ref()).map_or(String::new(), |t| t.to_ascii_lowercase());
+        text.contains("pipe") || text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "pp")
+    };
+    call.kind.is_point_to_point() && group_of(job, part, call).is_some_and(is_pipeline)
+}
+
+/// Bytes per ns of a matched call, with the class of its size.
+fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
+    let (call, outcome) = (job.call(m), job.outcome(m).filter(|o| !o.is_impossible)?);
+    let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
+    let transfer = call.span.len() - outcome.wait;
+    let class = (job.instances().get(outcome.instance as usize)?.group, call.kind.name(), bytes.ilog2());
+    (transfer > 0).then(|| (class, bytes as f64 / transfer as f64))
+}
+
+/// The 90th percentile of the rates of each class, bytes per ns.
+fn usual_rates(job: &Job) -> HashMap<SizeClass, f64> {
+    let mut all: HashMap<SizeClass, Vec<f64>> = HashMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        for call in 0..p.calls.calls.len() as u32 {
+            if let Some((class, rate)) = rate(job, Member { part, call }) {
+                all.entry(class).or_default().push(rate);
+            }
+        }
+    }
+    let of = |mut rates: Vec<f64>| {
+        rates.sort_by(f64::total_cmp);
+        // The smallest rate that at least 90 % of the calls do not exceed.
+        rates[(rates.len() * 9).div_ceil(10) - 1]
+    };
+    all.into_iter().filter(|(_, r)| r.len() >= CALLS).map(|(class, r)| (class, of(r))).collect()
+}
+
+/// Share of a slow call's transfer that it would not take at the usual rate.
+fn excess_share(job: &Job, m: Member, usual: &HashMap<SizeClass, f64>) -> f64 {
+    let Some((class, rate)) = rate(job, m) else { return 0.0 };
+    usual.get(&class).filter(|best| rate < SLOW * **best).map_or(0.0, |best| 1.0 - rate / best)
+}
