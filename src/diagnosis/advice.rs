@@ -105,8 +105,7 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
         ),
         CauseKind::HostPause => (
             format!(
-                "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits {} in \
-                 collectives",
+                "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits {}",
                 fmt_ns(words.waits)
             ),
             "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no pinning, \

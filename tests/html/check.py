@@ -148,6 +148,34 @@ class Page:
         self.fail_unless(not twice, f"ids that stand twice: {twice}")
         return len(buttons)
 
+    def shows_evidence(self):
+        """The evidence of the first cause leads to a table of this page, with the rows of its ranks."""
+        summary = self.driver.find_elements(By.CSS_SELECTOR, "ol.findings details summary")
+        if not summary:
+            return
+        self.js("arguments[0].click()", summary[0])
+        time.sleep(0.2)
+        lines = self.driver.find_elements(By.CSS_SELECTOR, "ol.findings details[open] li")
+        self.fail_unless(lines and all(line.find_elements(By.TAG_NAME, "code") for line in lines), "evidence without a table")
+        for button in self.driver.find_elements(By.CSS_SELECTOR, "button.show-me"):
+            self.js("arguments[0].click()", button)
+            place = self.driver.switch_to.active_element.find_element(By.XPATH, "./ancestor::div[contains(@class, 'table-place')]")
+            self.fail_unless(place.is_displayed() and place.find_elements(By.CSS_SELECTOR, "tbody tr"), "evidence shows no rows")
+            for more in place.find_elements(By.CSS_SELECTOR, ".controls button"):
+                if more.is_displayed():
+                    few = len(place.find_elements(By.CSS_SELECTOR, "tbody tr"))
+                    self.js("arguments[0].click()", more)
+                    self.fail_unless(few <= len(place.find_elements(By.CSS_SELECTOR, "tbody tr")), "fewer rows without a filter")
+        self.closes_every_table()
+
+    def hides_empty_sections(self):
+        left = self.js("""return [...document.querySelectorAll("main section:not([hidden])")]
+            .filter((s) => s.querySelector(".empty") && s.id !== "stragglers").map((s) => s.id)""")
+        self.fail_unless(not left, f"empty sections: {left}")
+        links = self.js("""return [...document.querySelectorAll("nav a")].map((a) => a.getAttribute("href").slice(1))
+            .filter((id) => document.getElementById(id).hidden)""")
+        self.fail_unless(not links, f"links to hidden sections: {links}")
+
     def closes_every_table(self):
         for b in self.driver.find_elements(By.CSS_SELECTOR, ".toggles button[aria-expanded=true]"):
             self.js("arguments[0].click()", b)
@@ -243,6 +271,8 @@ def check(driver, path, shots, name):
             page.shot(f"{name}_{size}_{theme}")
         if size == "wide":
             page.data_of_charts()
+            page.hides_empty_sections()
+            page.shows_evidence()
             page.selects()
             done["hovered"] = page.hovers()
             done["charts"] = len(driver.find_elements(By.CSS_SELECTOR, ".chart"))

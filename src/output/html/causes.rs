@@ -2,6 +2,7 @@
 
 use crate::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use crate::output::html::grid::{Cell, CellType, Grid, Section};
+use crate::output::html::places;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
@@ -16,7 +17,7 @@ columns! {
 
 columns! {
     Found of Findings {
-        finding_id: Text, kind: Text, rank_label: Text, step_labels: Text, recoverable_ns: i64,
+        finding_id: Text, kind: Text, ranks: Text, rank_label: Text, step_labels: Text, recoverable_ns: i64,
         recoverable_pct: Option<f64>, owned_ns: i64, share_pct: Option<f64>, confidence: Text, trust: Text,
         trust_reason: Option<Text>, sentence: Text, action: Text,
     }
@@ -29,10 +30,18 @@ columns! {
 /// # Errors
 /// When a table is damaged.
 pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut evidence: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut supports: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     results.read::<Supports>(|r| {
-        evidence.entry(r.finding_id.to_string()).or_default().push(format!("{}: {}", r.evidence_table, r.words));
+        supports.entry(r.finding_id.to_string()).or_default().push((r.evidence_table.to_string(), r.words.to_string()));
     })?;
+    let mut evidence = Grid::new(
+        "finding_evidence",
+        &[
+            ("finding", "cause", CellType::Id, "row of the cause"),
+            ("evidence_table", "table", CellType::Text, "table that supports it"),
+            ("words", "number", CellType::Text, "what it says"),
+        ],
+    );
     let mut verdict = Grid::new("verdict", &[("text", "verdict", CellType::Text, "the diagnosis in two lines")]);
     let is_told = results.read::<Told>(|r| verdict.push([texts.whole(r.text)]))?;
     let mut grid = Grid::new(
@@ -49,7 +58,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             ("confidence", "confidence", CellType::Text, "A measured, B by interpretation, C only a bound"),
             ("trust", "trust", CellType::Text, "ok, downgraded or withheld"),
             ("trust_reason", "why", CellType::Text, "why it is not ok"),
-            ("evidence", "evidence", CellType::Text, "numbers that support it, with their tables"),
+            ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
             ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
         ],
     );
@@ -64,7 +73,9 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
         }
         let text = |of: &str, texts: &mut Texts| if of.is_empty() { Cell::Nothing } else { texts.whole(of) };
         let share = |pct: Option<f64>| pct.map(|p| p / 100.0).into();
-        let lines = evidence.get(r.finding_id).map_or_else(String::new, |lines| lines.join("; "));
+        for (table, words) in supports.get(r.finding_id).into_iter().flatten() {
+            evidence.push([grid.len().into(), texts.cell(table), texts.whole(words)]);
+        }
         grid.push([
             texts.whole(r.sentence),
             text(r.action, texts),
@@ -77,7 +88,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             texts.cell(r.confidence),
             texts.cell(r.trust),
             texts.of(r.trust_reason),
-            text(&lines, texts),
+            text(r.ranks, texts),
             texts.cell(r.kind),
         ]);
     })?;
@@ -87,7 +98,10 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
         return Ok(section);
     }
     grid.leave_out(left, Vec::new());
-    let mut section = Section::default().with("findings", grid);
+    let mut section = Section::default().with("findings", grid).with("evidence", evidence);
+    if let Some(map) = places::map(results, texts)? {
+        section = section.with("places", map);
+    }
     if is_told {
         section = section.with("verdict", verdict);
     }

@@ -15,6 +15,7 @@ mod idle;
 mod names;
 mod overview;
 mod page;
+mod places;
 mod results;
 mod tally;
 mod texts;

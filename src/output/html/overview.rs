@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest number of ranks that have their own row.
 pub const MOST_RANKS: usize = 2_048;
 
+/// Later times count from 1970; the first profiler of this format is younger, ns.
+const DATED: i64 = 1_500_000_000_000_000_000;
+
 /// Largest number of kinds of problems, and of refused files, shown.
 const MOST_PROBLEMS: usize = 300;
 
@@ -77,6 +80,10 @@ pub struct SetSummary {
     pub step_rules: Vec<String>,
     pub devices: Vec<String>,
     pub length_ns: i64,
+    /// Name of the results folder.
+    pub folder: String,
+    /// When the recording began, ms since 1970 (UTC); `None` where times count from another moment.
+    pub began_ms: Option<i64>,
 }
 
 /// Start and end of a rank's recording, ns.
@@ -180,6 +187,9 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
     all.set.hosts = hosts.len();
     all.set.devices = devices.into_iter().collect();
     all.set.step_rules = rules.into_iter().collect();
+    let began = all.captures.values().map(|c| c.first).min();
+    all.set.began_ms = began.filter(|ns| *ns > DATED).map(|ns| ns / 1_000_000);
+    all.set.folder = results.name().to_string();
     let length = |c: &Capture| c.last - c.first;
     all.set.length_ns = all.captures.values().map(length).max().unwrap_or(0);
     Ok((all, Section::default().with("ranks", grid)))

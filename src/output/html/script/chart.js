@@ -140,7 +140,7 @@ function heatMap({ rows, columns, values, hovers, scale, title, unit, low = 0, x
   const numbers = values.flat().filter((v) => v !== null && v !== undefined);
   const most = numbers.reduce((m, v) => Math.max(m, v), 0);
   const [name, size] = unit === "ns" ? axisUnit(numbers) : [unit, 1];
-  const step = Math.max(1, Math.ceil(rows.length / 32));
+  const step = Math.max(1, Math.ceil(rows.length / (rows.length > 60 ? 16 : 32)));
   const across = Math.max(1, Math.ceil(columns.length / (isNarrow() ? 8 : 24)));
   const ticks = (list, every) => ({ tickvals: list.map((_, i) => i).filter((i) => i % every === 0), ticktext: list.filter((_, i) => i % every === 0).map(plain) });
   return {

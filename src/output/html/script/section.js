@@ -15,7 +15,12 @@ function frame(id, section, texts) {
     body,
     grids,
     table(grid, title) {
-      if (grid && grid.rows > 0) toggles.append(tableToggle(grid, title, places));
+      if (!grid || grid.rows === 0) return;
+      const toggle = tableToggle(grid, title, places);
+      toggles.append(toggle);
+      // of several grids of a table the first is the finest that names ranks
+      const known = tablesShown.get(grid.table);
+      if (!known || (!known.hasRanks && grid.of("rank").length > 0)) tablesShown.set(grid.table, { toggle, hasRanks: grid.of("rank").length > 0 });
     },
     heading: (text) => body.append(make("h3", {}, text)),
     controls() {
@@ -28,6 +33,19 @@ function frame(id, section, texts) {
       if (toggles.firstChild) body.append(toggles, places);
     },
   };
+}
+
+/** By table of the results: the button of the table on this page that shows it. */
+const tablesShown = new Map();
+
+/** Opens the table on this page that is made of a table of the results, with the rows of some ranks only. */
+function showTable(name, ranks, label) {
+  const { toggle } = tablesShown.get(name);
+  if (toggle.getAttribute("aria-expanded") !== "true") toggle.click();
+  const place = document.getElementById(toggle.getAttribute("aria-controls"));
+  place.firstChild.narrow(ranks, label);
+  place.scrollIntoView({ block: "start" });
+  place.querySelector("input").focus({ preventScroll: true });
 }
 
 const laneName = (grid, severalDevices) => (i) => {

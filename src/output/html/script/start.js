@@ -62,7 +62,10 @@ function heading() {
   line.push(` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`);
   if (s.missing) line.push(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
   document.getElementById("set").append(...line);
-  document.title = `hta report: ${plural(s.ranks, "rank")}`;
+  const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
+  const job = [short(s.folder, 60), began && `${began} UTC`].filter((of) => of).join(", ");
+  if (job) document.getElementById("job").textContent = job;
+  document.title = [job, plural(s.ranks, "rank"), "hta report"].filter((of) => of).join(" · ");
   document.getElementById("foot").append(make("p", {},
     `Made by hta ${data.hta_version}. Every number is in the Parquet tables beside this file, exactly and in full; rest the pointer on a number for its exact value. `,
     `A table that ends with "not listed here" shows the largest rows. ${data.cut_texts ? `${plural(data.cut_texts, "name was", "names were")} too long for this page and ${data.cut_texts === 1 ? "is" : "are"} cut; the tables have them whole. ` : ""}`,
@@ -84,6 +87,7 @@ function tiles() {
 }
 
 function build() {
+  const empty = [];
   const contents = document.getElementById("contents");
   const lengths = data.sections.get("breakdown").grids.lengths;
   data.lengths = lengths ? readGrid(lengths, data.texts) : null;
@@ -93,16 +97,23 @@ function build() {
     contents.append(link);
     const body = element.querySelector(".body");
     if (section.empty !== null) {
-      body.append(make("p", { class: "empty" }, section.empty));
       const instead = element.id === "stragglers" && data.lengths;
       if (!instead) {
-        link.classList.add("nothing");
+        empty.push([element.dataset.title, section.empty]);
+        element.hidden = true;
+        link.remove();
         continue;
       }
+      body.append(make("p", { class: "empty" }, section.empty));
     }
     const f = frame(element.id, section, data.texts);
     sections[element.id](f, data);
     f.end();
+  }
+  if (empty.length) {
+    const reasons = empty.map(([title, why]) => make("li", {}, make("b", {}, title), `: ${why}`));
+    document.getElementById("without").append(
+      make("details", {}, make("summary", {}, `Nothing to show: ${empty.map(([title]) => title).join(", ")}`), make("ul", {}, ...reasons)));
   }
 }
 

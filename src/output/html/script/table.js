@@ -48,6 +48,10 @@ function makeTable(grid, title) {
 
   const search = make("input", { type: "search", placeholder: "search", "aria-label": `search in ${title}` });
   const tally = make("span", { class: "count", "aria-live": "polite" });
+  // rows of these ranks only, until the reader asks for all
+  let only = null;
+  const all = make("button", { type: "button", hidden: "" });
+  all.addEventListener("click", () => { only = null; all.hidden = true; draw(); });
   const body = make("tbody");
   const more = make("button", { type: "button", class: "more-rows" });
   const heads = columns.map((c) => {
@@ -88,7 +92,8 @@ function makeTable(grid, title) {
     const wanted = search.value.trim().toLowerCase();
     const has = (c, i) => c.cells[i] !== null && (typeof c.cells[i] === "string" ? c.cells[i] : shown(c.kind, c.cells[i])).toLowerCase().includes(wanted);
     order = [];
-    for (let i = 0; i < grid.rows; i++) if (wanted === "" || columns.some((c) => has(c, i))) order.push(i);
+    const isOf = (i) => only === null || only.has(grid.of("rank")[i]);
+    for (let i = 0; i < grid.rows; i++) if (isOf(i) && (wanted === "" || columns.some((c) => has(c, i)))) order.push(i);
     if (sorted.column) order.sort(compare);
     const rows = order.slice(0, visible).map((i) => make("tr", {}, ...columns.map((c, k) => cell(c, i, k === 0))));
     body.replaceChildren(...rows);
@@ -103,7 +108,16 @@ function makeTable(grid, title) {
   if (grid.rest) table.append(make("tfoot", {}, restRow(grid, columns)));
   draw();
   const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table);
-  return make("div", { class: "table waiting" }, make("div", { class: "controls" }, search, tally), scroll, more);
+  const element = make("div", { class: "table waiting" }, make("div", { class: "controls" }, search, tally, all), scroll, more);
+  element.narrow = (ranks, label) => {
+    only = grid.of("rank").some((r) => ranks.has(r)) ? ranks : null;
+    all.hidden = only === null;
+    all.textContent = `only ${label}: show all`;
+    search.value = "";
+    visible = PAGE_ROWS;
+    draw();
+  };
+  return element;
 }
 
 function captionOf(grid, title) {
