@@ -61,7 +61,7 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
         });
     causes.extend(context.communication(&in_transfer));
     causes.extend(context.kernel_mix());
-    causes.extend(context.long_steps(&causes));
+    causes.extend(context.long_steps(&causes, &late));
     causes.extend(context.incomplete());
     let is_open = |c: &Cause| {
         percent(c.gain, account.time).is_some_and(|p| p >= OPEN_PCT)
@@ -418,7 +418,7 @@ impl Context<'_> {
     }
 
     /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
-    fn long_steps(&self, causes: &[Cause]) -> Option<Cause> {
+    fn long_steps(&self, causes: &[Cause], late: &late::LateRanks) -> Option<Cause> {
         let mut times: Vec<Ns> = self.account.steps.iter().map(|s| s.time).collect();
         let usual = median(&mut times)?;
         let mut away: Vec<Ns> = times.iter().map(|t| (t - usual).abs()).collect();
@@ -464,6 +464,12 @@ impl Context<'_> {
             filter: format!("step_label IN ({list})"),
             words: format!("{} together beyond the median", fmt_ns(excess)),
         }];
+        let is_late_then = |s: &&late::LateRank| s.steps.iter().any(|step| cause.steps.contains(step));
+        cause.evidence.extend(late.in_steps.iter().filter(is_late_then).take(2).map(|s| Evidence {
+            table: "straggler_delays",
+            filter: format!("rank IN ({})", s.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+            words: s.sentence.clone(),
+        }));
         Some(cause)
     }
 

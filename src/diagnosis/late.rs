@@ -34,6 +34,8 @@ pub struct LateRank {
 #[derive(Debug, Clone, Default)]
 pub struct LateRanks {
     pub stragglers: Vec<LateRank>,
+    /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer than others.
+    pub in_steps: Vec<LateRank>,
     /// By part and step: the straggler.
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.
@@ -61,11 +63,11 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
     let replayed = has_late.then(|| ReplayedJob::of(job)).flatten().filter(|r| r.is_reliable());
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
-        let Some(gain) = confirmed(replayed.as_deref(), s, judged) else { continue };
-        // A host that is late in single steps is told by what it did there.
-        if s.pattern == Pattern::InSteps && matches!(main_cause(s, why), Some(Cause::Host(_) | Cause::MoreHost(_))) {
+        if s.pattern == Pattern::InSteps {
+            out.in_steps.push(late_rank(job, 0, s, steps, why));
             continue;
         }
+        let Some(gain) = confirmed(replayed.as_deref(), s, judged, options.across.straggler_min_pct) else { continue };
         let index = out.stragglers.len();
         for (key, parts) in &s.steps {
             for part in parts {
@@ -79,24 +81,21 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
 }
 
 /// The gain of a straggler: that of its chains, or much less of it where the hosts of the others would not come earlier
-/// either. `None` if then too little is left.
-fn confirmed(replayed: Option<&ReplayedJob>, s: &Straggler, judged: &Judgement) -> Option<Ns> {
+/// either. `None` if what the replay gives is less than the threshold for stragglers, as a share of all steps.
+fn confirmed(replayed: Option<&ReplayedJob>, s: &Straggler, judged: &Judgement, min_pct: f64) -> Option<Ns> {
     let is_late = |part: u32, step: Option<StepKey>| {
         step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
     };
-    let Some(replayed) = replayed.map(|r| r.gain_of(is_late)) else { return Some(s.gain) };
-    if replayed * 2 >= s.gain {
-        return Some(s.gain);
-    }
-    let all = judged.median_step * s.steps.len() as Ns;
-    percent(replayed, all).is_some_and(|p| p >= CONFIRMED_PCT).then_some(replayed)
+    let replayed = replayed.map_or(s.gain, |r| r.gain_of(is_late));
+    let all = judged.median_step * judged.steps.len() as Ns;
+    let gain = if replayed * 2 >= s.gain { s.gain } else { replayed };
+    percent(replayed.max(gain), all).is_some_and(|p| p >= min_pct).then_some(gain)
 }
 
-/// Smallest gain by the replay with hosts for which a rank is a cause, percent of the step.
-const CONFIRMED_PCT: f64 = 5.0;
-
 fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDifferences]) -> LateRank {
-    let mut ranks: Vec<u32> = s.parts.iter().map(|p| job.parts[*p as usize].rank).collect();
+    // If another rank is late each time, none of them is the reason.
+    let is_one = |part: &u32| s.pattern == Pattern::Rotating || s.parts.contains(part);
+    let mut ranks: Vec<u32> = (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
     ranks.sort_unstable();
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why);

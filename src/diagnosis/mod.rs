@@ -336,15 +336,7 @@ fn by_owner(found: &Diagnosis) -> View {
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
-            rows.push(line(
-                format!(
-                    "{} ({} {})",
-                    c.kind.name().replace('_', " "),
-                    if c.ranks.len() == 1 { "rank" } else { "ranks" },
-                    found.topology.in_column(&c.ranks)
-                ),
-                ns,
-            ));
+            rows.push(line(format!("{} ({})", c.kind.name().replace('_', " "), found.topology.briefly(&c.ranks)), ns));
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;

@@ -37,8 +37,14 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
     // Without a diagnosis (--only, --compat) the sections are the report.
     let is_full = extent == ReportExtent::Full || told.is_none();
     problems(&mut out, outcome, width, is_full);
+    let mut without: Vec<String> = Vec::new();
     for (analysis, output) in &outcome.outputs {
-        let is_shown = |v: &&View| is_full || (output.verdict.is_some() && !v.rows.is_empty());
+        // With a diagnosis, sections without rows are one line together; alone they say why.
+        let is_content = |v: &View| told.is_none() || !v.rows.is_empty();
+        let is_shown = |v: &&View| is_content(v) && (is_full || output.verdict.is_some());
+        if output.views.iter().any(|v| !is_content(v)) && !output.views.iter().any(is_content) {
+            without.push(analysis.stem().to_string());
+        }
         for (i, view) in output.views.iter().filter(is_shown).enumerate() {
             let title = if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
             heading(&mut out, &title);
@@ -49,6 +55,10 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
             }
             out.push_str(&set(view, width));
         }
+    }
+    if is_full && !without.is_empty() {
+        let _ = writeln!(out);
+        indented(&mut out, "without rows: ", &format!("{} (hta ANALYSIS says why)", without.join(", ")), width);
     }
     match told {
         Some(told) if !is_full => mix(&mut out, told, width),

@@ -6,8 +6,10 @@ use crate::job::{Job, Member, median};
 use crate::units::Ns;
 use std::collections::HashMap;
 
-/// Fewest peers for a usual time.
-const PEERS: usize = 3;
+/// Fewest peers for a usual time, the node itself among them.
+const PEERS: usize = 2;
+/// Fewest steps of the rank for a usual time, where it has no peers.
+const STEPS: usize = 3;
 
 impl Replay {
     /// Usual times of all nodes. For peers, the host's part of being ready is the least that a launch needs.
@@ -66,14 +68,14 @@ impl Replay {
     }
 
     /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
-    /// with fewer than three: over the rank's own other steps; otherwise unchanged.
+    /// without another one: over the rank's own steps; otherwise unchanged.
     fn usual_of(&self, keys: &[u32], value: &dyn Fn(usize) -> Ns) -> Vec<Ns> {
-        let middle = |v: &mut Vec<Ns>| if v.len() < PEERS { None } else { median(v) };
+        let middle = |v: &mut Vec<Ns>, fewest: usize| if v.len() < fewest { None } else { median(v) };
         let mut peers: HashMap<_, Vec<Ns>> = HashMap::new();
         for (i, (n, key)) in self.nodes.iter().zip(keys).enumerate() {
             peers.entry((n.step, *key)).or_default().push(value(i));
         }
-        let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, mut v)| (k, middle(&mut v))).collect();
+        let peers: HashMap<_, Option<Ns>> = peers.into_iter().map(|(k, mut v)| (k, middle(&mut v, PEERS))).collect();
         let mut usual: Vec<Ns> = Vec::with_capacity(self.nodes.len());
         let mut own: HashMap<u32, Vec<Ns>> = HashMap::new();
         for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
@@ -83,7 +85,7 @@ impl Replay {
             for (i, key) in keys.iter().enumerate() {
                 own.entry(*key).or_default().push(value(first + i));
             }
-            let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v))).collect();
+            let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v, STEPS))).collect();
             usual.extend(of_part.iter().zip(keys).enumerate().map(|(i, (n, key))| {
                 let of_peers = peers.get(&(n.step, *key)).copied().flatten();
                 of_peers.or_else(|| own.get(key).copied().flatten()).unwrap_or_else(|| value(first + i))
