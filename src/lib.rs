@@ -26,6 +26,7 @@
 //! - [`mod@table`]: declaring, building and reading tables.
 //! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
 //! - `wording`: formatting of counts, ranks and names.
+//! - [`kernel`]: what a GPU kernel does and how it is called, from its name.
 //! - [`read`]: trace files to columns, one folder per format.
 //! - `facts`: facts about one rank that several analyses need, computed once: gaps, host activity, queues, calls of
 //!   collectives.
@@ -85,6 +86,7 @@ pub mod error;
 pub(crate) mod facts;
 pub mod health;
 pub mod job;
+pub mod kernel;
 pub mod output;
 pub mod overlay;
 pub mod partial;

@@ -3,8 +3,9 @@
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::{CauseKind, Vendor};
 use crate::diagnosis::trust::RecordingTrust;
+use crate::kernel::short_name;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::names::{clip, frame_parts, short_name};
+use crate::wording::names::{clip, frame_parts};
 
 /// Largest width of a name in a sentence, characters.
 const NAME: usize = 60;

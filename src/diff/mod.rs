@@ -64,7 +64,7 @@ table! {
     pub struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
         side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
         class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
-        name: Text, "", "full name (--short-names: without template and parameter lists); gpu with --by: operator or module";
+        name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: operator or module";
         change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
         trend: Text, "", "of the time: slower, faster, same";
         base_count_per_step: f64, "", "before";
@@ -109,12 +109,12 @@ table! {
 
 const STEM: &str = "diff";
 
-/// Compare by names without template and parameter lists.
+/// Compare by short names.
 pub const SHORT_NAMES: Setting = Setting {
     stem: STEM,
     flag: "--short-names",
     value: "",
-    help: "Compare by names without template and parameter lists",
+    help: "Compare by short names, which differ less between versions of a library",
     kind: ValueType::Flag,
 };
 

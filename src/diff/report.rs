@@ -10,9 +10,10 @@ use crate::diff::set::{Set, Side};
 use crate::diff::summary::{Metric, MetricPair, pair};
 use crate::diff::threshold::{Threshold, Verdict, noise};
 use crate::diff::{BY, Names, SHORT_NAMES, STEM, Summaries, names, summary};
+use crate::kernel::short_name;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 use crate::wording::counts::{counted, plural};
-use crate::wording::names::{clip, short_name};
+use crate::wording::names::clip;
 
 /// Length of the bar of the longer side, characters.
 const BAR: usize = 40;

@@ -18,8 +18,8 @@ use crate::diff::exact::{Fraction, STANDARD_ERRORS};
 use crate::diff::population::Population;
 use crate::diff::set::{CellKey, Side};
 use crate::diff::summary::{Metric, MetricPair, pair, sum_of};
+use crate::kernel::short_name;
 use crate::units::{Ns, fmt_ns};
-use crate::wording::names::short_name;
 use std::cmp::Ordering;
 
 /// One condition: its text and its parsed parts.
@@ -207,7 +207,9 @@ impl What {
     }
 
     fn fits(&self, key: &CellKey) -> bool {
-        let named = |name: &str| &*key.name == name || short_name(&key.name) == name;
+        // The short name also counts without what tells kernels of one function apart.
+        let is_short = |short: &str, name: &str| short == name || short.split('<').next() == Some(name);
+        let named = |name: &str| &*key.name == name || is_short(&short_name(&key.name), name);
         match self {
             What::Summary(_) => false,
             What::Kernel(name) => key.side == Side::Gpu && named(name),

@@ -5,5 +5,6 @@ pub(crate) mod gaps;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;
+pub(crate) mod kernel_work;
 pub(crate) mod queue_lengths;
 pub(crate) mod step_scopes;

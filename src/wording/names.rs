@@ -64,38 +64,6 @@ pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A kernel's name without return type, template arguments and parameters; names of copies and sets stay whole.
-pub fn short_name(name: &str) -> String {
-    if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
-        return name.to_string();
-    }
-    let text = name.strip_prefix("void ").unwrap_or(name);
-    let mut out = String::with_capacity(text.len());
-    let mut depth = 0u32;
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if depth == 0 && rest.starts_with("(anonymous namespace)") {
-            out.push_str("(anonymous namespace)");
-            rest = &rest["(anonymous namespace)".len()..];
-            continue;
-        }
-        // The `>` of an arrow is not a closing bracket.
-        if depth > 0 && rest.starts_with("->") {
-            rest = &rest[2..];
-            continue;
-        }
-        match c {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => out.push(c),
-            _ => {}
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    let short = out.trim();
-    if short.is_empty() { name.to_string() } else { short.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,16 +96,5 @@ mod tests {
         assert!(marked(&a, 40).chars().count() == 40 && marked(&a, 40) != marked(&b, 40));
         // a reference value of FNV-1a
         assert_eq!(fnv1a("a"), 0xaf63_dc4c_8601_ec8c);
-    }
-
-    #[test]
-    fn short_names_keep_what_names_the_kernel() {
-        let long =
-            "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::Foo<float>(int)>(int, float)";
-        assert_eq!(short_name(long), "at::native::(anonymous namespace)::vectorized_elementwise_kernel");
-        assert_eq!(short_name("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
-        assert_eq!(short_name("<unknown>"), "<unknown>");
-        assert_eq!(short_name("void f<g(int)::{lambda(float) -> float}>(int)"), "f");
-        assert_eq!(short_name("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
     }
 }

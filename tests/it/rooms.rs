@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 21] = [
+const ROOMS: [&str; 22] = [
     "units",
     "health",
     "error",
     "table",
     "trace",
     "wording",
+    "kernel",
     "read",
     "facts",
     "job",

@@ -1,6 +1,9 @@
 //! Kernel breakdown: time by set of classes that run concurrently, and by kernel name.
 
+mod categories;
 pub mod totals;
+
+pub use categories::KernelCategories;
 
 use crate::analysis::api::{
     About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
@@ -9,19 +12,23 @@ use crate::analysis::population::reasons;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::collectives::collectives;
+use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::job::Job;
+use crate::kernel::{kernel_id, short_name};
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
+use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::rules::copy_kind;
+use crate::trace::step::Step;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::{WorkClass, WorkClassSet};
 use crate::trace::window::Scope;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
-use crate::wording::names::{clip, short_name};
+use crate::wording::names::clip;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use totals::{NameTotal, top_names};
@@ -47,7 +54,10 @@ table! {
         class_reason: Text, "", "name of the kernel rule that set the class";
         kind: Option<Text>, "", "kind of collective or direction of copy";
         name: Text, "", "full name";
-        short_name: Text, "", "without template and parameter lists";
+        short_name: Text, "", "what tells it apart: last part of the path, functors, types, tile sizes; without parameters";
+        kernel_id: Text, "", "first 4 hexadecimal digits of the FNV-1a hash of the full name";
+        category: Text, "", "what it does, as in kernel_categories";
+        category_reason: Text, "", "what the category follows from: row, args, name, name+op, name+range, op or none";
         op: Option<Text>, "", "owning operator, or `[unlinked]` (with --by op)";
         grid: Option<Text>, "", "blocks (with --by shape)";
         block: Option<Text>, "", "threads per block (with --by shape)";
@@ -71,14 +81,15 @@ const BY: Setting = Setting {
     stem: "kernels",
     flag: "--by",
     value: "KEYS",
-    help: "Additional keys of kernels_by_name: op, shape, stream, joined by commas",
-    kind: ValueType::Choices(&["op", "shape", "stream"]),
+    help: "Additional keys of kernels_by_name: category, op, shape, stream, joined by commas",
+    kind: ValueType::Choices(&["category", "op", "shape", "stream"]),
 };
 
 /// A column that a key of `--by` adds to the printed table: key, heading, alignment and cell of a row.
 type KeyColumn = (&'static str, &'static str, Align, fn(&KernelsByNameRow) -> Option<String>);
 
-const KEY_COLUMNS: [KeyColumn; 4] = [
+const KEY_COLUMNS: [KeyColumn; 5] = [
+    ("category", "category", Align::Left, |r| Some(r.category.replace('_', " "))),
     ("op", "operator", Align::Left, |r| r.op.map(str::to_string)),
     ("shape", "grid", Align::Right, |r| r.grid.map(str::to_string)),
     ("shape", "block", Align::Right, |r| r.block.map(str::to_string)),
@@ -91,9 +102,9 @@ impl Analysis for Kernels {
     fn about(&self) -> About {
         About {
             stem: "kernels",
-            title: "GPU time by class and by kernel name",
+            title: "GPU time by what kernels do, by class, and by kernel name",
             explain: include_str!("page.md"),
-            tables: &[KernelsByName::SPEC, KernelClasses::SPEC],
+            tables: &[KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC],
             settings: &[BY],
             ..About::DEFAULT
         }
@@ -101,7 +112,8 @@ impl Analysis for Kernels {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        Partial { rank: trace.rank, tables: vec![classes(trace, options), by_name(trace, options)], reason }
+        let tables = vec![classes(trace, options), categories::table(trace, options), by_name(trace, options)];
+        Partial { rank: trace.rank, tables, reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
@@ -163,11 +175,12 @@ impl Analysis for Kernels {
                 });
             }
         }
-        let tables = [KernelsByName::SPEC, KernelClasses::SPEC]
+        let tables = [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC]
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
-        Output { tables, observations, views: vec![view], ..Output::default() }
+        let views = vec![categories::view(partials, scope), view];
+        Output { tables, observations, views, ..Output::default() }
     }
 }
 
@@ -220,6 +233,7 @@ struct KernelKey {
     work: WorkClass,
     name: StrId,
     rule: u16,
+    does: KernelWork,
     kind: Option<&'static str>,
     /// The owning operator; `Unlinked` if the launch is unknown.
     op: Option<Owner>,
@@ -238,7 +252,7 @@ enum Owner {
 /// Display name for activities without a launch record.
 const UNLINKED: &str = "[unlinked]";
 
-fn key(trace: &RankTrace, a: &Activity, keys: SelectedKeys) -> KernelKey {
+fn key(trace: &RankTrace, a: &Activity, does: KernelWork, keys: SelectedKeys) -> KernelKey {
     let args = &trace.columns.args;
     let kind = match a.work {
         WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
@@ -249,6 +263,7 @@ fn key(trace: &RankTrace, a: &Activity, keys: SelectedKeys) -> KernelKey {
         work: a.work,
         name: a.name,
         rule: a.rule,
+        does,
         kind,
         op: match (keys.op, a.launch(), a.op()) {
             (false, _, _) | (true, Some(_), None) => None,
@@ -264,6 +279,18 @@ fn key(trace: &RankTrace, a: &Activity, keys: SelectedKeys) -> KernelKey {
 fn by_name(trace: &RankTrace, options: &Options) -> Batch {
     let mut table = KernelsByName::default();
     let mut short = HashMap::new();
+    for (work, scope, step, activities) in scopes(trace, options) {
+        push_names(&mut table, trace, options, work.device, scope, step, &activities, &mut short);
+    }
+    table.finish()
+}
+
+/// Activities of a device in a scope: all, those launched in a step, or the rest.
+type ScopeActivities<'a> = (&'a DeviceWork, Scope, Option<&'a Step>, Vec<u32>);
+
+/// The activities of the devices by scope, without steps that were not asked for.
+fn scopes<'a>(trace: &'a RankTrace, options: &Options) -> Vec<ScopeActivities<'a>> {
+    let mut out = Vec::new();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
         scopes.insert((Scope::Span, None), work.activities.clone());
@@ -276,13 +303,12 @@ fn by_name(trace: &RankTrace, options: &Options) -> Batch {
         }
         for ((scope, step), activities) in scopes {
             let step = step.and_then(|s| trace.steps.steps.get(s as usize));
-            if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
-                continue;
+            if step.is_none_or(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label))) {
+                out.push((work, scope, step, activities));
             }
-            push_names(&mut table, trace, options, work.device, scope, step, &activities, &mut short);
         }
     }
-    table.finish()
+    out
 }
 
 #[expect(clippy::too_many_arguments, reason = "one row group of one table")]
@@ -292,15 +318,16 @@ fn push_names(
     options: &Options,
     device: Option<i64>,
     scope: Scope,
-    step: Option<&crate::trace::step::Step>,
+    step: Option<&Step>,
     activities: &[u32],
     short: &mut HashMap<StrId, String>,
 ) {
     let asked = |key| options.settings.has(&BY, key);
     let keys = SelectedKeys { op: asked("op"), shape: asked("shape"), stream: asked("stream") };
+    let works = KernelWorks::of(trace);
     let mut groups: HashMap<KernelKey, Vec<u32>> = HashMap::new();
     for &i in activities {
-        groups.entry(key(trace, &trace.activities[i as usize], keys)).or_default().push(i);
+        groups.entry(key(trace, &trace.activities[i as usize], works.at(i), keys)).or_default().push(i);
     }
     let all: Ns = activities.iter().map(|&i| trace.activities[i as usize].span.len()).sum();
     let mut rows: Vec<(KernelKey, Summary, Vec<u32>)> = groups
@@ -330,6 +357,9 @@ fn push_names(
             kind: k.kind,
             name,
             short_name: short.entry(k.name).or_insert_with(|| short_name(name)),
+            kernel_id: &kernel_id(name),
+            category: k.does.category.name(),
+            category_reason: k.does.reason.name(),
             op: k.op.map(|o| match o {
                 Owner::Op(name) => trace.text(name),
                 Owner::Unlinked => UNLINKED,

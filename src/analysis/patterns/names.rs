@@ -30,7 +30,7 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Stri
 
 /// The first name of a sequence, shortened for a line of text.
 pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
-    let short = crate::wording::names::short_name(names.next().unwrap_or_default());
+    let short = crate::kernel::short_name(names.next().unwrap_or_default());
     clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 

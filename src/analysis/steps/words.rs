@@ -4,10 +4,11 @@ use crate::analysis::api::{Certainty, Observation, Partial, rows};
 use crate::analysis::steps::join::SlowStep;
 use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 use crate::job::delay::StepKey;
+use crate::kernel::short_name;
 use crate::units::{Ns, fmt_ns, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::plural;
-use crate::wording::names::{clip, short_name};
+use crate::wording::names::clip;
 use std::cmp::Reverse;
 
 /// Smallest share of the steps' time for an observation about slow steps, percent.

@@ -196,8 +196,10 @@ fn the_printed_kernels_follow_their_keys() {
     };
     assert_eq!(head("op,shape"), ["kernel", "operator", "grid", "block", "count", "sum", "mean"]);
     assert_eq!(head("stream"), ["kernel", "stream", "count", "sum", "mean"]);
+    assert_eq!(head("category"), ["kernel", "category", "count", "sum", "mean"]);
     let rows = |by: &[&str]| {
-        let printed = text(&hta(&[&["kernels", ONE, "--top", "99"], by].concat()).stdout);
+        let recording = "tests/data/causes/host_dispatch.json.gz";
+        let printed = text(&hta(&[&["kernels", recording, "--top", "99"], by].concat()).stdout);
         printed.lines().skip_while(|l| !l.starts_with("kernel ")).skip(1).count()
     };
     assert!(rows(&["--by", "op,shape"]) > rows(&[]));

@@ -7,4 +7,5 @@ pub mod hta_calls;
 pub mod hta_counters;
 pub mod hta_sequences;
 pub mod hta_tables;
+pub mod kernel_categories;
 pub mod tracelens;

@@ -195,7 +195,7 @@ fn gpu_rows_can_be_keyed_by_operator_and_by_short_name() {
     // Thresholds use names, whatever identifies the rows.
     assert!(by_op.verdicts[0].is_crossed);
     let short = diff_with(&base, &test, &with(&[("--short-names", "")]), &[]);
-    assert_eq!(us_of(&short.name("gpu", "gemm"), NS), [100.0, 120.0, 20.0]);
+    assert_eq!(us_of(&short.name("gpu", "gemm<f32,128>"), NS), [100.0, 120.0, 20.0]);
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! GPU time by what kernels do.
+
+use crate::analysis::api::{Align, Options, Partial, View, rows};
+use crate::analysis::kernels::scopes;
+use crate::facts::kernel_work::KernelWorks;
+use crate::kernel::category::Category;
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::collections::BTreeMap;
+
+table! {
+    /// GPU time by what activities do. Each activity has one category, so sums add up to the time of all activities.
+    pub struct KernelCategories, KernelCategoryRow = "kernel_categories" by "rank, device, scope, step, category, sub_category" {
+        rank; device;
+        scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step of the launch";
+        step_label;
+        category: Text, "", "gemm, attention, convolution, moe, normalization, softmax, elementwise, reduction, layout, gather_scatter, sort_topk, random, optimizer, quantization, pooling, fused, communication, memcpy, memset or unknown";
+        sub_category: Text, "", "part of a category, such as copy of layout; empty for most";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "sum of durations";
+        busy_ns: i64, "ns", "time in which at least one of them runs";
+        time_pct: Option<f64>, "%", "of the summed durations of the scope";
+    }
+}
+
+/// Share of the time of the span whose kernels some rule must know, percent; below it the report says so.
+const KNOWN_PCT: f64 = 98.0;
+
+pub fn table(trace: &RankTrace, options: &Options) -> Batch {
+    let works = KernelWorks::of(trace);
+    let mut table = KernelCategories::default();
+    for (work, scope, step, activities) in scopes(trace, options) {
+        let mut by_category: BTreeMap<(Category, &str), Vec<u32>> = BTreeMap::new();
+        for &i in &activities {
+            let of = works.at(i);
+            by_category.entry((of.category, of.sub)).or_default().push(i);
+        }
+        let span = |i: &u32| trace.activities[*i as usize].span;
+        let all: Ns = activities.iter().map(|i| span(i).len()).sum();
+        for ((category, sub_category), of) in by_category {
+            let sum_ns = of.iter().map(|i| span(i).len()).sum();
+            table.push(KernelCategoryRow {
+                rank: trace.rank,
+                device: work.device,
+                scope: scope.name(),
+                step: step.map(|s| s.index),
+                step_label: step.and_then(|s| s.label),
+                category: category.name(),
+                sub_category,
+                count: of.len() as u64,
+                sum_ns,
+                busy_ns: Union::new(of.iter().map(span)).len(),
+                time_pct: percent(sum_ns, all),
+            });
+        }
+    }
+    table.finish()
+}
+
+/// Categories over all ranks and devices, largest first.
+pub fn view(partials: &[Partial], scope: &str) -> View {
+    let mut sums: BTreeMap<String, (u64, Ns)> = BTreeMap::new();
+    for r in rows::<KernelCategories>(partials).filter(|r| r.scope == scope) {
+        let sum = sums.entry(r.category.to_string()).or_default();
+        sum.0 += r.count;
+        sum.1 += r.sum_ns;
+    }
+    let all: Ns = sums.values().map(|(_, ns)| ns).sum();
+    let mut rows: Vec<(String, (u64, Ns))> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+    let unknown = rows.iter().find(|(name, _)| name == Category::Unknown.name()).map_or(0, |(_, (_, ns))| *ns);
+    let note = percent(all - unknown, all).filter(|known| *known < KNOWN_PCT).map(|known| {
+        format!("{} of the time is of kernels that a rule knows (data/kernel_categories.toml)", fmt_pct(Some(known)))
+    });
+    View {
+        title: "GPU time by what kernels do".to_string(),
+        columns: vec![
+            ("category", Align::Left),
+            ("count", Align::Right),
+            ("sum", Align::Right),
+            ("mean", Align::Right),
+            ("share", Align::Right),
+        ],
+        rows: rows
+            .into_iter()
+            .map(|(name, (count, ns))| {
+                let mean = ns / (count as Ns).max(1);
+                vec![name.replace('_', " "), fmt_count(count), fmt_ns(ns), fmt_ns(mean), fmt_pct(percent(ns, all))]
+            })
+            .collect(),
+        notes: note.into_iter().collect(),
+    }
+}

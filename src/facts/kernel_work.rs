@@ -1,0 +1,129 @@
+//! What every GPU activity of a rank does: its category, by its row, its name, and the operators around its launch.
+
+use crate::kernel::category::{ByName, Category, Reason, by_name, by_op};
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::WorkClass;
+use crate::units::Span;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelWork {
+    pub category: Category,
+    pub reason: Reason,
+    /// Sub-category; empty for most.
+    pub sub: &'static str,
+}
+
+/// By activity, in their order.
+pub struct KernelWorks(Vec<KernelWork>);
+
+impl KernelWorks {
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(|trace| {
+            let (names, ops, of_experts) = (HashMap::new(), HashMap::new(), HashMap::new());
+            let mut finder = Finder { trace, names, ops, of_experts, optimizers: optimizers(trace) };
+            Self(trace.activities.iter().map(|a| finder.find(a)).collect())
+        })
+    }
+
+    /// The work of the activity at an index.
+    pub fn at(&self, activity: u32) -> KernelWork {
+        let none = KernelWork { category: Category::Unknown, reason: Reason::None, sub: "" };
+        self.0.get(activity as usize).copied().unwrap_or(none)
+    }
+}
+
+struct Finder<'a> {
+    trace: &'a RankTrace,
+    names: HashMap<StrId, ByName>,
+    ops: HashMap<StrId, Option<Category>>,
+    /// Whether the name of an operator is that of a mixture of experts.
+    of_experts: HashMap<StrId, bool>,
+    /// By thread: when a step of an optimizer is open.
+    optimizers: HashMap<u32, Union>,
+}
+
+/// The steps of optimizers by thread.
+fn optimizers(trace: &RankTrace) -> HashMap<u32, Union> {
+    let c = &trace.columns;
+    let is_step: Vec<bool> = c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
+    let mut steps: HashMap<u32, Vec<Span>> = HashMap::new();
+    if is_step.contains(&true) {
+        let is_of = |r: &usize| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize];
+        for row in (0..c.len()).filter(is_of) {
+            steps.entry(c.lane[row]).or_default().push(trace.span(row as u32));
+        }
+    }
+    steps.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect()
+}
+
+impl Finder<'_> {
+    fn find(&mut self, a: &Activity) -> KernelWork {
+        let work = |category, reason| KernelWork { category, reason, sub: "" };
+        match a.class {
+            Class::Memcpy => return work(Category::Memcpy, Reason::Row),
+            Class::Memset => return work(Category::Memset, Reason::Row),
+            _ => {}
+        }
+        let op = a.op().map(|row| self.trace.columns.name(row as usize));
+        if a.work == WorkClass::Communication {
+            let has_args = self.trace.columns.args.text(Arg::CollectiveName, a.row).is_some();
+            let text = op.map_or("", |op| self.trace.text(op));
+            let by_op = text == "record_param_comms" || text.starts_with("symm_mem::");
+            let reason = if has_args {
+                Reason::Args
+            } else if by_op {
+                Reason::Op
+            } else {
+                Reason::Name
+            };
+            return work(Category::Communication, reason);
+        }
+        let trace = self.trace;
+        let named = *self.names.entry(a.name).or_insert_with(|| by_name(trace.text(a.name)));
+        let of_op = op.and_then(|op| *self.ops.entry(op).or_insert_with(|| by_op(trace.text(op))));
+        let Some(category) = named.category else {
+            return of_op.map_or(work(Category::Unknown, Reason::None), |c| work(c, Reason::Op));
+        };
+        if named.is_matrix {
+            if self.is_of_experts(a) {
+                return work(Category::Moe, Reason::NameAndOp);
+            }
+            if let Some(c @ (Category::Convolution | Category::Attention)) = of_op {
+                return work(c, Reason::NameAndOp);
+            }
+        }
+        if named.is_multi_tensor && category != Category::Optimizer && self.is_in_optimizer(a) {
+            return work(Category::Optimizer, Reason::NameAndRange);
+        }
+        KernelWork { category, reason: Reason::Name, sub: named.sub }
+    }
+
+    /// Whether an operator around the launch is that of a mixture of experts.
+    fn is_of_experts(&mut self, a: &Activity) -> bool {
+        let trace = self.trace;
+        let Some(op) = a.op() else { return false };
+        trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp).any(|r| {
+            let name = trace.columns.name(r as usize);
+            *self.of_experts.entry(name).or_insert_with(|| {
+                let text = trace.text(name).to_ascii_lowercase();
+                text.contains("moe") || text.contains("grouped_mm")
+            })
+        })
+    }
+
+    /// Whether the launch lies in the range of an optimizer's step.
+    fn is_in_optimizer(&self, a: &Activity) -> bool {
+        let Some(launch) = a.launch() else { return false };
+        let of_thread = self.optimizers.get(&self.trace.columns.lane[launch as usize]);
+        of_thread.is_some_and(|steps| {
+            steps.len_in(Span::new(self.trace.span(launch).start, self.trace.span(launch).start + 1)) > 0
+        })
+    }
+}

@@ -1,0 +1,13 @@
+//! What a GPU kernel does and how it is called, from its name alone.
+//!
+//! ```text
+//!   mangled name --demangle--> full name --cpp--> base and arguments --category--> gemm, attention, ...
+//!                                                                    --short-----> reduce_kernel<512,1,MeanOps<f32>>
+//! ```
+
+pub mod category;
+mod cpp;
+mod demangle;
+pub mod short;
+
+pub use short::{kernel_id, short_name};
