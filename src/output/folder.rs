@@ -91,7 +91,7 @@ impl Folder {
 
     /// What is in it, once it is closed.
     pub fn results(&self) -> Results {
-        Results::unfinished(self.work.path(), Path::new(self.place.shown()))
+        Results::new(self.work.path())
     }
 
     /// The folder in which the result is written until it is complete.

@@ -80,8 +80,6 @@ pub struct SetSummary {
     pub step_rules: Vec<String>,
     pub devices: Vec<String>,
     pub length_ns: i64,
-    /// Name of the results folder.
-    pub folder: String,
     /// When the recording began, ms since 1970 (UTC); `None` where times count from another moment.
     pub began_ms: Option<i64>,
 }
@@ -189,7 +187,6 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
     all.set.step_rules = rules.into_iter().collect();
     let began = all.captures.values().map(|c| c.first).min();
     all.set.began_ms = began.filter(|ns| *ns > DATED).map(|ns| ns / 1_000_000);
-    all.set.folder = results.name().to_string();
     let length = |c: &Capture| c.last - c.first;
     all.set.length_ns = all.captures.values().map(length).max().unwrap_or(0);
     Ok((all, Section::default().with("ranks", grid)))

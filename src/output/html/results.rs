@@ -38,23 +38,11 @@ impl ResultsError {
 /// A results folder.
 pub struct Results {
     folder: PathBuf,
-    name: String,
 }
 
 impl Results {
     pub fn new(folder: &Path) -> Self {
-        Self::unfinished(folder, folder)
-    }
-
-    /// A folder that will be renamed to `target` when it is complete.
-    pub fn unfinished(folder: &Path, target: &Path) -> Self {
-        let name = target.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
-        Self { folder: folder.to_path_buf(), name }
-    }
-
-    /// Name of the folder without those it is in.
-    pub fn name(&self) -> &str {
-        &self.name
+        Self { folder: folder.to_path_buf() }
     }
 
     pub fn folder(&self) -> &Path {
