@@ -58,8 +58,9 @@ pub fn closing(text: &str) -> Option<usize> {
     for (i, b) in bytes.iter().enumerate() {
         match b {
             b'<' | b'(' | b'{' | b'[' => open.push(*b),
-            // The arrow of a lambda closes nothing.
+            // The arrow of a lambda closes nothing, nor does a comparison in parentheses.
             b'>' if i > 0 && bytes[i - 1] == b'-' => {}
+            b'>' if open.last().is_some_and(|last| *last != b'<') => {}
             b'>' | b')' | b'}' | b']' => {
                 // A bracket that does not fit, such as `a < b` among the arguments, ends at the enclosing one.
                 let wanted = match b {
@@ -230,6 +231,8 @@ mod tests {
             "internal::gemvNSP_kernel<float, 1>"
         );
         assert_eq!(head("Memcpy HtoD (Pageable -> Device)"), "HtoD");
+        let compared = "std::enable_if<(((width) > (0)) && A<c10::Half>::exists), void>::type vllm::norm_kernel<c10::Half, 8>(int)";
+        assert_eq!(head(compared), "vllm::norm_kernel<c10::Half, 8>");
         assert_eq!(split("a<b, c>, d(e, f)", ","), ["a<b, c>", " d(e, f)"]);
     }
 
