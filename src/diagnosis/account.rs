@@ -180,15 +180,15 @@ impl JobAccount {
         let mut index = CellIndex { parts: part_of, steps: HashMap::new() };
         let steps = steps(job);
         out.factors = Account::new(&steps, |_| true).and_then(|a| a.factors);
-        for StepAccount { key, parts, windows } in steps {
+        for StepAccount { key, parts, windows } in steps.iter() {
             let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
             let cell =
                 |p: &Parts| CellOfStep { parts: Parts { deficit: time - p.window(), ..*p }, ..CellOfStep::default() };
             let cells: BTreeMap<Place, CellOfStep> = parts.iter().map(|(place, p)| (*place, cell(p))).collect();
-            index.steps.insert(key, out.steps.len());
+            index.steps.insert(*key, out.steps.len());
             out.time += time;
             out.devices = out.devices.max(cells.len() as u32);
-            out.steps.push(JobStep { key, time, cells, windows });
+            out.steps.push(JobStep { key: *key, time, cells, windows: windows.clone() });
         }
         for r in rows::<LostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);

@@ -110,9 +110,14 @@ impl Context<'_> {
 
     /// Ranks that own at least a small share of the time of the job.
     fn members(&self, owned: &Owned) -> Vec<u32> {
-        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         // Waiting is time of the others, and does not make them members.
-        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
+        self.members_by(owned, |part| part != TimePart::Synchronizing)
+    }
+
+    /// The same by some parts of the time.
+    fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
             *by_part.entry(*part).or_default() += ns;
         }
         let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
@@ -280,13 +285,7 @@ impl Context<'_> {
     /// A cause in the communication itself.
     fn transfer(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
         let part = if kind == CauseKind::PipelineBubble { TimePart::Synchronizing } else { TimePart::Transfer };
-        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
-        for ((_, (rank, _), _), ns) in &found.owned {
-            *by_part.entry(*rank).or_default() += ns;
-        }
-        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
-        let ranks: Vec<u32> =
-            by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(rank, _)| self.rank(rank)).collect();
+        let ranks = self.members_by(&found.owned, |_| true);
         if ranks.is_empty() {
             return None;
         }
@@ -465,11 +464,9 @@ impl Context<'_> {
             words: format!("{} together beyond the median", fmt_ns(excess)),
         }];
         let is_late_then = |s: &&late::LateRank| s.steps.iter().any(|step| cause.steps.contains(step));
-        cause.evidence.extend(late.in_steps.iter().filter(is_late_then).take(2).map(|s| Evidence {
-            table: "straggler_delays",
-            filter: format!("rank IN ({})", s.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
-            words: s.sentence.clone(),
-        }));
+        // The rows of the late rank, with the sentence in place of their number.
+        let told = |s: &late::LateRank| s.evidence.first().map(|e| Evidence { words: s.sentence.clone(), ..e.clone() });
+        cause.evidence.extend(late.in_steps.iter().filter(is_late_then).take(2).filter_map(told));
         Some(cause)
     }
 

@@ -1,7 +1,7 @@
 //! Describes a set of ranks by what its members have in common: all ranks, the same place on every node, whole hosts;
 //! else by their numbers.
 
-use crate::job::Job;
+use crate::job::{Job, RankSummary};
 use crate::wording::ranks::{rank_list, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,20 +34,8 @@ pub struct Topology {
 
 impl Topology {
     pub fn of(job: &Job) -> Self {
-        let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
-        let device = |p: &crate::job::RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
-        let devices: BTreeSet<Option<i64>> = job.parts.iter().map(device).collect();
-        // A process that sees only its own device calls it 0.
-        let is_numbered = devices.len() > 1 && !devices.contains(&None);
-        let mut places = BTreeMap::new();
-        for p in &job.parts {
-            let host = p.host.as_deref().unwrap_or("");
-            let next = on_host.entry(host).or_default();
-            let local = device(p).filter(|_| is_numbered).map_or(*next, |d| d as u32);
-            *next += 1;
-            places.insert(p.rank, (host.to_string(), local));
-        }
-        Self { places }
+        let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
+        Self { places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))) }
     }
 
     /// The scope of a set of ranks (ascending), and words for it.
@@ -123,6 +111,22 @@ enum SharedPlace<'a> {
     /// They have these places on every host.
     Local(Vec<u32>),
     None,
+}
+
+/// By rank: its host, and its place there, which is its device, or its order where each process sees only its own
+/// device and calls it 0. Ranks are given with host and device, in ascending order.
+pub fn places<'a>(ranks: impl Iterator<Item = (u32, &'a str, Option<i64>)> + Clone) -> BTreeMap<u32, (String, u32)> {
+    let devices: BTreeSet<Option<i64>> = ranks.clone().map(|(.., device)| device).collect();
+    let is_numbered = devices.len() > 1 && !devices.contains(&None);
+    let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut out = BTreeMap::new();
+    for (rank, host, device) in ranks {
+        let next = on_host.entry(host).or_default();
+        let local = device.filter(|_| is_numbered).map_or(*next, |d| d as u32);
+        *next += 1;
+        out.insert(rank, (host.to_string(), local));
+    }
+    out
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod causes;
 pub(crate) mod condition;
 mod evidence;
 mod gain;
-mod grouping;
+pub mod grouping;
 mod host;
 mod kernel_mix;
 pub mod kind;

@@ -132,9 +132,9 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
     // By step (without steps: all together) and part.
     let has_steps = account.steps.iter().any(|s| s.key.is_some());
     let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
-    for ((part, key), cost) in delay_cost::costs(job) {
+    for ((part, key), cost) in delay_cost::costs(job).iter() {
         let of_step = charges.entry(key.filter(|_| has_steps)).or_default();
-        *of_step.entry(part).or_default() += cost.direct + cost.propagated;
+        *of_step.entry(*part).or_default() += cost.direct + cost.propagated;
     }
     for (s, step) in account.steps.iter().enumerate() {
         let Some(charged) = charges.get(&step.key) else { continue };

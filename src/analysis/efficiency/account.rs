@@ -16,6 +16,7 @@ use crate::units::{Ns, Span, ratio};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Sum;
 use std::ops::Add;
+use std::sync::Arc;
 
 /// The parts of the time of a device (of a CPU-only rank: of its host) in one or several steps, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,8 +84,12 @@ pub struct StepAccount {
     pub windows: BTreeMap<Place, Vec<Span>>,
 }
 
-/// The steps that all devices have: full ones, or else all; without steps, the recorded span.
-pub fn steps(job: &Job) -> Vec<StepAccount> {
+/// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once for a job.
+pub fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
+    job.shared(all_steps)
+}
+
+fn all_steps(job: &Job) -> Vec<StepAccount> {
     let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none()).collect();
     let places: BTreeSet<Place> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
     let on_device: BTreeSet<Place> =

@@ -17,6 +17,7 @@ use crate::job::{Instance, Job, Member};
 use crate::units::Ns;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// What a rank cost the others, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,8 +55,13 @@ struct Wait {
     group: u32,
 }
 
-/// The costs of all matched waits. Their direct and propagated parts add up to the sum of all waits.
-pub fn costs(job: &Job) -> Costs {
+/// The costs of all matched waits, computed once for a job. Their direct and propagated parts add up to the sum of all
+/// waits.
+pub fn costs(job: &Job) -> Arc<Costs> {
+    job.shared(all_costs)
+}
+
+fn all_costs(job: &Job) -> Costs {
     let mut order: Vec<u32> = (0..job.instances().len() as u32).collect();
     order.sort_by_key(|id| Reverse((job.arrivals(*id as usize).last, *id)));
     let (waits, since) = (waits(job), previous_ends(job));

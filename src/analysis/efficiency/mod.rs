@@ -117,9 +117,9 @@ impl Analysis for Efficiency {
             }
         }
         let mut costs = DelayCosts::default();
-        for ((part, key), c) in delay_cost::costs(job) {
-            let (step, step_label) = StepKey::cells(key);
-            let rank = job.parts[part as usize].rank;
+        for ((part, key), c) in delay_cost::costs(job).iter() {
+            let (step, step_label) = StepKey::cells(*key);
+            let rank = job.parts[*part as usize].rank;
             let (direct_ns, propagated_ns, imposed_last_ns) = (c.direct, c.propagated, c.imposed_last);
             costs.push(DelayCostRow { rank, step, step_label, direct_ns, propagated_ns, imposed_last_ns });
         }

@@ -1,7 +1,7 @@
 //! GPU time by what kernels do.
 
-use crate::analysis::api::{Align, Options, Partial, View, rows};
-use crate::analysis::kernels::scopes;
+use crate::analysis::api::{Align, Partial, View, rows};
+use crate::analysis::kernels::ScopeActivities;
 use crate::facts::kernel_work::KernelWorks;
 use crate::kernel::category::Category;
 use crate::table;
@@ -30,12 +30,12 @@ table! {
 /// Share of the time of the span whose kernels some rule must know, percent; below it the report says so.
 const KNOWN_PCT: f64 = 98.0;
 
-pub fn table(trace: &RankTrace, options: &Options) -> Batch {
+pub fn table(trace: &RankTrace, scopes: &[ScopeActivities]) -> Batch {
     let works = KernelWorks::of(trace);
     let mut table = KernelCategories::default();
-    for (work, scope, step, activities) in scopes(trace, options) {
+    for (work, scope, step, activities) in scopes {
         let mut by_category: BTreeMap<(Category, &str), Vec<u32>> = BTreeMap::new();
-        for &i in &activities {
+        for &i in activities {
             let of = works.at(i);
             by_category.entry((of.category, of.sub)).or_default().push(i);
         }

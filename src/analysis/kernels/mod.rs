@@ -112,7 +112,8 @@ impl Analysis for Kernels {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        let tables = vec![classes(trace, options), categories::table(trace, options), by_name(trace, options)];
+        let scopes = scopes(trace, options);
+        let tables = vec![classes(trace, options), categories::table(trace, &scopes), by_name(trace, options, &scopes)];
         Partial { rank: trace.rank, tables, reason }
     }
 
@@ -276,11 +277,11 @@ fn key(trace: &RankTrace, a: &Activity, does: KernelWork, keys: SelectedKeys) ->
     }
 }
 
-fn by_name(trace: &RankTrace, options: &Options) -> Batch {
+fn by_name(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -> Batch {
     let mut table = KernelsByName::default();
     let mut short = HashMap::new();
-    for (work, scope, step, activities) in scopes(trace, options) {
-        push_names(&mut table, trace, options, work.device, scope, step, &activities, &mut short);
+    for (work, scope, step, activities) in scopes {
+        push_names(&mut table, trace, options, work.device, *scope, *step, activities, &mut short);
     }
     table.finish()
 }

@@ -2,6 +2,7 @@
 
 use crate::analysis::efficiency::DelayCosts;
 use crate::analysis::inventory;
+use crate::diagnosis::grouping::places;
 use crate::output::html::grid::{Cell, CellType, Grid};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -29,7 +30,7 @@ type Host = BTreeMap<u32, u32>;
 /// # Errors
 /// When a table is damaged.
 pub fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
-    let mut ranks: Vec<(u32, String, Option<u32>)> = Vec::new();
+    let mut ranks: Vec<(u32, String, Option<i64>)> = Vec::new();
     results.read::<Where>(|r| {
         ranks.push((r.rank, r.host_name.unwrap_or("").to_string(), r.devices.parse().ok()));
     })?;
@@ -62,20 +63,12 @@ pub fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, Results
     Ok(Some(grid))
 }
 
-/// The places of ranks (ascending) on their hosts. A process that sees only its own device is placed by its order; where
-/// several ranks have the same host and device, as without recorded host names, each has a node of its own.
-fn hosts(ranks: Vec<(u32, String, Option<u32>)>) -> Vec<(String, Host)> {
-    let mut devices: Vec<Option<u32>> = ranks.iter().map(|(.., device)| *device).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    let is_numbered = devices.len() > 1 && !devices.contains(&None);
+/// The places of ranks (ascending) on their hosts. Where several ranks have the same host and place, as without recorded
+/// host names, each has a node of its own.
+fn hosts(ranks: Vec<(u32, String, Option<i64>)>) -> Vec<(String, Host)> {
     let mut out: BTreeMap<(String, usize), Host> = BTreeMap::new();
     let mut seen: BTreeMap<(String, u32), usize> = BTreeMap::new();
-    let mut order: BTreeMap<String, u32> = BTreeMap::new();
-    for (rank, host, device) in ranks {
-        let next = order.entry(host.clone()).or_default();
-        let place = device.filter(|_| is_numbered).unwrap_or(*next);
-        *next += 1;
+    for (rank, (host, place)) in places(ranks.iter().map(|(rank, host, device)| (*rank, host.as_str(), *device))) {
         let node = seen.entry((host.clone(), place)).or_default();
         out.entry((host, *node)).or_default().insert(place, rank);
         *node += 1;
@@ -96,17 +89,17 @@ mod tests {
 
     #[test]
     fn ranks_are_placed_by_host_and_device() {
-        let rank = |r: u32, host: &str, device: Option<u32>| (r, host.to_string(), device);
-        let two = |host: fn(u32) -> &'static str, device: fn(u32) -> Option<u32>| {
+        let rank = |r: u32, host: &str, device: Option<i64>| (r, host.to_string(), device);
+        let two = |host: fn(u32) -> &'static str, device: fn(u32) -> Option<i64>| {
             let ranks = (0..4).map(|r| rank(r, host(r), device(r))).collect();
             hosts(ranks).into_iter().map(|(name, h)| (name, h.into_iter().collect::<Vec<_>>())).collect::<Vec<_>>()
         };
         let named =
             |a: &str, b: &str| vec![(a.to_string(), vec![(0, 0), (1, 1)]), (b.to_string(), vec![(0, 2), (1, 3)])];
-        assert_eq!(two(|r| if r < 2 { "a" } else { "b" }, |r| Some(r % 2)), named("a", "b"));
+        assert_eq!(two(|r| if r < 2 { "a" } else { "b" }, |r| Some(i64::from(r % 2))), named("a", "b"));
         // Each process sees only its own device.
         assert_eq!(two(|r| if r < 2 { "a" } else { "b" }, |_| Some(0)), named("a", "b"));
         // Host names are not recorded.
-        assert_eq!(two(|_| "", |r| Some(r % 2)), named("node 0", "node 1"));
+        assert_eq!(two(|_| "", |r| Some(i64::from(r % 2))), named("node 0", "node 1"));
     }
 }
