@@ -15,7 +15,7 @@
 -- Tables: kernels
 WITH copies AS (
     SELECT
-        sub_kind AS direction,
+        kind AS direction,
         CASE
             WHEN size_bytes IS NULL THEN NULL
             WHEN size_bytes < 4096 THEN 0
@@ -34,7 +34,7 @@ WITH copies AS (
         dur_ns,
         launch_dur_ns
     FROM kernels
-    WHERE kind = 'memory'
+    WHERE class = 'memory'
 )
 SELECT
     direction,

@@ -18,9 +18,9 @@ SELECT
     stream,
     COUNT(*) AS count,
     CAST(SUM(dur_ns) AS BIGINT) AS gpu_ns,
-    CAST(SUM(CASE WHEN kind = 'compute' THEN dur_ns ELSE 0 END) AS BIGINT) AS compute_ns,
-    CAST(SUM(CASE WHEN kind = 'communication' THEN dur_ns ELSE 0 END) AS BIGINT) AS communication_ns,
-    CAST(SUM(CASE WHEN kind = 'memory' THEN dur_ns ELSE 0 END) AS BIGINT) AS memory_ns
+    CAST(SUM(CASE WHEN class = 'compute' THEN dur_ns ELSE 0 END) AS BIGINT) AS compute_ns,
+    CAST(SUM(CASE WHEN class = 'communication' THEN dur_ns ELSE 0 END) AS BIGINT) AS communication_ns,
+    CAST(SUM(CASE WHEN class = 'memory' THEN dur_ns ELSE 0 END) AS BIGINT) AS memory_ns
 FROM kernels
 GROUP BY rank, device, stream
 ORDER BY rank, gpu_ns DESC, device NULLS LAST, stream NULLS LAST;

@@ -19,7 +19,7 @@ WITH names AS (
         SUM(CASE WHEN dur_ns < 10000 THEN dur_ns ELSE 0 END) AS gpu_ns,
         SUM(CASE WHEN dur_ns < 10000 THEN launch_dur_ns END) AS launch_ns
     FROM kernels
-    WHERE kind = 'compute'
+    WHERE class = 'compute'
     GROUP BY name
 )
 SELECT

@@ -16,12 +16,12 @@ WITH names AS (
     SELECT
         rank,
         name,
-        kind AS class,
+        class,
         SUM(CASE WHEN launch_event_id IS NULL THEN 1 ELSE 0 END) AS unlinked_count,
         SUM(CASE WHEN launch_event_id IS NULL THEN dur_ns ELSE 0 END) AS unlinked_ns,
         SUM(dur_ns) AS all_ns
     FROM kernels
-    GROUP BY rank, name, kind
+    GROUP BY rank, name, class
 ),
 shares AS (
     SELECT rank, name, class, unlinked_count, unlinked_ns, SUM(all_ns) OVER (PARTITION BY rank) AS rank_ns

@@ -117,8 +117,9 @@ pub enum SetError {
         "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found neither"
     )]
     NoRank { file: String },
-    #[error("cannot read the kernel rules {path}: {reason}")]
-    Rules { path: PathBuf, reason: String },
+    /// A file that an option names: what it holds.
+    #[error("cannot read the {holds} {path}: {reason}")]
+    OptionFile { holds: &'static str, path: PathBuf, reason: String },
     #[error("cannot use `{value}` for {option}: {reason}")]
     Argument { option: &'static str, value: String, reason: String },
     #[error(

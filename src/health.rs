@@ -100,6 +100,7 @@ counters! {
     CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments";
     GroupTooLarge "group_size_impossible" Repair "a job or process group of more than 1,000,000 ranks; its size was read as unknown";
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
+    OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";

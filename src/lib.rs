@@ -27,6 +27,7 @@
 //! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
 //! - `wording`: formatting of counts, ranks and names.
 //! - [`kernel`]: what a GPU kernel does and how it is called, from its name.
+//! - [`flops`]: what an operator computes and moves, from its recorded inputs.
 //! - [`read`]: trace files to columns, one folder per format.
 //! - `facts`: facts about one rank that several analyses need, computed once: gaps, host activity, queues, calls of
 //!   collectives.
@@ -84,6 +85,7 @@ pub mod diagnosis;
 pub mod diff;
 pub mod error;
 pub(crate) mod facts;
+pub mod flops;
 pub mod health;
 pub mod job;
 pub mod kernel;

@@ -18,7 +18,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::copies::MemoryCopiesOf,
     &crate::analysis::kernels::Kernels,
     &crate::analysis::patterns::Patterns,
-    &crate::analysis::stacks::Stacks,
+    &crate::analysis::ops::Ops,
     &crate::analysis::annotations::Annotations,
     &crate::analysis::counters::CountersOf,
     &crate::analysis::cupti::Cupti,

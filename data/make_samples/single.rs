@@ -203,7 +203,7 @@ impl Job {
                 self.trace.unlinked().kernel(name, STREAM, start..start + dur).grid([432, 1, 1]);
             } else {
                 let mut thread = self.trace.thread(MAIN);
-                thread.op("aten::mm", at..at + us(9)).inputs(&[(&[2048, 2048], "float"), (&[2048, 2048], "float")]);
+                thread.op("aten::mm", at..at + us(9)).inputs(&[(&[2048, 128], "float"), (&[128, 2048], "float")]);
                 thread.launch(at + us(3)..at + us(7)).kernel(name, STREAM, start..start + dur).grid([432, 1, 1]);
             }
             self.free = start + dur;

@@ -12,7 +12,7 @@ pub struct Kernel {
 /// Shape and type of one input.
 pub type Input = (&'static [i64], &'static str);
 
-const ROWS: i64 = 8192;
+const ROWS: i64 = 4096;
 const WIDTH: i64 = 4096;
 
 pub const LINEAR: &[Input] = &[(&[ROWS, WIDTH], "float"), (&[WIDTH, WIDTH], "float"), (&[WIDTH], "float")];

@@ -4,6 +4,7 @@
 use crate::analysis::settings::{Setting, Settings};
 use crate::analysis::verdict::JobVerdict;
 use crate::facts::collectives::collectives;
+use crate::flops::peaks::Peaks;
 use crate::job::{ClockMode, Job};
 use crate::table::schema::{Batch, Columns, Table, TableSpec};
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
@@ -13,6 +14,8 @@ use serde::Serialize;
 /// Options of all analyses.
 pub struct Options {
     pub model: ModelOptions,
+    /// Peak rates of devices.
+    pub peaks: Peaks,
     /// A wait after the launch call that is shorter than this is a kernel wait, ns.
     pub kernel_wait_max: Ns,
     /// Number of rows printed; tables are never shortened.

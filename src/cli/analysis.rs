@@ -2,6 +2,7 @@
 
 use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
+use crate::analysis::ops::COLUMNS;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
@@ -101,7 +102,12 @@ impl RowSink for PrintedRows {
 
 /// The subcommand of an analysis: the common arguments and the options that the analysis declares.
 pub fn command(analysis: &dyn Analysis) -> Command {
-    let command = AnalysisArgs::augment_args(Command::new(analysis.stem()).about(analysis.about().title));
+    let mut command = Command::new(analysis.stem()).about(analysis.about().title);
+    if analysis.stem() == COLUMNS.stem {
+        // Its name before it had FLOPs and rates.
+        command = command.alias("stacks");
+    }
+    let command = AnalysisArgs::augment_args(command);
     with_tables(with_settings(command, analysis.about().settings), analysis)
 }
 
@@ -152,6 +158,13 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let tool = args.traces.common.compat(&[analysis])?;
     let by = tool.or(definitions(stem, args.method)?);
     enter(analysis.about().settings, matches, &mut options)?;
+    if let Some(tool) = args.output.columns_of() {
+        let refused = |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
+        if stem != COLUMNS.stem {
+            return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)).into());
+        }
+        options.settings.set(&COLUMNS, tool).map_err(refused)?;
+    }
     let analyses = compat::chosen(by, &[analysis]);
     filters::refuse_unused(&analyses, &options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();

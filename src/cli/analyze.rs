@@ -146,9 +146,9 @@ fn part(
     events: Option<bool>,
 ) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
-    let rules = common.rules_text()?;
+    let texts = common.texts()?;
     let skip_python = request.load.skip_python;
-    let options = partial::record(request.options, compat, rules.as_deref(), skip_python, events);
+    let options = partial::record(request.options, compat, &texts, skip_python, events);
     let folder = Folder::create_by(Groups::ByRank, place, events)?;
     let set = map(request, Extent::Part, &folder, &Bar::default()).map_err(to(&args.out))?;
     warn(&set.refused);

@@ -6,9 +6,11 @@ use crate::cli::memory;
 use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
+use crate::flops::peaks::Peaks;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
 use crate::output::unfinished::UnfinishedFile;
+use crate::partial::OptionTexts;
 use crate::read::discover::discover;
 use crate::read::input::Input;
 use crate::read::options::LoadOptions;
@@ -83,6 +85,9 @@ pub struct CommonArgs {
     /// File with kernel rules that take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
+    /// File with peak rates of devices that take precedence over the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub peaks: Option<PathBuf>,
     /// Do not load these events; they are counted
     #[arg(long, value_enum, value_delimiter = ',')]
     pub skip: Vec<SkipArg>,
@@ -259,6 +264,14 @@ pub fn text_of(file: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// What the files of `--rules` and `--peaks` hold.
+const KERNEL_RULES: &str = "kernel rules";
+const DEVICE_PEAKS: &str = "device peaks";
+
+fn bad_file(holds: &'static str, path: &Path, reason: String) -> SetError {
+    SetError::OptionFile { holds, path: path.to_path_buf(), reason }
+}
+
 /// Options of the analyses, including those that compare ranks.
 pub fn options(common: &CommonArgs, across: &AcrossArgs) -> anyhow::Result<Options> {
     let mut options = common.options()?;
@@ -279,12 +292,18 @@ impl CommonArgs {
     /// Options of the analyses; those that compare ranks have their defaults.
     pub fn options(&self) -> anyhow::Result<Options> {
         let builtin = Rules::builtin().map_err(anyhow::Error::msg)?;
-        let rules = match (&self.rules, self.rules_text()?) {
+        let texts = self.texts()?;
+        let rules = match (&self.rules, texts.rules) {
             (Some(path), Some(text)) => {
-                let bad = |reason: String| SetError::Rules { path: path.clone(), reason };
-                Rules::parse(&text).map_err(bad)?.before(builtin)
+                Rules::parse(&text).map_err(|reason| bad_file(KERNEL_RULES, path, reason))?.before(builtin)
             }
             _ => builtin,
+        };
+        let peaks = match (&self.peaks, texts.peaks) {
+            (Some(path), Some(text)) => {
+                Peaks::parse(&text).map_err(|reason| bad_file(DEVICE_PEAKS, path, reason))?.before(Peaks::builtin())
+            }
+            _ => Peaks::builtin().clone(),
         };
         let step_pattern = match &self.step_pattern {
             None => None,
@@ -306,6 +325,7 @@ impl CommonArgs {
                 steps: self.steps.clone(),
                 hidden_min: i64::from(self.hidden_min_us) * 1000,
             },
+            peaks,
             kernel_wait_max: KERNEL_WAIT_MAX,
             top: self.top,
             across: AcrossOptions::default(),
@@ -333,13 +353,16 @@ impl CommonArgs {
 
     /// Adds the files that these options name to the files that must not be overwritten.
     pub fn guard(&self, inputs: &mut Inputs) {
-        self.rules.iter().for_each(|path| inputs.add_file(path));
+        self.rules.iter().chain(&self.peaks).for_each(|path| inputs.add_file(path));
     }
 
-    pub fn rules_text(&self) -> Result<Option<String>, SetError> {
-        let read =
-            |path: &PathBuf| read_text(path).map_err(|e| SetError::Rules { path: path.clone(), reason: e.to_string() });
-        self.rules.as_ref().map(read).transpose()
+    /// The texts of the user's rules and peaks.
+    pub fn texts(&self) -> Result<OptionTexts, SetError> {
+        let read = |holds: &'static str, path: &Option<PathBuf>| {
+            let read = |path: &PathBuf| read_text(path).map_err(|e| bad_file(holds, path, e.to_string()));
+            path.as_ref().map(read).transpose()
+        };
+        Ok(OptionTexts { rules: read(KERNEL_RULES, &self.rules)?, peaks: read(DEVICE_PEAKS, &self.peaks)? })
     }
 
     pub fn load(&self, event_args: bool, rest_args: bool) -> LoadOptions {

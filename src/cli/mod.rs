@@ -16,6 +16,7 @@ mod merge;
 mod output;
 mod overlay;
 mod progress;
+mod pyprof;
 mod query;
 mod report;
 mod table;
@@ -58,6 +59,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("overlay", m)) => {
             overlay::OverlayArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| overlay::run(&a))
         }
+        Some(("pyprof", m)) => {
+            pyprof::PyProfArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| pyprof::run(&a))
+        }
         Some(("query", m)) => query::run(m),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
@@ -88,6 +92,7 @@ pub fn command() -> Command {
     }
     let overlay = Command::new("overlay")
         .about("Write one trace file of chosen ranks for a viewer, with counters and marks added");
+    let pyprof = Command::new("pyprof").about("Print every kernel with the columns of NVIDIA's PyProf");
     let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
     let report = Command::new("report").about("Write report.html again from a results folder");
     root = root
@@ -95,6 +100,7 @@ pub fn command() -> Command {
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
+        .subcommand(pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP))
         .subcommand(query::command())
         .subcommand(
             Command::new("list")

@@ -105,11 +105,9 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     counters.sort_unstable();
     counters.dedup();
     let traces = args.traces.traces()?;
-    if let Some(rules) = &args.traces.common.rules
-        && args.out.as_os_str() != "-"
-    {
+    if args.out.as_os_str() != "-" {
         let mut guarded = Inputs::default();
-        guarded.add_file(rules);
+        args.traces.common.guard(&mut guarded);
         guarded.allow_file(&args.out)?;
     }
     let target = match args.out.as_os_str() == "-" {

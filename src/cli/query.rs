@@ -80,7 +80,7 @@ formats all. Options that select and read traces (--ranks, --steps, --clock and 
 const DEFAULT: &str = "hta-out";
 
 /// Options that apply to traces only.
-const FOR_TRACES: [&str; 13] = [
+const FOR_TRACES: [&str; 14] = [
     "ranks",
     "steps",
     "step_pattern",
@@ -88,6 +88,7 @@ const FOR_TRACES: [&str; 13] = [
     "linked_only",
     "compat",
     "rules",
+    "peaks",
     "skip",
     "strict",
     "kernel_wait_max_us",

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Output format
+    /// Output format; `ops` also has torch and tensorboard, with the columns of torch.profiler and the TensorBoard plugin
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Table to write (csv, json, parquet)
@@ -46,11 +46,24 @@ enum Format {
     Csv,
     Json,
     Parquet,
+    #[value(hide = true)]
+    Torch,
+    #[value(hide = true)]
+    Tensorboard,
 }
 
 impl OutputArgs {
     pub fn is_text(&self) -> bool {
-        self.format == Format::Text
+        matches!(self.format, Format::Text | Format::Torch | Format::Tensorboard)
+    }
+
+    /// The other tool whose columns are asked for.
+    pub fn columns_of(&self) -> Option<&'static str> {
+        match self.format {
+            Format::Torch => Some("torch"),
+            Format::Tensorboard => Some("tensorboard"),
+            _ => None,
+        }
     }
 
     /// The table that the user asked for, or the first one.
@@ -94,7 +107,7 @@ impl OutputArgs {
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         let bytes = match self.format {
-            Format::Text => visible::lines(&text()).into_owned().into_bytes(),
+            Format::Text | Format::Torch | Format::Tensorboard => visible::lines(&text()).into_owned().into_bytes(),
             Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style()).into_bytes(),
             Format::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();

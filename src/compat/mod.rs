@@ -22,6 +22,7 @@ macro_rules! head {
 
 pub mod hta;
 mod osdi25;
+pub mod pyprof;
 mod registry;
 mod shown;
 mod tensorboard;

@@ -3,7 +3,8 @@
 
 use crate::analysis::api::{Partial, rows};
 use crate::analysis::efficiency::account::{Account, Factors, Parts, Place, StepAccount, steps};
-use crate::diagnosis::kernel_mix::{KernelMix, KernelMixRow};
+use crate::diagnosis::kernel_mix::KernelMix;
+use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime};
 use crate::job::Job;
@@ -75,31 +76,30 @@ impl TimePart {
 pub struct MixTime {
     pub time: Ns,
     pub count: u64,
-    pub small: Ns,
-    pub compiled: Ns,
-    pub simt: Ns,
-    pub batched: Ns,
 }
 
 impl MixTime {
-    fn new(row: &KernelMixRow) -> Self {
-        Self {
-            time: row.time_ns,
-            count: row.kernel_count,
-            small: row.small_ns,
-            compiled: row.compiled_ns,
-            simt: row.simt_ns,
-            batched: row.batched_ns,
-        }
-    }
-
-    pub fn add(&mut self, other: &MixTime) {
+    fn add(&mut self, other: &MixTime) {
         self.time += other.time;
         self.count += other.count;
-        self.small += other.small;
-        self.compiled += other.compiled;
-        self.simt += other.simt;
-        self.batched += other.batched;
+    }
+}
+
+/// Compute time that a repair of kernels is about, as in `kernel_repairs`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RepairTime {
+    pub time: Ns,
+    pub count: u64,
+    pub known: Ns,
+    pub ideal: Ns,
+}
+
+impl RepairTime {
+    fn add(&mut self, other: &RepairTime) {
+        self.time += other.time;
+        self.count += other.count;
+        self.known += other.known;
+        self.ideal += other.ideal;
     }
 }
 
@@ -112,6 +112,7 @@ pub struct CellOfStep {
     /// Host time of the launching thread by what it does; `None` for calls that wait for the device.
     pub host: BTreeMap<Option<CauseKind>, Ns>,
     pub mix: BTreeMap<String, MixTime>,
+    pub repairs: BTreeMap<CauseKind, RepairTime>,
 }
 
 impl CellOfStep {
@@ -210,7 +211,15 @@ impl JobAccount {
         for r in rows::<KernelMix>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
-            cell.mix.entry(r.category.to_string()).or_default().add(&MixTime::new(&r));
+            let time = MixTime { time: r.time_ns, count: r.kernel_count };
+            cell.mix.entry(r.category.to_string()).or_default().add(&time);
+        }
+        for r in rows::<KernelRepairs>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            let Some(kind) = CauseKind::named(r.cause) else { continue };
+            let time = RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
+            cell.repairs.entry(kind).or_default().add(&time);
         }
         out
     }
@@ -247,5 +256,13 @@ impl JobAccount {
             }
         }
         out
+    }
+
+    /// Compute that a repair of kernels is about, over all devices and steps.
+    pub fn repair(&self, kind: CauseKind) -> RepairTime {
+        self.cells().filter_map(|(_, _, cell)| cell.repairs.get(&kind)).fold(RepairTime::default(), |mut sum, r| {
+            sum.add(r);
+            sum
+        })
     }
 }

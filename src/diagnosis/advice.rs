@@ -36,13 +36,21 @@ pub struct LostWords<'a> {
     pub trust: &'a RecordingTrust,
 }
 
+/// What kernels take after a repair.
+#[derive(Debug, Clone, Copy)]
+pub enum NewTime {
+    /// Share of what they take now, percent.
+    Known(f64),
+    /// So many times as fast.
+    Assumed(f64),
+}
+
 /// The numbers of a cause in the mix of kernels.
 pub struct MixWords<'a> {
     /// Of the compute time, percent.
     pub share: f64,
     pub count: u64,
-    /// Assumed speed-up.
-    pub factor: f64,
+    pub new_time: NewTime,
     pub trust: &'a RecordingTrust,
 }
 
@@ -260,18 +268,24 @@ pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, (time, step):
 pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
     let share = fmt_pct(Some(words.share));
     let count = fmt_count(words.count);
-    let assumed = if words.factor.is_finite() {
-        format!(", if they become {} times as fast", words.factor)
-    } else {
-        String::new()
+    // Whatever is known is said in the words of the kind.
+    let after = |known: &str| match words.new_time {
+        NewTime::Known(pct) => format!("; {known} {} of that", fmt_pct(Some(pct))),
+        NewTime::Assumed(factor) => format!(", if they become {factor} times as fast"),
     };
     match kind {
         CauseKind::KernelElementwise => (
-            format!("{share} of GPU time is unfused elementwise kernels ({count} of them{assumed})"),
+            format!(
+                "{share} of GPU time is unfused elementwise kernels ({count} of them{})",
+                after("with each chain as one kernel they take")
+            ),
             "torch.compile fuses them; for optimizers use the fused or foreach variant".to_string(),
         ),
         CauseKind::KernelAttention => (
-            format!("{share} of GPU time is attention made of softmax and batched matrix products{assumed}"),
+            format!(
+                "{share} of GPU time is attention made of softmax and batched matrix products{}",
+                after("at the peak the products take")
+            ),
             "torch.nn.functional.scaled_dot_product_attention".to_string(),
         ),
         CauseKind::KernelLayout => (
@@ -286,13 +300,17 @@ pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
             };
             (
                 format!(
-                    "{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{assumed}"
+                    "{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{}",
+                    after("with them, at the same share of the peak, it takes")
                 ),
                 action.to_string(),
             )
         }
         _ => (
-            format!("{share} of GPU time is in kernels shorter than 10 us{assumed}"),
+            format!(
+                "{share} of GPU time is in kernels shorter than 10 us{}",
+                after("at the peaks of the device their work takes")
+            ),
             match words.trust.vendor {
                 Vendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
                 Vendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",

@@ -12,7 +12,10 @@ use crate::units::Ns;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GainBasis {
     Replay,
+    /// What devices and hosts need for the rest.
     Bound,
+    /// The bound, with kernels at the peaks of the device.
+    Roofline,
     Assumed,
 }
 
@@ -21,6 +24,7 @@ impl GainBasis {
         match self {
             GainBasis::Replay => "replay",
             GainBasis::Bound => "bound",
+            GainBasis::Roofline => "roofline",
             GainBasis::Assumed => "assumed",
         }
     }
@@ -63,12 +67,12 @@ impl Cause {
 
     /// Weight in the ranking.
     pub fn rank_weight(&self) -> f64 {
-        // A gain that rests on an assumption about kernels counts half.
+        // A gain that rests on an assumption about kernels counts half, and so does one at peaks that no kernel reaches.
         let trusted = match self.trust {
             Trust::Ok => 1.0,
             _ => 0.5,
         };
-        let of_mix = if self.kind.is_kernel_mix() && self.basis == GainBasis::Assumed { 0.5 } else { 1.0 };
+        let of_mix = if matches!(self.basis, GainBasis::Assumed | GainBasis::Roofline) { 0.5 } else { 1.0 };
         // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
         let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
         self.gain as f64 * weight * trusted * of_mix

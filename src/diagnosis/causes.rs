@@ -3,21 +3,23 @@
 use crate::analysis::api::{Options, Partial, rows};
 use crate::analysis::efficiency::account::Place;
 use crate::analysis::stragglers::{DEVIATIONS, SIGMA_OF_MAD};
-use crate::diagnosis::account::{CellOfStep, JobAccount, MixTime, TimePart};
+use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::advice;
 use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, Owned};
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
 use crate::diagnosis::kind::{CauseKind, Confidence, Vendor};
 use crate::diagnosis::late;
+use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::{Collected, Key, owners};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::job::{Job, median};
 use crate::units::{Ns, fmt_count, fmt_ns, percent};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The account of a job with the owner of every piece, and the causes.
 pub struct Diagnosis {
@@ -30,9 +32,6 @@ pub struct Diagnosis {
 
 /// Smallest gain of a cause, percent of the time of the job.
 pub const OPEN_PCT: f64 = 1.0;
-
-/// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
-const MEMBER_PCT: f64 = 1.0;
 
 /// Share of a cause's time in less than half of the steps from which these are named, percent.
 const FEW_STEPS_PCT: Ns = 80;
@@ -60,7 +59,7 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
             sum
         });
     causes.extend(context.communication(&in_transfer));
-    causes.extend(context.kernel_mix());
+    causes.extend(mix_causes::causes(&context));
     causes.extend(context.long_steps(&causes, &late));
     causes.extend(context.incomplete());
     let is_open = |c: &Cause| {
@@ -95,35 +94,7 @@ fn pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
     out
 }
 
-struct Context<'a> {
-    job: &'a Job,
-    account: &'a JobAccount,
-    trust: &'a RecordingTrust,
-    topology: &'a Topology,
-    pauses: &'a BTreeMap<u32, (u64, Ns)>,
-}
-
 impl Context<'_> {
-    fn rank(&self, part: u32) -> u32 {
-        self.job.parts[part as usize].rank
-    }
-
-    /// Ranks that own at least a small share of the time of the job.
-    fn members(&self, owned: &Owned) -> Vec<u32> {
-        // Waiting is time of the others, and does not make them members.
-        self.members_by(owned, |part| part != TimePart::Synchronizing)
-    }
-
-    /// The same by some parts of the time.
-    fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
-        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
-        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
-            *by_part.entry(*part).or_default() += ns;
-        }
-        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
-        by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
-    }
-
     /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they wait for
     /// the first ones.
     fn with_alike(&self, kind: CauseKind, ranks: Vec<u32>) -> Vec<u32> {
@@ -138,28 +109,6 @@ impl Context<'_> {
         let least = ranks.iter().map(of).max().unwrap_or(0) / 2;
         let is_alike = |rank: &u32| ranks.binary_search(rank).is_ok() || (least > 0 && of(rank) >= least);
         times.keys().copied().filter(is_alike).collect()
-    }
-
-    fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
-        let (scope, rank_label) = self.topology.describe(&ranks);
-        Cause {
-            kind,
-            key: key.to_string(),
-            ranks,
-            scope,
-            rank_label,
-            steps: Vec::new(),
-            owned,
-            useful: 0,
-            gain,
-            basis: GainBasis::Bound,
-            confidence: kind.confidence(),
-            p_value: None,
-            trust: Trust::Ok,
-            sentence: String::new(),
-            action: String::new(),
-            evidence: Vec::new(),
-        }
     }
 
     fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<Key, Collected>) -> Cause {
@@ -353,65 +302,6 @@ impl Context<'_> {
                 ),
             }];
             out.push(cause);
-        }
-        out
-    }
-
-    /// Causes in the mix of kernels, which own useful time.
-    fn kernel_mix(&self) -> Vec<Cause> {
-        let mix = self.account.mix();
-        let useful = self.account.sum(TimePart::Useful);
-        let of = |category: &str| mix.get(category).copied().unwrap_or_default();
-        let all = mix.values().fold(MixTime::default(), |mut sum, m| {
-            sum.add(m);
-            sum
-        });
-        let share = |ns: Ns| percent(ns, useful).unwrap_or(0.0);
-        let mut out = Vec::new();
-        let mut open = |kind: CauseKind, owned: Ns, factor: f64, saved: &dyn Fn(&CellOfStep) -> Ns, count: u64| {
-            let rest = 1.0 - 1.0 / factor;
-            let gain = gain::of_devices(self.account, |c| (saved(c) as f64 * rest) as Ns);
-            let places: BTreeSet<u32> =
-                self.account.cells().filter(|(_, _, c)| saved(c) > 0).map(|(_, p, _)| p.0).collect();
-            let ranks: Vec<u32> = places.into_iter().map(|p| self.rank(p)).collect();
-            let mut cause = self.cause(kind, "", ranks, Owned::new(), gain);
-            cause.useful = owned;
-            cause.basis = GainBasis::Assumed;
-            let words = advice::MixWords { share: share(owned), count, factor, trust: self.trust };
-            (cause.sentence, cause.action) = advice::kernel_mix(kind, &words);
-            cause.evidence = vec![Evidence {
-                table: "kernels_by_name",
-                filter: "kind = 'compute'".to_string(),
-                words: format!("{} of {} of compute", fmt_ns(owned), fmt_ns(useful)),
-            }];
-            out.push(cause);
-        };
-        let pointwise = of("elementwise");
-        let by_hand = pointwise.time - pointwise.compiled;
-        if share(by_hand) >= 20.0 && pointwise.count >= 100 && pointwise.compiled * 2 < pointwise.time {
-            let of_cell = |c: &CellOfStep| c.mix.get("elementwise").map_or(0, |m| m.time - m.compiled);
-            open(CauseKind::KernelElementwise, by_hand, 3.0, &of_cell, pointwise.count);
-        }
-        let (softmax, batched) = (of("softmax"), all.batched);
-        if softmax.time > 0 && batched > 0 && share(softmax.time + batched) >= 10.0 && of("attention").count == 0 {
-            let of_cell = |c: &CellOfStep| {
-                c.mix.get("softmax").map_or(0, |m| m.time) + c.mix.values().map(|m| m.batched).sum::<Ns>()
-            };
-            open(CauseKind::KernelAttention, softmax.time + batched, 3.0, &of_cell, softmax.count);
-        }
-        let layout = of("layout");
-        if share(layout.time) >= 5.0 {
-            let of_cell = |c: &CellOfStep| c.mix.get("layout").map_or(0, |m| m.time);
-            open(CauseKind::KernelLayout, layout.time, f64::INFINITY, &of_cell, layout.count);
-        }
-        if share(all.simt) >= 20.0 && self.trust.has_tensor_cores {
-            let of_cell = |c: &CellOfStep| c.mix.values().map(|m| m.simt).sum::<Ns>();
-            open(CauseKind::KernelPrecision, all.simt, 4.0, &of_cell, 0);
-        }
-        let idle = percent(self.account.sum(TimePart::Idle), self.account.all()).unwrap_or(100.0);
-        if share(all.small) >= 30.0 && idle < 10.0 {
-            let of_cell = |c: &CellOfStep| c.mix.values().map(|m| m.small).sum::<Ns>();
-            open(CauseKind::KernelSmall, all.small, 2.0, &of_cell, all.count);
         }
         out
     }

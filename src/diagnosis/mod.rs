@@ -5,15 +5,19 @@ mod account;
 mod advice;
 mod cause;
 mod causes;
+mod compute;
 pub(crate) mod condition;
+mod context;
 mod evidence;
 mod gain;
 pub mod grouping;
 mod host;
 mod kernel_mix;
+mod kernel_repairs;
 pub mod kind;
 mod late;
 mod lost;
+mod mix_causes;
 mod owners;
 pub mod recording;
 mod transfer;
@@ -25,8 +29,10 @@ use crate::analysis::verdict::JobVerdict;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::causes::{Diagnosis, diagnose};
+use crate::diagnosis::compute::compute_kernels;
 use crate::diagnosis::host::{HostPauses, HostSide};
 use crate::diagnosis::kernel_mix::KernelMix;
+use crate::diagnosis::kernel_repairs::{KernelRepairs, RepairFinder};
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime, ways};
 use crate::diagnosis::recording::Recordings;
@@ -54,7 +60,7 @@ table! {
         step_labels: Text, "", "its steps, separated by commas; empty: all";
         recoverable_ns: i64, "ns", "gain over all steps if only this cause is repaired";
         recoverable_pct: Option<f64>, "%", "of the job's time";
-        basis: Text, "", "replay, bound or assumed: how the gain was found";
+        basis: Text, "", "replay, bound, roofline or assumed: how the gain was found";
         owned_ns: i64, "ns", "lost time of all devices that it owns";
         useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
         share_pct: Option<f64>, "%", "owned time, of the time of all devices";
@@ -112,7 +118,7 @@ impl Analysis for DiagnosisOf {
             title: "what costs time, what its repair would give, and how sure that is",
             explain: include_str!("page.md"),
             tables: &[Findings::SPEC, FindingEvidence::SPEC, VerdictTable::SPEC, TimeAccount::SPEC, HostPauses::SPEC],
-            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, Recordings::SPEC],
+            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, KernelRepairs::SPEC, Recordings::SPEC],
             takes_groups: true,
             joins_ranks: true,
             ..About::DEFAULT
@@ -123,18 +129,25 @@ impl Analysis for DiagnosisOf {
         let ways = ways(trace);
         let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
         let host = HostSide::new(trace, &busy, &ways);
-        let (mut lost, mut times, mut mix) = (LostTime::default(), HostTime::default(), KernelMix::default());
+        let (mut lost, mut times) = (LostTime::default(), HostTime::default());
+        let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
+        let mut finder = RepairFinder::new(trace, options);
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
             let cut = (windows.as_slice(), options.kernel_wait_max);
             if trace.devices.len() <= MOST_DEVICES {
                 lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
             }
-            kernel_mix::push(&mut mix, trace, work, &windows);
+            if work.is_gpu {
+                let kernels = compute_kernels(trace, work);
+                kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
+                kernel_repairs::push(&mut repairs, &mut finder, work, &kernels, &windows);
+            }
         }
         let mut recordings = Recordings::default();
         recording::push(&mut recordings, trace);
-        let tables = vec![lost.finish(), times.finish(), mix.finish(), recordings.finish(), host.pauses_table()];
+        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), recordings.finish()];
+        let tables = made.into_iter().chain([host.pauses_table()]).collect();
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
         Partial { rank: trace.rank, tables, reason }
     }

@@ -8,6 +8,8 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::WorkClass;
 use crate::units::Ns;
 use std::collections::HashSet;
 
@@ -28,6 +30,10 @@ table! {
         frame_count: u64, "", "Python frames";
         overhead_ns: i64, "ns", "time in which the profiler worked";
         lead_ns: i64, "ns", "time in which work from before the recording ran";
+        device_count: u32, "", "GPUs with work";
+        data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
+        gloo_count: u64, "", "collectives of Gloo on the host";
+        communication_count: u64, "", "communication kernels";
     }
 }
 
@@ -53,6 +59,19 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
             _ => {}
         }
     }
+    // By name, so that each name is compared once.
+    let (mut is_data_parallel, mut is_gloo) = (HashSet::new(), HashSet::new());
+    for (id, text) in c.strings.iter() {
+        if text == "DataParallel.forward" {
+            is_data_parallel.insert(id);
+        } else if text.starts_with("gloo:") {
+            is_gloo.insert(id);
+        }
+    }
+    let rows_named = |ids: &HashSet<StrId>| match ids.is_empty() {
+        true => 0,
+        false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
+    };
     let by_graph = |row: u32| c.args.uint(Arg::GraphId, row).is_some_and(|id| id != 0);
     let sum = |keep: &dyn Fn(&crate::trace::activity::Activity) -> bool| -> i64 {
         activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
@@ -75,5 +94,9 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         frame_count: frames,
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
+        device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
+        data_parallel_count: rows_named(&is_data_parallel),
+        gloo_count: rows_named(&is_gloo),
+        communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
     });
 }

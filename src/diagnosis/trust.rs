@@ -66,6 +66,8 @@ pub struct RecordingTrust {
     pub has_tensor_cores: bool,
     /// Share of GPU time without a launch record, percent.
     pub unlinked_pct: Option<f64>,
+    /// Ways of running a job on several devices that have a faster successor, in words.
+    pub setups: Vec<String>,
     /// Ranks of the job and present ranks.
     pub world: Option<u32>,
     pub present: u32,
@@ -80,6 +82,7 @@ impl RecordingTrust {
         let capability = all.iter().find_map(|r| r.capability.and_then(|c| c.parse::<f64>().ok()));
         out.has_tensor_cores = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 7.0);
         out.has_bf16 = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 8.0);
+        out.setups = setups(&all);
         let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
         let gpu = sum(|r| r.gpu_sum_ns);
         out.unlinked_pct = percent(sum(|r| r.unlinked_ns), gpu).filter(|p| *p > UNLINKED_PCT);
@@ -128,4 +131,25 @@ impl RecordingTrust {
             _ => Trust::Ok,
         }
     }
+}
+
+/// What to replace in the set-up of a job. The rules are those of the profiler plugin of TensorBoard.
+fn setups(all: &[RecordingRow]) -> Vec<String> {
+    let mut out = Vec::new();
+    if all.iter().any(|r| r.data_parallel_count > 0 && r.device_count > 1) {
+        out.push(
+            "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a process for \
+             each GPU, does not copy the model in every step"
+                .to_string(),
+        );
+    }
+    let on_gpu = || all.iter().filter(|r| r.device_count > 0);
+    if on_gpu().any(|r| r.gloo_count > 0) && on_gpu().all(|r| r.communication_count == 0) {
+        out.push(
+            "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run them on the \
+             GPUs"
+                .to_string(),
+        );
+    }
+    out
 }

@@ -61,6 +61,7 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
+    notes.extend(found.trust.setups.iter().cloned());
     let more = listed.len().saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();

@@ -7,19 +7,21 @@
 use crate::analysis::api::{Options, Partial};
 use crate::diagnosis::recording::overhead;
 use crate::diff::BY;
+use crate::facts::kernel_work::KernelWorks;
+use crate::facts::modules::modules_by_row;
 use crate::table;
 use crate::table::schema::{Batch, Text};
+use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::meta::Meta;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule};
 use crate::trace::strings::{Interner, StrId};
-use crate::trace::thread::{innermost_at, sort_outer_first};
 use crate::trace::timeline::{TimePerSet, WorkClass};
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::Ns;
 use hashbrown::HashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 table! {
     /// One rank of a set.
@@ -61,7 +63,7 @@ table! {
         side: Text, "", "gpu or host";
         class: Text, "", "class or category";
         name: Text, "", "full name";
-        owner: Option<Text>, "", "operator or module (with --by)";
+        owner: Option<Text>, "", "category, operator or module (with --by)";
     }
 }
 
@@ -84,17 +86,18 @@ const NO_MODULE: &str = "[no module]";
 pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let has_steps = trace.steps.rule != StepRule::Capture;
     let chosen = |s: &Step| has_steps && options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
-    let modules = match options.settings.text(&BY) {
-        Some("module") => Modules::new(trace),
-        _ => Modules::default(),
+    let (modules, paths) = match options.settings.text(&BY) {
+        Some("module") => modules_by_row(trace),
+        _ => Default::default(),
     };
+    let module = |row: u32| Some(paths[*modules.get(&row)? as usize].as_str());
     let mut ranks = MappedRanks::default();
     let device = trace.devices.iter().find_map(|d| trace.meta.devices.iter().find(|m| Some(m.id) == d.device));
     ranks.push(MappedRankRow {
         rank: trace.rank,
         world_size: trace.meta.world_size,
         device_name: device.map(|d| d.display_name()).as_deref(),
-        has_modules: modules.any(),
+        has_modules: !paths.is_empty(),
         has_frames: trace.classes.contains(&Class::Python),
         has_shapes: trace.meta.other.get("record_shapes").map(|v| v != "0"),
         versions: versions(&trace.meta).as_deref(),
@@ -103,7 +106,7 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
     let mut cells = Cells::default();
-    gpu(trace, options, &modules, &keep, &mut cells);
+    gpu(trace, options, module, &keep, &mut cells);
     host(trace, has_steps, &keep, &mut cells);
     let (keys, cells) = cells.finish();
     let tables = vec![ranks.finish(), steps(trace, chosen), keys, cells];
@@ -214,19 +217,39 @@ impl Cells {
     }
 }
 
-fn gpu(trace: &RankTrace, options: &Options, modules: &Modules, keep: &[bool], cells: &mut Cells) {
+fn gpu<'a>(
+    trace: &'a RankTrace,
+    options: &Options,
+    module: impl Fn(u32) -> Option<&'a str>,
+    keep: &[bool],
+    cells: &mut Cells,
+) {
     let by = options.settings.text(&BY).unwrap_or_default();
-    let of_launch = if by == "module" { modules.of_launches(trace) } else { Vec::new() };
+    let categories = (by == "category").then(|| KernelWorks::of(trace));
+    // By operator and text of the dimensions.
+    let mut with_shapes: HashMap<(StrId, Option<StrId>), StrId> = HashMap::new();
     let mut owners = Interner::default();
     let mut known: HashMap<(WorkClass, StrId, Option<StrId>), u32> = HashMap::new();
-    for (i, a) in trace.activities.iter().enumerate() {
-        let owner = match by {
-            "op" | "module" if a.launch().is_none() => Some(UNLINKED),
-            "op" => Some(a.op().map_or(NO_OPERATOR, |op| trace.name(op))),
-            "module" => Some(of_launch.get(i).copied().flatten().map_or(NO_MODULE, |m| modules.path(m))),
+    for (i, a) in (0..).zip(&trace.activities) {
+        let owner = match (by, a.op()) {
+            ("category", _) => categories.as_ref().map(|c| owners.intern(c.at(i).category.name())),
+            ("op" | "op,shape" | "module", _) if a.launch().is_none() => Some(owners.intern(UNLINKED)),
+            ("op" | "op,shape", None) => Some(owners.intern(NO_OPERATOR)),
+            ("op", Some(op)) => Some(owners.intern(trace.name(op))),
+            ("module", op) => {
+                let of_call = || module(a.launch()?);
+                Some(owners.intern(op.and_then(&module).or_else(of_call).unwrap_or(NO_MODULE)))
+            }
+            ("op,shape", Some(op)) => {
+                let name = trace.columns.name(op as usize);
+                let dims = trace.columns.args.text(Arg::InputDims, op);
+                Some(*with_shapes.entry((name, dims)).or_insert_with(|| {
+                    let dims = dims.map_or("", |d| trace.text(d));
+                    owners.intern(format!("{} {dims}", trace.text(name)).trim_end())
+                }))
+            }
             _ => None,
         };
-        let owner = owner.map(|o| owners.intern(o));
         let key = *known
             .entry((a.work, a.name, owner))
             .or_insert_with(|| cells.key("gpu", a.work.name(), trace.text(a.name), owner.map(|o| owners.get(o))));
@@ -249,79 +272,5 @@ fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
             .or_insert_with(|| cells.key("host", class.name(), trace.text(c.name(row)), None));
         let step = trace.steps.at(c.ts[row]).filter(|s| keep.get(*s as usize) == Some(&true));
         cells.add(key, step, c.dur[row], trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]));
-    }
-}
-
-/// Number of levels of a module's path that are kept, so that the number of keys is bounded for any nesting.
-const DEEPEST: u32 = 32;
-
-const MODULE: &str = "nn.Module: ";
-
-#[derive(Default)]
-struct Modules {
-    paths: Interner,
-    /// For each frame, the path of the innermost module at or around it.
-    of_frame: BTreeMap<u32, (StrId, u32)>,
-    /// Frames of modules by thread, outer first.
-    by_lane: BTreeMap<u32, Vec<u32>>,
-}
-
-impl Modules {
-    fn new(trace: &RankTrace) -> Self {
-        let c = &trace.columns;
-        let mut me = Self::default();
-        let is_module: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with(MODULE)).collect();
-        if !is_module.contains(&true) {
-            return me;
-        }
-        let mut frames: Vec<u32> =
-            (0..c.len()).filter(|&r| trace.classes[r] == Class::Python).map(|r| r as u32).collect();
-        // Parents are processed before their children.
-        sort_outer_first(&mut frames, c);
-        for row in frames {
-            let around = trace.stacks.parent(row).and_then(|p| me.of_frame.get(&p)).copied();
-            if is_module.get(c.name(row as usize).0 as usize) != Some(&true) {
-                me.of_frame.extend(around.map(|a| (row, a)));
-                continue;
-            }
-            let name = trace.name(row).trim_start_matches(MODULE);
-            let own = match around {
-                None => (me.paths.intern(name), 1),
-                Some((path, depth)) if depth < DEEPEST => {
-                    let path = format!("{}/{name}", me.paths.get(path));
-                    (me.paths.intern(&path), depth + 1)
-                }
-                Some(at_the_limit) => at_the_limit,
-            };
-            me.of_frame.insert(row, own);
-            me.by_lane.entry(c.lane[row as usize]).or_default().push(row);
-        }
-        me
-    }
-
-    fn any(&self) -> bool {
-        !self.by_lane.is_empty()
-    }
-
-    fn path(&self, frame: u32) -> &str {
-        self.of_frame.get(&frame).map_or("", |(path, _)| self.paths.get(*path))
-    }
-
-    /// For each activity, the innermost module that is open on the launching thread when the launch call starts.
-    fn of_launches(&self, trace: &RankTrace) -> Vec<Option<u32>> {
-        let c = &trace.columns;
-        let mut found = vec![None; trace.activities.len()];
-        let mut asked: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-        for (i, a) in trace.activities.iter().enumerate() {
-            if let Some(call) = a.launch() {
-                asked.entry(c.lane[call as usize]).or_default().push((c.ts[call as usize], i as u32));
-            }
-        }
-        for (lane, mut queries) in asked {
-            let Some(rows) = self.by_lane.get(&lane) else { continue };
-            queries.sort_unstable();
-            innermost_at(rows, c, &queries, |i, frame| found[i as usize] = frame);
-        }
-        found
     }
 }

@@ -64,7 +64,7 @@ table! {
     pub struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
         side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
         class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
-        name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: operator or module";
+        name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, operator or module";
         change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
         trend: Text, "", "of the time: slower, faster, same";
         base_count_per_step: f64, "", "before";
@@ -123,8 +123,9 @@ pub const BY: Setting = Setting {
     stem: STEM,
     flag: "--by",
     value: "KEY",
-    help: "Key of GPU rows: name, op (owning operator) or module (path of nn.Module frames around the launch)",
-    kind: ValueType::Choice(&["name", "op", "module"]),
+    help: "Key of GPU rows: name, category, op (owning operator), op,shape (with the shapes of its inputs) or module \
+           (path of nn.Module frames around the launch)",
+    kind: ValueType::Choice(&["name", "category", "op", "op,shape", "module"]),
 };
 
 pub const PAGE: &str = include_str!("page.md");

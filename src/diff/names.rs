@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub enum By {
     Name,
     ShortName,
-    /// GPU rows are identified by operator or module, whichever the mapper recorded.
+    /// GPU rows are identified by category, operator or module, whichever the mapper recorded.
     Owner {
         short: bool,
     },

@@ -44,9 +44,9 @@ pub fn compare(
     let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
     let short = options.settings.flag(&SHORT_NAMES);
     let by = match options.settings.text(&BY) {
-        Some("op" | "module") => By::Owner { short },
-        _ if short => By::ShortName,
-        _ => By::Name,
+        None | Some("name") if short => By::ShortName,
+        None | Some("name") => By::Name,
+        Some(_) => By::Owner { short },
     };
     let rows = compare_names(&p, by);
     let tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];

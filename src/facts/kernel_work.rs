@@ -1,14 +1,14 @@
 //! What every GPU activity of a rank does: its category, by its row, its name, and the operators around its launch.
 
+use crate::facts::optimizer_steps::OptimizerSteps;
 use crate::kernel::category::{ByName, Category, Reason, by_name, by_op};
+use crate::kernel::tensor_cores::{self, TensorCores};
 use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
-use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
-use crate::units::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub struct KernelWork {
     pub reason: Reason,
     /// Sub-category; empty for most.
     pub sub: &'static str,
+    /// Whether matrix units compute.
+    pub tensor_cores: TensorCores,
 }
 
 /// By activity, in their order.
@@ -27,14 +29,17 @@ impl KernelWorks {
     pub fn of(trace: &RankTrace) -> Arc<Self> {
         trace.shared(|trace| {
             let (names, ops, of_experts) = (HashMap::new(), HashMap::new(), HashMap::new());
-            let mut finder = Finder { trace, names, ops, of_experts, optimizers: optimizers(trace) };
+            let tensor_cores = HashMap::new();
+            let mut finder =
+                Finder { trace, names, ops, of_experts, tensor_cores, optimizers: OptimizerSteps::of(trace) };
             Self(trace.activities.iter().map(|a| finder.find(a)).collect())
         })
     }
 
     /// The work of the activity at an index.
     pub fn at(&self, activity: u32) -> KernelWork {
-        let none = KernelWork { category: Category::Unknown, reason: Reason::None, sub: "" };
+        let tensor_cores = TensorCores::Unknown;
+        let none = KernelWork { category: Category::Unknown, reason: Reason::None, sub: "", tensor_cores };
         self.0.get(activity as usize).copied().unwrap_or(none)
     }
 }
@@ -45,27 +50,23 @@ struct Finder<'a> {
     ops: HashMap<StrId, Option<Category>>,
     /// Whether the name of an operator is that of a mixture of experts.
     of_experts: HashMap<StrId, bool>,
-    /// By thread: when a step of an optimizer is open.
-    optimizers: HashMap<u32, Union>,
-}
-
-/// The steps of optimizers by thread.
-fn optimizers(trace: &RankTrace) -> HashMap<u32, Union> {
-    let c = &trace.columns;
-    let is_step: Vec<bool> = c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
-    let mut steps: HashMap<u32, Vec<Span>> = HashMap::new();
-    if is_step.contains(&true) {
-        let is_of = |r: &usize| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize];
-        for row in (0..c.len()).filter(is_of) {
-            steps.entry(c.lane[row]).or_default().push(trace.span(row as u32));
-        }
-    }
-    steps.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect()
+    /// By name and device.
+    tensor_cores: HashMap<(StrId, Option<i64>), TensorCores>,
+    optimizers: Arc<OptimizerSteps>,
 }
 
 impl Finder<'_> {
     fn find(&mut self, a: &Activity) -> KernelWork {
-        let work = |category, reason| KernelWork { category, reason, sub: "" };
+        let trace = self.trace;
+        let tensor_cores = match a.class {
+            Class::Kernel => *self.tensor_cores.entry((a.name, a.device())).or_insert_with(|| {
+                let device = trace.device_properties(a.device()).filter(|d| d.warp_size == Some(32));
+                let capability = device.and_then(|d| tensor_cores::capability(d.compute_capability.as_deref()?));
+                tensor_cores::by_name(trace.text(a.name), capability)
+            }),
+            _ => TensorCores::No,
+        };
+        let work = |category, reason| KernelWork { category, reason, sub: "", tensor_cores };
         match a.class {
             Class::Memcpy => return work(Category::Memcpy, Reason::Row),
             Class::Memset => return work(Category::Memset, Reason::Row),
@@ -85,7 +86,6 @@ impl Finder<'_> {
             };
             return work(Category::Communication, reason);
         }
-        let trace = self.trace;
         let named = *self.names.entry(a.name).or_insert_with(|| by_name(trace.text(a.name)));
         let of_op = op.and_then(|op| *self.ops.entry(op).or_insert_with(|| by_op(trace.text(op))));
         let Some(category) = named.category else {
@@ -102,7 +102,7 @@ impl Finder<'_> {
         if named.is_multi_tensor && category != Category::Optimizer && self.is_in_optimizer(a) {
             return work(Category::Optimizer, Reason::NameAndRange);
         }
-        KernelWork { category, reason: Reason::Name, sub: named.sub }
+        KernelWork { category, reason: Reason::Name, sub: named.sub, tensor_cores }
     }
 
     /// Whether an operator around the launch is that of a mixture of experts.
@@ -120,10 +120,6 @@ impl Finder<'_> {
 
     /// Whether the launch lies in the range of an optimizer's step.
     fn is_in_optimizer(&self, a: &Activity) -> bool {
-        let Some(launch) = a.launch() else { return false };
-        let of_thread = self.optimizers.get(&self.trace.columns.lane[launch as usize]);
-        of_thread.is_some_and(|steps| {
-            steps.len_in(Span::new(self.trace.span(launch).start, self.trace.span(launch).start + 1)) > 0
-        })
+        a.launch().is_some_and(|launch| self.optimizers.is_in(self.trace, launch))
     }
 }

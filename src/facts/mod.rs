@@ -1,10 +1,16 @@
 //! Facts about one rank that several analyses need: computed by the first that asks, and shared.
 
+pub(crate) mod calls;
 pub(crate) mod collectives;
+pub(crate) mod direction;
 pub(crate) mod gaps;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;
 pub(crate) mod kernel_work;
+pub(crate) mod machine;
+pub(crate) mod modules;
+pub(crate) mod operator_work;
+pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
 pub(crate) mod step_scopes;

@@ -8,6 +8,8 @@
 pub mod category;
 mod cpp;
 mod demangle;
+pub mod occupancy;
 pub mod short;
+pub mod tensor_cores;
 
 pub use short::{kernel_id, short_name};

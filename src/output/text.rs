@@ -202,7 +202,7 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     }
     let _ = write!(
         line,
-        " ({}), {}, {} of JSON",
+        " ({}), {}, {} of traces",
         rank_list(&ranks),
         counted(rows.iter().map(|r| r.event_count).sum(), "event"),
         fmt_bytes(outcome.unpacked_bytes)

@@ -31,6 +31,6 @@ pub use crate::store::VERSION;
 pub use error::PartialError;
 pub use folder::{LAYOUT, Partial, leave, open};
 pub use merge::{MergeError, Merged, merge};
-pub use options::{Recorded, Restored, record, restore};
+pub use options::{OptionTexts, Recorded, Restored, record, restore};
 pub use rows::stream;
 pub use state::{State, read, state as assemble};

@@ -4,6 +4,7 @@
 use crate::analysis::api::{AcrossOptions, Options, Wanted};
 use crate::analysis::settings::Settings;
 use crate::compat::Compat;
+use crate::flops::peaks::Peaks;
 use crate::job::ClockMode;
 use crate::trace::rank_trace::{ModelOptions, StepFilter};
 use crate::trace::rules::Rules;
@@ -18,12 +19,20 @@ const CLOCKS: [(&str, ClockMode); 3] =
     [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
 const WINDOWS: [(&str, StepWindow); 2] = [("host", StepWindow::Host), ("device", StepWindow::Device)];
 
-/// Records all options that change a byte of the result. `rules` is the text of the user's kernel rules; `events` is
-/// the same as for the results folder.
+/// The texts of files that options name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OptionTexts {
+    /// Kernel rules (`--rules`).
+    pub rules: Option<String>,
+    /// Device peaks (`--peaks`).
+    pub peaks: Option<String>,
+}
+
+/// Records all options that change a byte of the result. `events` is the same as for the results folder.
 pub fn record(
     options: &Options,
     compat: Option<Compat>,
-    rules: Option<&str>,
+    texts: &OptionTexts,
     skip_python: bool,
     events: Option<bool>,
 ) -> Recorded {
@@ -38,7 +47,8 @@ pub fn record(
         ("--step-pattern", options.model.step_pattern.as_ref().map(|r| r.as_str().to_string())),
         ("--steps", options.model.steps.as_ref().map(filter_text)),
         ("--linked-only", flag(options.model.linked_only)),
-        ("--rules", rules.map(str::to_string)),
+        ("--rules", texts.rules.clone()),
+        ("--peaks", texts.peaks.clone()),
         ("--compat", compat.map(|c| c.name().to_string())),
         ("--hidden-min-us", Some(format!("{} ns", options.model.hidden_min))),
         ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
@@ -95,6 +105,10 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
         None => builtin,
         Some(text) => Rules::parse(text).map_err(|e| ("--rules".to_string(), e))?.before(builtin),
     };
+    let peaks = match given("--peaks") {
+        None => Peaks::builtin().clone(),
+        Some(text) => Peaks::parse(text).map_err(|e| ("--peaks".to_string(), e))?.before(Peaks::builtin()),
+    };
     let step_pattern = match given("--step-pattern") {
         None => None,
         Some(text) => Some(Regex::new(text).map_err(|_| bad("--step-pattern"))?),
@@ -123,6 +137,7 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
             steps,
             hidden_min: hidden.ok_or_else(|| bad("--hidden-min-us"))?,
         },
+        peaks,
         kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,
         top: given("--top").and_then(|t| t.parse().ok()).ok_or_else(|| bad("--top"))?,
         across: AcrossOptions {
@@ -142,16 +157,17 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_restored() {
-        let mut o = restore(&record(&plain(), None, None, false, Some(false))).unwrap().options;
+        let mut o = restore(&record(&plain(), None, &OptionTexts::default(), false, Some(false))).unwrap().options;
         o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
         o.model.step_window = StepWindow::Device;
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
         o.across.straggler_min_pct = 0.1 + 0.2;
         o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
         o.kernel_wait_max = 1;
-        let recorded = record(&o, Some(Compat::Hta), Some("rule = []"), true, None);
+        let texts = OptionTexts { rules: Some("rule = []".to_string()), peaks: Some("device = []".to_string()) };
+        let recorded = record(&o, Some(Compat::Hta), &texts, true, None);
         let Restored { options: again, compat, events } = restore(&recorded).unwrap();
-        assert_eq!(record(&again, compat, Some("rule = []"), true, events), recorded);
+        assert_eq!(record(&again, compat, &texts, true, events), recorded);
         assert_eq!((again.model.steps, again.across.groups), (o.model.steps, o.across.groups));
         assert_eq!(again.across.straggler_min_pct.to_bits(), (0.1f64 + 0.2).to_bits());
     }
@@ -161,7 +177,7 @@ mod tests {
         for (name, value) in
             [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
         {
-            let mut recorded = record(&plain(), None, None, false, None);
+            let mut recorded = record(&plain(), None, &OptionTexts::default(), false, None);
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
         }
@@ -171,6 +187,7 @@ mod tests {
     fn plain() -> Options {
         Options {
             model: ModelOptions::default(),
+            peaks: Peaks::default(),
             kernel_wait_max: 30_000,
             top: 16,
             across: AcrossOptions::default(),

@@ -71,7 +71,7 @@ pub(super) fn one(
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
     }
     let inventory = || {
-        let mut partial = inventory::map(&trace, &options.model, &mut |rows| give(rows));
+        let mut partial = inventory::map(&trace, options, &mut |rows| give(rows));
         partial.tables.extend(filters::map(&trace, request.analyses, options));
         how.store.put(INVENTORY, partial)
     };

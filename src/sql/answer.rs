@@ -198,6 +198,8 @@ pub fn unit(name: &str) -> Option<&'static str> {
         _ if ends("_bytes") => Some("bytes"),
         _ if ends("_pct") => Some("%"),
         _ if ends("_gb_per_s") => Some("GB/s"),
+        _ if ends("tb_per_s") => Some("TB/s"),
+        _ if ends("tflops_per_s") => Some("TFLOP/s"),
         _ => None,
     }
 }
@@ -224,8 +226,9 @@ fn head(name: &str) -> String {
     };
     let many = NOUNS.iter().find(|n| stem == Some(n.0) && name.ends_with("_count")).map(|n| n.1);
     let stem = many.or(stem).unwrap_or(name);
-    match name.strip_suffix("_pct").or_else(|| name.strip_suffix("_gb_per_s")) {
-        Some(stem) => format!("{} {}", stem.replace('_', " "), unit(name).unwrap_or_default()),
+    let suffixes = ["_pct", "_gb_per_s", "tb_per_s", "tflops_per_s"];
+    match suffixes.into_iter().find_map(|s| name.strip_suffix(s)) {
+        Some(stem) => format!("{} {}", stem.replace('_', " "), unit(name).unwrap_or_default()).trim_start().to_string(),
         None => stem.replace('_', " "),
     }
 }

@@ -59,8 +59,9 @@ impl ArgType {
 pub enum Need {
     /// An analysis reads it, so it is always loaded.
     Analysis,
-    /// An analysis reads it only for events about collectives ([`is_about_collectives`]).
-    Collectives,
+    /// An analysis reads it only for events about collectives ([`is_about_collectives`]), and for operators whose FLOPs
+    /// and bytes follow from it.
+    Inputs,
     /// Only the `events` table shows it, so it is not loaded with `--no-events`.
     Events,
 }
@@ -127,8 +128,8 @@ args! {
     InTensorsStart: ["Input Tensors start"] "in_tensors_start" Text Events "" "first input tensors";
     OutTensorsStart: ["Output Tensors start"] "out_tensors_start" Text Events "" "first output tensors";
     Context: ["context"] "context" UInt Events "" "CUDA context";
-    Registers: ["registers per thread"] "registers_per_thread" Int Events "" "registers per thread";
-    SharedMemory: ["shared memory"] "shared_memory_bytes" Int Events "bytes" "static and dynamic shared memory";
+    Registers: ["registers per thread"] "registers_per_thread" Int Analysis "" "registers per thread";
+    SharedMemory: ["shared memory"] "shared_memory_bytes" Int Analysis "bytes" "static and dynamic shared memory";
     BlocksPerSm: ["blocks per SM"] "blocks_per_sm" Float Analysis "" "blocks divided by SMs";
     WarpsPerSm: ["warps per SM"] "warps_per_sm" Float Events "" "warps divided by SMs";
     Occupancy: ["est. achieved occupancy %", "theoretical occupancy %"] "est_occupancy_pct" Float Analysis "%" "estimated achieved occupancy";
@@ -153,10 +154,10 @@ args! {
     EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";
     SeqNumber: ["Sequence number"] "sequence_number" Int Analysis "" "autograd sequence number";
     FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Analysis "" "forward thread (the profiler's small number)";
-    InputDims: ["Input Dims", "Input dims"] "input_dims" Json Collectives "" "shape of each input";
-    InputStrides: ["Input Strides"] "input_strides" Json Events "" "strides of each input";
-    InputType: ["Input type"] "input_types" Json Collectives "" "element type of each input";
-    ConcreteInputs: ["Concrete Inputs"] "concrete_inputs" Json Collectives "" "scalar inputs as text";
+    InputDims: ["Input Dims", "Input dims"] "input_dims" Json Inputs "" "shape of each input";
+    InputStrides: ["Input Strides"] "input_strides" Json Inputs "" "strides of each input";
+    InputType: ["Input type"] "input_types" Json Inputs "" "element type of each input";
+    ConcreteInputs: ["Concrete Inputs"] "concrete_inputs" Json Inputs "" "scalar inputs as text";
     CallStack: ["Call stack"] "call_stack" Text Events "" "frames joined by `;`, innermost first";
     ModuleHierarchy: ["Module Hierarchy"] "module_hierarchy" Text Events "" "TorchScript modules";
     Backend: ["Backend"] "backend" Text Events "" "delegate backend";

@@ -38,6 +38,12 @@ pub struct Device {
     pub sm_count: Option<u32>,
     /// Compute capability, e.g. 9.0.
     pub compute_capability: Option<String>,
+    /// Threads of a warp (wavefront).
+    pub warp_size: Option<u32>,
+    pub max_threads_per_sm: Option<u32>,
+    pub registers_per_sm: Option<u32>,
+    /// Shared memory of a multiprocessor, bytes.
+    pub shared_memory_per_sm: Option<u32>,
 }
 
 impl Device {

@@ -9,7 +9,7 @@ use crate::trace::category::{Class, refine};
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
 use crate::trace::launch::{Launches, is_launch_call};
-use crate::trace::meta::{LARGEST_GROUP, Meta, RankSource};
+use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
@@ -185,6 +185,17 @@ impl RankTrace {
     /// Whether there are no device activities.
     pub fn is_cpu_only(&self) -> bool {
         !self.devices.iter().any(|d| d.is_gpu)
+    }
+
+    /// The recorded properties of a device. ROCm numbers the devices of activities otherwise than those of properties, so if
+    /// no device has the number, those of any one count where all are of one product.
+    pub fn device_properties(&self, device: Option<i64>) -> Option<&Device> {
+        let devices = &self.meta.devices;
+        let first = devices.first()?;
+        let is_same =
+            |d: &Device| d.name == first.name && d.memory_bytes == first.memory_bytes && d.sm_count == first.sm_count;
+        let numbered = device.and_then(|id| devices.iter().find(|d| d.id == id));
+        numbered.or_else(|| devices.iter().all(is_same).then_some(first))
     }
 
     /// The windows of one device for which analyses report.

@@ -14,6 +14,7 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
 use hta::analysis::settings::Settings;
+use hta::flops::peaks::Peaks;
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
 use hta::output::place::{OutputPlace, RESULTS};
@@ -84,6 +85,7 @@ fn options() -> Options {
             steps: None,
             hidden_min: hta::trace::record_edges::HIDDEN_MIN,
         },
+        peaks: Peaks::builtin().clone(),
         kernel_wait_max: 30_000,
         top: 16,
         across: AcrossOptions::default(),

@@ -317,7 +317,8 @@ def hostile_names_are_text(driver, path):
     page = Page(driver, path, None)
     page.open("wide")
     page.opens_every_table()
-    cells = page.js("return [...document.querySelectorAll('#kernels tbody tr')].map((r) => r.children[1].textContent)")
+    # The table has a column of short names and one of full names; the full ones are looked for.
+    cells = page.js("return [...document.querySelectorAll('#kernels tbody td')].map((c) => c.textContent)")
     failures += [f"not a cell: {n!r}" for n in HOSTILE if n not in cells]
     ticks = page.js("return [...document.querySelectorAll('#kernels .ytick text')].map((t) => t.textContent)")
     for n in [HOSTILE[1], HOSTILE[2], HOSTILE[7]]:

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 23] = [
     "units",
     "health",
     "error",
@@ -19,6 +19,7 @@ const ROOMS: [&str; 22] = [
     "trace",
     "wording",
     "kernel",
+    "flops",
     "read",
     "facts",
     "job",

@@ -3,6 +3,7 @@
 use hta::analysis::api::{AcrossOptions, Options, Wanted};
 use hta::analysis::settings::Settings;
 use hta::compat::{Compat, chosen};
+use hta::flops::peaks::Peaks;
 use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::input::Input;
@@ -33,6 +34,7 @@ pub fn options() -> Options {
             steps: None,
             hidden_min: HIDDEN_MIN,
         },
+        peaks: Peaks::builtin().clone(),
         kernel_wait_max: 30_000,
         top: 16,
         across: AcrossOptions::default(),

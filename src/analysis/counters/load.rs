@@ -11,6 +11,7 @@
 //! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of 2^-48 here,
 //! so that sums do not depend on the order of the file and parts add up exactly.
 
+use crate::facts::machine::Launches;
 use crate::trace::args::Arg;
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
@@ -123,12 +124,17 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         let sides = grid.trim_matches(['[', ']']).split(',').map(|s| s.trim().parse::<f64>().ok());
         Some(sides.product::<Option<f64>>()? / f64::from(sms))
     };
+    let mut launches = Launches::new(trace);
     let own = work.activities.iter().map(|&i| &trace.activities[i as usize]);
     own.filter(|a| a.work != WorkClass::Memory)
-        .map(|a| Kernel {
-            span: a.span,
-            blocks: float(Arg::BlocksPerSm, a.row).or_else(|| of_grid(a.row)),
-            occupancy: float(Arg::Occupancy, a.row),
+        .map(|a| {
+            let recorded = float(Arg::Occupancy, a.row);
+            let derived = launches.wrongly_zero(a).map(|o| o.pct);
+            Kernel {
+                span: a.span,
+                blocks: float(Arg::BlocksPerSm, a.row).or_else(|| of_grid(a.row)),
+                occupancy: derived.or(recorded),
+            }
         })
         .collect()
 }

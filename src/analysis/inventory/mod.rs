@@ -1,20 +1,18 @@
 //! The tables that every run writes, whatever its analyses: ranks, health, edges of the recordings, kernels. (Steps are
 //! an analysis.)
 
+mod kernels;
 pub(crate) mod record_edges;
 
-use crate::analysis::api::{Partial, RowEmitter};
+use crate::analysis::api::{Options, Partial, RowEmitter};
+use crate::analysis::inventory::kernels::KernelsTable;
 use crate::analysis::inventory::record_edges::RecordEdgeTable;
-use crate::facts::collectives::collectives;
+use crate::facts::machine::Launches;
 use crate::health::Counter;
 use crate::job::Clock;
 use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
-use crate::trace::rules::copy_kind;
-use crate::trace::timeline::WorkClass;
 
 table! {
     /// One row per rank.
@@ -66,31 +64,6 @@ table! {
 }
 
 table! {
-    /// One row per GPU activity.
-    pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
-        rank;
-        event_id: u32, "", "event, as in `events`";
-        device; stream;
-        kind: Text, "", "compute, communication or memory";
-        sub_kind: Option<Text>, "", "kind of collective, or direction of the copy";
-        class_reason: Text, "", "name of the kernel rule that set the class";
-        name: Text, "", "name";
-        ts_ns: i64, "ns", "start";
-        dur_ns: i64, "ns", "length";
-        correlation: Option<u64>, "", "correlation id";
-        launch_event_id: Option<u32>, "", "the call that launched it";
-        launch_ts_ns: Option<i64>, "ns", "start of that call";
-        launch_dur_ns: Option<i64>, "ns", "length of that call";
-        op_event_id: Option<u32>, "", "owning operator";
-        op: Option<Text>, "", "its name";
-        step: Option<u32>, "", "step of the launch";
-        grid: Option<Text>, "", "blocks";
-        block: Option<Text>, "", "threads per block";
-        size_bytes: Option<i64>, "bytes", "of a copy or set";
-    }
-}
-
-table! {
     /// Kernels by the rule that gave their class.
     pub struct KernelRules, KernelRuleRow = "kernel_rules" by "rank, rule" {
         rank;
@@ -106,10 +79,10 @@ table! {
 pub const TABLES: &[&TableSpec] =
     &[Ranks::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
-pub fn map(trace: &RankTrace, options: &ModelOptions, give: &mut RowEmitter) -> Partial {
-    kernels(trace, options, give);
-    let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, options)];
-    tables.extend(record_edges::map(trace, options.hidden_min));
+pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
+    kernels::rows(trace, options, give);
+    let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, &options.model)];
+    tables.extend(record_edges::map(trace, options.model.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
 }
 
@@ -182,8 +155,12 @@ pub fn set_clock(partial: &mut Partial, clock: &Clock) {
 }
 
 fn health(trace: &RankTrace) -> Batch {
+    let mut launches = Launches::new(trace);
+    let wrong = trace.activities.iter().filter(|a| launches.wrongly_zero(a).is_some()).count();
+    let mut health = trace.health.clone();
+    health.add(Counter::OccupancyZero, wrong as u64, None, "");
     let mut table = HealthTable::default();
-    push_health(&mut table, Some(trace.rank), &trace.file, &trace.health);
+    push_health(&mut table, Some(trace.rank), &trace.file, &health);
     table.finish()
 }
 
@@ -235,42 +212,4 @@ fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
         });
     }
     table.finish()
-}
-
-fn kernels(trace: &RankTrace, options: &ModelOptions, give: &mut RowEmitter) {
-    let mut table = KernelsTable::default();
-    let args = &trace.columns.args;
-    for a in &trace.activities {
-        let launch = a.launch().map(|l| trace.span(l));
-        let sub_kind = match a.work {
-            WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
-            WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
-            WorkClass::Compute => None,
-        };
-        let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
-        table.push(KernelRow {
-            rank: trace.rank,
-            event_id: a.row,
-            device: a.device(),
-            stream: a.stream(),
-            kind: a.work.name(),
-            sub_kind,
-            class_reason: options.rules.reason(a.rule),
-            name: trace.text(a.name),
-            ts_ns: a.span.start,
-            dur_ns: a.span.len(),
-            correlation: args.uint(Arg::Correlation, a.row),
-            launch_event_id: a.launch(),
-            launch_ts_ns: launch.map(|l| l.start),
-            launch_dur_ns: launch.map(|l| l.len()),
-            op_event_id: a.op(),
-            op: a.op().map(|o| trace.name(o)),
-            step: a.step(),
-            grid: args.text(Arg::Grid, a.row).map(|g| trace.text(g)),
-            block: args.text(Arg::Block, a.row).map(|g| trace.text(g)),
-            size_bytes: if is_copy { args.int(Arg::Bytes, a.row) } else { None },
-        });
-        table.give_piece(give);
-    }
-    give(table.finish());
 }

@@ -5,10 +5,22 @@ mod found;
 mod gpu;
 mod host;
 
+use crate::trace::activity::Activity;
 use crate::trace::collective::RankCalls;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::rules::copy_kind;
+use crate::trace::timeline::WorkClass;
 use found::CallCollector;
 use std::sync::Arc;
+
+/// The kind of a GPU activity: of a collective its kind, of a copy its direction; `None` for compute.
+pub fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
+    match a.work {
+        WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
+        WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        WorkClass::Compute => None,
+    }
+}
 
 /// The rank's calls of collectives.
 pub fn collectives(trace: &RankTrace) -> Arc<RankCalls> {

@@ -14,6 +14,8 @@ pub enum CellType {
     /// A ratio, shown in percent.
     Ratio,
     GbPerS,
+    /// A number without a unit of its own, with three digits.
+    Number,
     /// A number that identifies something: a rank, a device.
     Id,
     Text,
@@ -27,6 +29,7 @@ impl CellType {
             CellType::Bytes => "bytes",
             CellType::Ratio => "ratio",
             CellType::GbPerS => "gb_per_s",
+            CellType::Number => "number",
             CellType::Id => "id",
             CellType::Text => "text",
         }

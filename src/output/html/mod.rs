@@ -20,6 +20,7 @@ mod results;
 mod tally;
 mod texts;
 mod time;
+mod work;
 
 pub use page::{Editor, PageOptions, write};
 pub use results::{Results, ResultsError};

@@ -1,15 +1,15 @@
-//! Sections by name over all ranks: kernels, repeated sequences, operators, modules, calls that wait, Python functions.
+//! Sections by name over all ranks: kernels, repeated sequences, operators, calls that wait, Python functions.
 
 use crate::analysis::kernels::KernelsByName;
+use crate::analysis::ops::anomalies::Anomalies;
+use crate::analysis::ops::call_tree::CallTree;
+use crate::analysis::ops::operators::Operators;
 use crate::analysis::patterns::tables::Repeats;
-use crate::analysis::stacks::anomalies::Anomalies;
-use crate::analysis::stacks::call_tree::CallTree;
-use crate::analysis::stacks::modules::ModulesTable;
-use crate::analysis::stacks::operators::Operators;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
+use crate::output::html::work;
 use crate::table::schema::Text;
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const MOST_SEQUENCES: usize = 80;
 const SEQUENCE: usize = 12;
 
 columns! {
-    Kernel of KernelsByName { rank, scope, class: Text, name: Text, sum_ns: i64, count: u64, min_ns: i64, max_ns: i64 }
+    Kernel of KernelsByName { rank, scope, class: Text, short_name: Text, name: Text, sum_ns: i64, count: u64, min_ns: i64, max_ns: i64 }
 }
 
 columns! {
@@ -41,12 +41,6 @@ columns! {
 }
 
 columns! {
-    Module of ModulesTable {
-        rank, path: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64,
-    }
-}
-
-columns! {
     Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
 }
 
@@ -59,13 +53,13 @@ fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>) -> Vec<Cell> {
 /// # Errors
 /// When the table is damaged.
 pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut names: Tally<2, 2> = Tally::default();
+    let mut names: Tally<3, 2> = Tally::default();
     let mut extremes: HashMap<String, (i64, i64)> = HashMap::new();
     let there = results.read::<Kernel>(|r| {
         if r.scope != "span" {
             return;
         }
-        names.add([r.class, r.name], r.rank, [r.sum_ns, r.count as i64]);
+        names.add([r.class, r.short_name, r.name], r.rank, [r.sum_ns, r.count as i64]);
         match extremes.get_mut(r.name) {
             Some(e) => *e = (e.0.min(r.min_ns), e.1.max(r.max_ns)),
             None => _ = extremes.insert(r.name.to_string(), (r.min_ns, r.max_ns)),
@@ -79,7 +73,8 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
         "kernels_by_name",
         &[
             ("class", "class", CellType::Text, "compute, communication or memory; `hta explain rules`"),
-            ("name", "kernel", CellType::Text, "full name"),
+            ("short", "kernel", CellType::Text, "short name; `hta explain kernels`"),
+            ("name", "full name", CellType::Text, "full name"),
             ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
             ("count", "count", CellType::Count, "how often, over all ranks"),
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
@@ -90,10 +85,10 @@ pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
         ],
     );
     names.fill(&mut grid, texts, MOST_NAMES, |t| {
-        let e = extremes.get(names.key(t)[1]).copied();
+        let e = extremes.get(names.key(t)[2]).copied();
         of_ranks(t).into_iter().chain([e.map(|e| e.0).into(), e.map(|e| e.1).into()]).collect()
     });
-    Ok(Section::default().with("kernels", grid))
+    Ok(Section::default().with("kernels", grid).with("categories", work::categories(results, texts)?))
 }
 
 /// A sequence in one line: its first and last names. A sequence may have a hundred thousand names.
@@ -150,7 +145,7 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut operators: Tally<1, 5> = Tally::default();
     let there = results.read::<Operator>(|r| {
         if r.scope != "step" {
@@ -176,7 +171,9 @@ pub fn stacks(results: &Results, texts: &mut Texts) -> Result<Section, ResultsEr
     );
     operators.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
     let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
-    let section = section.with("modules", modules(results, texts)?);
+    let section = section.with("roofline", work::roofline(results, texts)?);
+    let section =
+        section.with("mfu", work::utilization(results, texts)?).with("modules", work::modules(results, texts)?);
     Ok(section.with("python", python(results, texts)?))
 }
 
@@ -200,27 +197,6 @@ fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
         ],
     );
     all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
-    Ok(grid)
-}
-
-fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut all: Tally<1, 5> = Tally::default();
-    results.read::<Module>(|r| {
-        all.add([r.path], r.rank, [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64]);
-    })?;
-    let mut grid = Grid::new(
-        "modules",
-        &[
-            ("path", "module", CellType::Text, "path of nn.Modules"),
-            ("gpu_self_ns", "own GPU time", CellType::Ns, "forward, without nested modules, over all ranks"),
-            ("host_self_ns", "own host time", CellType::Ns, "forward, without nested modules"),
-            ("gpu_ns", "GPU time", CellType::Ns, "forward, with everything inside"),
-            ("host_ns", "host time", CellType::Ns, "forward, with everything inside"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-        ],
-    );
-    all.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
     Ok(grid)
 }
 

@@ -109,7 +109,7 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
         ("patterns", &|texts| names::patterns(results, texts)),
         ("utilization", &|texts| time::utilization(results, &ranks, texts)),
         ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
-        ("stacks", &|texts| names::stacks(results, texts)),
+        ("ops", &|texts| names::operators(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
     ];
     let one = |(name, make): (&'static str, SectionBuilder)| {

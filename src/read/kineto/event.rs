@@ -3,6 +3,7 @@
 //! Keys come in any order, so an event's tokens are collected first (`Scratch`) and committed when its closing brace
 //! is reached. Only tokens that a column needs are converted.
 
+use crate::flops::has_model;
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
@@ -364,7 +365,7 @@ impl EventReader {
         if phase == b'B' {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
-        let mut about_collectives = None;
+        let mut needs_inputs = None;
         for i in 0..self.scratch.args.len() {
             let (arg, token, key) = self.scratch.args[i];
             if arg == Arg::EvIdx {
@@ -373,9 +374,12 @@ impl EventReader {
                     continue;
                 }
             }
-            if arg.spec().need == Need::Collectives
+            if arg.spec().need == Need::Inputs
                 && !self.options.event_args
-                && !*about_collectives.get_or_insert_with(|| is_about_collectives(self.scratch.name.bytes(buf)))
+                && !*needs_inputs.get_or_insert_with(|| {
+                    let name = self.scratch.name.bytes(buf);
+                    is_about_collectives(name) || has_model(name)
+                })
             {
                 continue;
             }

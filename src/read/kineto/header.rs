@@ -108,14 +108,19 @@ fn rank_list(value: &Value) -> Vec<u32> {
 
 fn device(value: &Value) -> Device {
     let number = |keys: [&str; 2]| keys.iter().find_map(|k| value.get(*k)).and_then(int);
+    let count = |keys| number(keys).and_then(|v| u32::try_from(v).ok());
     let major = number(["computeMajor", "major"]);
     let minor = number(["computeMinor", "minor"]);
     Device {
         id: value.get("id").and_then(int).unwrap_or(-1),
         name: value.get("name").map(text_of).unwrap_or_default(),
         memory_bytes: number(["totalGlobalMem", "totalGlobalMem"]).and_then(|v| u64::try_from(v).ok()),
-        sm_count: number(["numSms", "multiProcessorCount"]).and_then(|v| u32::try_from(v).ok()),
+        sm_count: count(["numSms", "multiProcessorCount"]),
         compute_capability: major.map(|m| format!("{m}.{}", minor.unwrap_or(0))),
+        warp_size: count(["warpSize", "warpSize"]),
+        max_threads_per_sm: count(["maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor"]),
+        registers_per_sm: count(["regsPerMultiprocessor", "regsPerMultiProcessor"]),
+        shared_memory_per_sm: count(["sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"]),
     }
 }
 

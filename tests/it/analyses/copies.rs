@@ -34,7 +34,7 @@ pub fn check(what: &str, answer: &Answer) {
     for ((rank, device, scope), sum) in &sums {
         let own = kernels
             .iter()
-            .filter(|k| k.int("rank") == *rank && k.opt_int("device") == *device && k.text("kind") == "memory");
+            .filter(|k| k.int("rank") == *rank && k.opt_int("device") == *device && k.text("class") == "memory");
         let all = own.fold((0, 0), |(n, ns), k| (n + 1, ns + k.int("dur_ns")));
         assert_eq!((sum[0], sum[1]), all, "{what}: device {device:?}, {scope}");
         let span = sums.get(&(*rank, *device, "span".to_string()));

@@ -5,7 +5,7 @@ use crate::job::planted::recording::Recording;
 use crate::job::planted::simulate::simulate;
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
-use hta::trace::testing::{ms, us};
+use hta::trace::testing::{Format, TraceBuilder, ms, us};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -155,4 +155,58 @@ mod on_shared_traces {
             }
         }
     }
+}
+
+/// The answer for one rank.
+fn of(t: &TraceBuilder) -> Answer {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
+    answer(&[path], &options())
+}
+
+/// ```text
+/// gpu 7   sgemm [0....40)  mul [40.52)  add [52......82)   sgemm ...      100 times, in us
+/// ```
+///
+/// As one kernel, `mul` and `add` take as long as `add`. A product of 512 x 512 matrices in fp32 on an H100 with
+/// 67 TFLOP/s in fp32, 989 in bf16 and 3350 GB/s takes max(40 us x 67 / 989, 3,145,728 bytes / 3350 GB/s) = 2,709 ns.
+#[test]
+fn gains_of_kernels_are_what_the_device_could_save() {
+    let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
+    let mut main = t.thread(1);
+    let square: (&[i64], &str) = (&[512, 512], "float");
+    for i in 0..100 {
+        let (host, gpu) = (us(i * 20), us(i * 82 + 30));
+        let mut op = |name, at: i64, kernel, from: i64, to: i64| {
+            main.op(name, host + us(at)..host + us(at + 6)).inputs(&[square, square]);
+            main.launch(host + us(at + 1)..host + us(at + 3)).kernel(kernel, 7, gpu + us(from)..gpu + us(to));
+        };
+        op("aten::mm", 0, "volta_sgemm_128x64_nn", 0, 40);
+        op("aten::mul", 6, "vectorized_elementwise_kernel", 40, 52);
+        op("aten::add", 12, "vectorized_elementwise_kernel", 52, 82);
+    }
+    main.runtime("cudaDeviceSynchronize", us(2_000)..us(8_230));
+    let answer = of(&t);
+    let found = |kind: &str| {
+        let rows = answer.rows_where("findings", |r| r.text("kind") == kind);
+        rows.first().map(|r| (r.int("recoverable_ns"), r.text("basis").to_string(), r.int("useful_ns")))
+    };
+    assert_eq!(found("kernel_elementwise"), Some((100 * 12_000, "bound".to_string(), 100 * 42_000)));
+    assert_eq!(found("kernel_precision"), Some((100 * (40_000 - 2_709), "roofline".to_string(), 100 * 40_000)));
+    assert_eq!(found("kernel_attention"), None);
+}
+
+#[test]
+fn data_parallel_and_gloo_with_gpus_are_told() {
+    let mut t = TraceBuilder::new();
+    let mut main = t.thread(1);
+    main.annotation("DataParallel.forward", us(0)..us(100));
+    main.launch(us(1)..us(3)).kernel("gemm", 7, us(10)..us(60));
+    main.launch(us(4)..us(6)).kernel("gemm", 7, us(10)..us(60)).arg("device", 1);
+    main.op("gloo:all_reduce", us(110)..us(120));
+    let answer = of(&t);
+    let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()).expect("a verdict");
+    let notes = |word: &str| told.notes.iter().filter(|n| n.contains(word)).count();
+    assert_eq!([notes("DistributedDataParallel"), notes("NCCL")], [1, 1], "{:?}", told.notes);
 }

@@ -113,8 +113,8 @@ mod on_shared_traces {
             let row = one(answer.rows_where("overlap", span));
             let times = ints(&row, ["communication_ns", "compute_ns", "overlap_ns"]);
             assert_eq!(times, [us("comm_us"), us("compute_us"), us("overlap_us")], "rank {rank}");
-            let kernels = answer.rows_where("kernels", |r| r.int("rank") == rank && r.text("kind") != "memory");
-            let nccl = kernels.iter().filter(|r| r.text("kind") == "communication").count();
+            let kernels = answer.rows_where("kernels", |r| r.int("rank") == rank && r.text("class") != "memory");
+            let nccl = kernels.iter().filter(|r| r.text("class") == "communication").count();
             let counts = ["kernels", "nccl"].map(|k| want[k].as_u64().expect("a count") as usize);
             assert_eq!([kernels.len(), nccl], counts, "rank {rank}");
             // the span of kernels alone

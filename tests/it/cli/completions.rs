@@ -72,13 +72,16 @@ fn every_command_and_option_is_completed_in_every_shell() {
 #[test]
 fn bash_offers_commands_options_values_and_names() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["hta", "st"], &["stacks", "steps", "stragglers"]),
+        (&["hta", "st"], &["steps", "stragglers"]),
         (
             &["hta", "sync", "--st"],
             &["--steps", "--step", "--step-pattern", "--step-window", "--strict", "--straggler-min-pct"],
         ),
         (&["hta", "sync", "x.json", "--format", ""], &["text", "csv", "json", "parquet"]),
-        (&["hta", "explain", "mem"], &["memory", "memory_copies", "memory_bandwidth", "memory_copy_rules"]),
+        (
+            &["hta", "explain", "mem"],
+            &["memory", "memory_copies", "memory_bandwidth", "memory_bound_operators", "memory_copy_rules"],
+        ),
         (&["hta", "idle", "x.json", "--table", "idle"], &["idle", "idle_host", "idle_gaps"]),
         (&["hta", "diff", "a", "b", "--table", "diff_s"], &["diff_summary", "diff_steps"]),
         (&["hta", "man", "crit"], &["critical-path"]),

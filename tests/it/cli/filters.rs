@@ -175,7 +175,7 @@ fn what_is_printed_is_of_the_steps_asked_for() {
         "queue",
         "copies",
         "kernels",
-        "stacks",
+        "ops",
         "annotations",
         "counters",
     ] {

@@ -10,6 +10,7 @@ pub mod goldens;
 pub mod html;
 pub mod one_analysis;
 pub mod only;
+pub mod other_columns;
 pub mod overlay;
 pub mod picture;
 pub mod queries;

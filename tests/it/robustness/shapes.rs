@@ -84,7 +84,7 @@ fn a_trace_of_the_profilers_own_rows_gives_no_rows_and_reasons() {
         ("overlap", Some("no communication")),
         ("patterns", Some("no GPU activity")),
         ("queue", Some("no GPU activity")),
-        ("stacks", Some("no host events")),
+        ("ops", Some("no host events")),
         ("steps", Some("no steps")),
         ("stragglers", Some("no collectives recorded")),
         ("sync", Some("no collectives recorded")),
@@ -121,7 +121,7 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
         ("overlap", Some("no communication")),
         ("patterns", Some("no GPU activity")),
         ("queue", Some("no GPU activity")),
-        ("stacks", None),
+        ("ops", None),
         ("steps", None),
         ("stragglers", Some("no collectives recorded")),
         ("sync", Some("no collectives recorded")),
@@ -156,9 +156,9 @@ fn a_gpu_only_trace_has_idle_time_without_a_known_cause() {
         ("copies", "no copies or sets"),
         ("cupti", "no counter ranges recorded"),
         ("launches", "no launches recorded"),
+        ("ops", "no host events"),
         ("patterns", "nothing repeats, and no launch lies under the operators asked for"),
         ("queue", "no launches recorded"),
-        ("stacks", "no host events"),
     ];
     assert_eq!(silent, expected);
     let answer = answer(&[path], &options());

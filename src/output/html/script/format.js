@@ -34,6 +34,7 @@ function shown(kind, v) {
     case "bytes": return bytes(v);
     case "ratio": return percent(v);
     case "gb_per_s": return significant(v);
+    case "number": return Math.abs(v) >= 100 ? count(v) : String(Number(v.toPrecision(3)));
     case "count": return count(v);
     default: return String(v);
   }
@@ -47,6 +48,7 @@ function exact(kind, v) {
     case "bytes": return `${grouped.format(v)} bytes`;
     case "ratio": return `${100 * v} %`;
     case "gb_per_s": return `${v} GB/s`;
+    case "number": return String(v);
     default: return "";
   }
 }

@@ -249,7 +249,17 @@ const sections = {
   },
 
   kernels(f) {
-    const grid = f.grids.kernels;
+    const { kernels: grid, categories } = f.grids;
+    addChart(f.body, () => {
+      const rows = categories.of("category").map((_, i) => i);
+      const all = rows.reduce((s, i) => s + categories.of("sum_ns")[i], 0);
+      const tint = (c) => (c === "communication" ? colour("communication") : c.startsWith("mem") ? colour("memory") : colour("compute"));
+      const bars = nameBars(categories.of("category"), [{ name: "time", values: categories.of("sum_ns"), colours: categories.of("category").map(tint) }], {
+        label: "time over all ranks, by what kernels do",
+        hovers: (i) => { const v = categories.of("sum_ns")[i]; return `<b>${plain(categories.of("category")[i])}</b><br>${ns(v)} (${all ? percent(v / all) : ""}) = ${exact("ns", v)}<br>${plural(categories.of("count")[i], "kernel, copy or set", "kernels, copies and sets")}`; },
+      });
+      return { ...bars, says: `Bars of ${rows.length} categories of kernels by time` };
+    });
     const classes = { compute: "compute", communication: "communication", memory: "memory" };
     const state = { of: "" };
     addSelect(f.controls(), "Class", [["", "all"], ...Object.keys(classes).map((c) => [c, c])], (v) => { state.of = v; chart.render(); });
@@ -257,7 +267,7 @@ const sections = {
       const rows = grid.of("name").map((_, i) => i).filter((i) => !state.of || grid.of("class")[i] === state.of);
       rows.sort((a, b) => grid.of("sum_ns")[b] - grid.of("sum_ns")[a] || a - b);
       rows.splice(TOP);
-      const bars = nameBars(rows.map((i) => grid.of("name")[i]), Object.entries(classes).map(([name, key]) => ({
+      const bars = nameBars(rows.map((i) => grid.of("short")[i]), Object.entries(classes).map(([name, key]) => ({
         name, colour: colour(key), values: rows.map((i) => (grid.of("class")[i] === name ? grid.of("sum_ns")[i] : null)),
       })), {
         label: "time over all ranks",
@@ -265,6 +275,7 @@ const sections = {
       });
       return { ...bars, says: `Bars of the ${rows.length} kernels with most time` };
     });
+    f.table(categories, "categories");
     f.table(grid, "kernels");
   },
 
@@ -351,8 +362,8 @@ const sections = {
     f.table(tops, "names with most of the path");
   },
 
-  stacks(f) {
-    const { operators, waits, modules, python } = f.grids;
+  ops(f) {
+    const { operators, waits, roofline, mfu, modules, python } = f.grids;
     addChart(f.body, () => {
       const most = operators.of("gpu_self_ns").map((v, i) => Math.max(v, operators.of("host_self_ns")[i]));
       const rows = largestFirst(most).slice(0, 15);
@@ -365,10 +376,26 @@ const sections = {
       });
       return { ...bars, says: `Bars of the ${rows.length} operators with most own time` };
     });
+    if (roofline.rows > 0) addChart(f.body, () => {
+      const of = (c) => roofline.of(c);
+      const rows = of("name").map((_, i) => i);
+      const most = Math.max(...of("busy_ns"));
+      const hover = (i) => `<b>${inLines(of("name")[i])}</b><br>${shown("number", of("tflops_per_s")[i])} TFLOP/s, ${shown("number", of("tb_per_s")[i])} TB/s${of("attainable")[i] === null ? "" : `: ${percent(of("attainable")[i])} of attainable, bound by ${plain(of("bound")[i])}`}<br>${shown("number", of("intensity")[i])} FLOP/byte<br>${ns(of("busy_ns")[i])} in ${plural(of("count")[i], "call")}`;
+      const points = { type: "scatter", mode: "markers", name: "operators", x: of("intensity"), y: of("tflops_per_s"), marker: { color: colour("compute"), size: rows.map((i) => 6 + 24 * Math.sqrt(of("busy_ns")[i] / most)), opacity: 0.75 }, hovertext: rows.map(hover), hovertemplate: "%{hovertext}<extra></extra>" };
+      // The roof of each product and number type: bandwidth up to the ridge, then the peak.
+      const roofs = new Map();
+      mfu.of("rank").forEach((_, i) => { const [peak, band] = [mfu.of("peak_tflops_per_s")[i], mfu.of("peak_tb_per_s")[i]]; if (peak && band) roofs.set(`${mfu.of("device_name")[i]}, ${mfu.of("number")[i]}`, [peak, band]); });
+      const [least, largest] = [Math.min(...of("intensity")) / 2, Math.max(...of("intensity")) * 2];
+      const lines = [...roofs].map(([name, [peak, band]], k) => { const x = [least, peak / band, Math.max(largest, (2 * peak) / band)]; return { type: "scatter", mode: "lines", name: plain(name), x, y: x.map((v) => Math.min(peak, v * band)), line: { color: kinds()[(k + 2) % kinds().length], width: 1.5 }, hovertemplate: `${plain(name)}: ${shown("number", peak)} TFLOP/s, ${shown("number", band)} TB/s<extra></extra>` }; });
+      return { data: [...lines, points], layout: { xaxis: { type: "log", title: { text: "FLOP/byte" } }, yaxis: { type: "log", title: { text: "TFLOP/s" } }, hovermode: "closest", showlegend: lines.length > 0 }, height: 380, says: `Roofline: ${roofline.rows} operators by operations per byte and rate, with the roofs of ${lines.length || "no"} known devices` };
+    });
+    else f.body.append(make("p", { class: "note" }, "No roofline: operations and bytes follow from shapes (record_shapes=True)."));
     if (python.rows === 0) f.body.append(make("p", { class: "note" }, "No Python functions: the traces were recorded without stacks (with_stack=True), or the results were written with --no-events."));
     f.table(operators, "operators");
     f.table(waits, "calls that make host and GPU wait");
-    f.table(modules, "modules");
+    f.table(roofline, "roofline");
+    f.table(mfu, "utilization by device");
+    f.table(modules, "modules as a tree");
     f.table(python, "Python functions");
   },
 

@@ -56,7 +56,7 @@ fn bad_conditions_and_sets_stop_before_work_begins() {
         (vec![SAMPLE, SAMPLE, "--fail-if", "step_time > +5%", "--compat", "hta"], "not for --compat"),
         (vec![SAMPLE, SAMPLE, "--compat", "tracelens"], "no answer in that tool's definitions"),
         (vec![SAMPLE, SAMPLE, "--table", "nope"], "expected one of diff_summary"),
-        (vec![SAMPLE, SAMPLE, "--by", "shape"], "name, op, module"),
+        (vec![SAMPLE, SAMPLE, "--by", "shape"], "name, category, op, op,shape, module"),
         (vec![SAMPLE], "<TEST>"),
         (vec![SAMPLE, SAMPLE, SAMPLE], "unexpected argument"),
         (vec![SAMPLE, "no/such"], "cannot use the test set\n  cannot find `no/such`"),

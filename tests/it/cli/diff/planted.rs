@@ -199,6 +199,33 @@ fn gpu_rows_can_be_keyed_by_operator_and_by_short_name() {
 }
 
 #[test]
+fn kernels_of_other_libraries_meet_by_category_and_by_shapes() {
+    let trace = |kernel: &str, time: i64| {
+        let mut t = TraceBuilder::new().rank(0).world(1);
+        let mut main = t.thread(1);
+        main.step(1, us(0)..us(500));
+        for (i, rows) in (0..).zip([64, 128]) {
+            let at = 100 * i;
+            main.op("aten::mm", us(at + 1)..us(at + 9)).inputs(&[(&[rows, 8], "float"), (&[8, 2], "float")]);
+            main.launch(us(at + 2)..us(at + 4)).kernel(kernel, 7, us(at + 10)..us(at + 10 + time * (i + 1)));
+        }
+        t
+    };
+    let (a, b) = (folder(), folder());
+    let base = [write(&trace("ampere_sgemm_64x64_nn", 20), &a, "r.json")];
+    let test = [write(&trace("Cijk_Ailk_Bljk_SB_MT64x64x16", 30), &b, "r.json")];
+    let rows = |by: &str| -> Vec<(String, f64, f64)> {
+        let d = diff_with(&base, &test, &with(&[("--by", by)]), &[]);
+        let gpu = d.rows("diff_by_name").into_iter().filter(|r| r.text("side") == "gpu");
+        let time = |r: &Record, side: &str| r.float(&format!("{side}_ns_per_step")).unwrap_or(0.0) / 1e3;
+        gpu.map(|r| (r.text("name").to_string(), time(&r, "base"), time(&r, "test"))).collect()
+    };
+    assert_eq!(rows("category"), [("gemm".to_string(), 60.0, 90.0)]);
+    let (small, large) = ("aten::mm [[64,8],[8,2]]".to_string(), "aten::mm [[128,8],[8,2]]".to_string());
+    assert_eq!(rows("op,shape"), [(large, 40.0, 60.0), (small, 20.0, 30.0)]);
+}
+
+#[test]
 fn gpu_rows_can_be_keyed_by_module() {
     let trace = |gemm: i64| {
         let mut t = TraceBuilder::new().rank(0).world(1);

@@ -41,7 +41,7 @@ fn no_name_breaks_out_of_the_data_and_every_name_is_whole_in_it() {
         assert!(!page.html.contains(part), "`{part}` stands in the page as it is");
     }
     let kernels = page.texts("kernels", "kernels", "name");
-    let operators = page.texts("stacks", "operators", "name");
+    let operators = page.texts("ops", "operators", "name");
     for name in NAMES {
         assert!(kernels.iter().any(|k| k == name), "`{name}` in {kernels:?}");
         assert!(operators.iter().any(|o| o == name), "`{name}` in {operators:?}");

@@ -92,10 +92,10 @@ fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
                 }
             }
         }
-        let operators = rows("stacks", "operators", sample);
+        let operators = rows("ops", "operators", sample);
         let operators: Vec<&Value> = operators.iter().filter(|r| r["scope"] != "step").collect();
         for column in ["host_self_ns", "gpu_self_ns", "count"] {
-            assert_eq!(page.sum("stacks", "operators", column), sum(&operators, column), "{sample}");
+            assert_eq!(page.sum("ops", "operators", column), sum(&operators, column), "{sample}");
         }
     }
 }
@@ -150,9 +150,9 @@ fn what_is_empty_says_why() {
 #[test]
 fn python_functions_have_file_and_line_where_stacks_were_recorded() {
     let page = of_sample("cpu_single");
-    let names = page.texts("stacks", "python", "name");
+    let names = page.texts("ops", "python", "name");
     assert!(names.iter().any(|n| n.starts_with("torch/nn/modules/") && n.contains(".py(")), "{names:?}");
-    assert!(page.sum("stacks", "python", "count") > 1000);
+    assert!(page.sum("ops", "python", "count") > 1000);
 }
 
 #[test]

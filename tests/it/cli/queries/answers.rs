@@ -192,8 +192,9 @@ fn data_loaders_gaps_and_steps_are_those_of_the_sample() {
 
 #[test]
 fn rows_without_an_order_are_sorted_and_values_keep_their_kind() {
-    let answer = ask("gpu_ddp8", "SELECT kind, COUNT(*) AS n, MIN(device) = 0 AS has_first FROM kernels GROUP BY kind");
-    let kinds: Vec<Value> = (0..answer.len()).map(|r| answer.value("kind", r)).collect();
+    let answer =
+        ask("gpu_ddp8", "SELECT class, COUNT(*) AS n, MIN(device) = 0 AS has_first FROM kernels GROUP BY class");
+    let kinds: Vec<Value> = (0..answer.len()).map(|r| answer.value("class", r)).collect();
     assert_eq!(kinds, ["communication", "compute", "memory"]);
     assert_eq!((answer.value("n", 0), answer.value("has_first", 0)), (json!(120), json!(true)));
     // An id that uses all 64 bits.

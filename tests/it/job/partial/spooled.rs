@@ -7,7 +7,7 @@ use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
 use hta::output::place::{Layout, OutputPlace, RESULTS};
 use hta::output::tables::Groups;
-use hta::partial::{LAYOUT, leave, record};
+use hta::partial::{LAYOUT, OptionTexts, leave, record};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::registry::ANALYSES;
@@ -61,7 +61,7 @@ fn left(set: &str, extent: Extent, threads: usize, above: usize) -> Files {
     pool.install(|| {
         if is_part {
             let set = map(&request, extent, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
-            leave(&sink.folder, &set, record(&options, None, None, false, None)).expect("a partial");
+            leave(&sink.folder, &set, record(&options, None, &OptionTexts::default(), false, None)).expect("a partial");
         } else {
             let outcome = run(&request, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
             outcome.inventory.iter().flat_map(|p| &p.tables).for_each(|b| sink.folder.append(b).expect("rows"));

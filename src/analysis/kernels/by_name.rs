@@ -1,0 +1,337 @@
+//! Kernels by name: durations, how they occupy the device, and the work that they do.
+
+use crate::analysis::api::Options;
+use crate::analysis::kernels::{BY, ScopeActivities};
+use crate::analysis::ops::keys::UNLINKED;
+use crate::analysis::summary::Summary;
+use crate::facts::collectives::activity_kind;
+use crate::facts::direction::{Direction, Directions};
+use crate::facts::kernel_work::{KernelWork, KernelWorks};
+use crate::facts::machine::{Launches, Machine};
+use crate::facts::modules::modules_by_row;
+use crate::facts::operator_work::OperatorWorks;
+use crate::flops::roofline::{Bound, CallPeaks, Load};
+use crate::kernel::occupancy::{Limiter, Occupancy};
+use crate::kernel::{kernel_id, short_name};
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::WorkClass;
+use crate::units::{Ns, percent};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+table! {
+    /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
+    pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
+        rank; device;
+        scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
+        step: Option<u32>, "", "index of the step of the launch";
+        step_label;
+        class: Text, "", "compute, communication or memory";
+        class_reason: Text, "", "name of the kernel rule that set the class";
+        kind: Option<Text>, "", "kind of collective or direction of copy";
+        name: Text, "", "full name";
+        short_name: Text, "", "what tells it apart: last part of the path, functors, types, tile sizes; without parameters";
+        kernel_id: Text, "", "first 4 hexadecimal digits of the FNV-1a hash of the full name";
+        category: Text, "", "what it does, as in kernel_categories";
+        category_reason: Text, "", "what the category follows from: row, args, name, name+op, name+range, op or none";
+        tensor_cores: Text, "", "yes, no, or unknown: its name does not tell";
+        op: Option<Text>, "", "owning operator, or `[unlinked]` (with --by op)";
+        input_dims: Option<Text>, "", "shapes of the operator's inputs (with --by input)";
+        direction: Option<Text>, "", "forward, backward, recompute or optimizer; null without an operator (with --by direction)";
+        module: Option<Text>, "", "path of nn.Modules around the operator, backward: around its forward operator (with --by layer)";
+        grid: Option<Text>, "", "blocks (with --by shape)";
+        block: Option<Text>, "", "threads per block (with --by shape)";
+        registers_per_thread: Option<i64>, "", "registers of a thread (with --by shape)";
+        shared_memory_bytes: Option<i64>, "bytes", "shared memory of a block, static and dynamic (with --by shape)";
+        stream: Option<i64>, "", "stream (with --by stream)";
+        count: u64, "", "activities";
+        sum_ns: i64, "ns", "sum of durations";
+        mean_ns: f64, "ns", "mean duration";
+        min_ns: i64, "ns", "shortest";
+        max_ns: i64, "ns", "longest";
+        std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
+        p50_ns: i64, "ns", "median, nearest rank";
+        p95_ns: i64, "ns", "95th percentile, nearest rank";
+        time_pct: Option<f64>, "%", "of the summed durations of the scope";
+        cum_pct: Option<f64>, "%", "running sum of time_pct down the table";
+        stream_count: u32, "", "distinct streams";
+        first_ts_ns: i64, "ns", "first start";
+        blocks_per_sm: Option<f64>, "", "blocks for each multiprocessor, mean weighted by duration";
+        occupancy_pct: Option<f64>, "%", "warps that run of those that fit on the device, as derived, mean weighted by duration";
+        occupancy_known_pct: Option<f64>, "%", "part of sum_ns for which the occupancy could be derived";
+        waves: Option<f64>, "", "rounds in which the device runs the grid, mean weighted by duration";
+        tail: Option<f64>, "", "filled part of the last round, mean weighted by duration; 1: full";
+        occupancy_limiter: Option<Text>, "", "what limits the blocks of a multiprocessor for most of the time: warps, registers, shared_memory or blocks";
+        work_count: u64, "", "activities of operators whose work is known";
+        flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
+        bytes: Option<u64>, "bytes", "share of their compulsory traffic";
+        tflops_per_s: Option<f64>, "TFLOP/s", "flops over the duration of these activities";
+        tb_per_s: Option<f64>, "TB/s", "bytes over the same";
+        flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
+        peak_flops_pct: Option<f64>, "%", "of the device's peak for the type of the inputs; null where that is unknown";
+        peak_bandwidth_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory";
+        roofline_pct: Option<f64>, "%", "of what is attainable at this intensity";
+        bound: Option<Text>, "", "compute, memory or latency";
+    }
+}
+
+/// Selected keys of `kernels_by_name`.
+#[derive(Debug, Clone, Copy)]
+struct SelectedKeys {
+    op: bool,
+    input: bool,
+    direction: bool,
+    layer: bool,
+    shape: bool,
+    stream: bool,
+}
+
+/// Identifies a row of `kernels_by_name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct KernelKey {
+    work: WorkClass,
+    name: StrId,
+    rule: u16,
+    does: KernelWork,
+    kind: Option<&'static str>,
+    /// The owning operator; `Unlinked` if the launch is unknown.
+    op: Option<Owner>,
+    input: Option<StrId>,
+    direction: Option<Direction>,
+    module: Option<u32>,
+    grid: Option<StrId>,
+    block: Option<StrId>,
+    registers: Option<i64>,
+    shared_memory: Option<i64>,
+    stream: Option<i64>,
+}
+
+/// The operator that launched an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Owner {
+    Op(StrId),
+    Unlinked,
+}
+
+/// What the rows of one rank need.
+struct Names<'a> {
+    trace: &'a RankTrace,
+    options: &'a Options,
+    keys: SelectedKeys,
+    kernels: Arc<KernelWorks>,
+    works: Arc<OperatorWorks>,
+    machine: Machine<'a>,
+    launches: Launches<'a>,
+    directions: Option<Arc<Directions>>,
+    /// By row of an operator its module, and the paths of modules.
+    modules: (std::collections::HashMap<u32, u32>, Vec<String>),
+    short: HashMap<StrId, String>,
+}
+
+pub fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -> Batch {
+    let asked = |key| options.settings.has(&BY, key);
+    let keys = SelectedKeys {
+        op: asked("op"),
+        input: asked("input"),
+        direction: asked("direction"),
+        layer: asked("layer"),
+        shape: asked("shape"),
+        stream: asked("stream"),
+    };
+    let mut names = Names {
+        trace,
+        options,
+        keys,
+        kernels: KernelWorks::of(trace),
+        works: OperatorWorks::of(trace),
+        machine: Machine::new(trace, &options.peaks),
+        launches: Launches::new(trace),
+        directions: keys.direction.then(|| Directions::of(trace)),
+        modules: if keys.layer { modules_by_row(trace) } else { Default::default() },
+        short: HashMap::new(),
+    };
+    let mut table = KernelsByName::default();
+    for of_scope in scopes {
+        names.push(&mut table, of_scope);
+    }
+    table.finish()
+}
+
+/// How the activities of a row occupy the device, weighted by duration.
+#[derive(Default)]
+struct Occupied {
+    blocks: Option<(f64, Ns)>,
+    known: Ns,
+    occupancy: f64,
+    waves: f64,
+    tail: f64,
+    limiters: BTreeMap<Limiter, Ns>,
+}
+
+impl Occupied {
+    fn add(&mut self, ns: Ns, blocks_per_sm: Option<f64>, occupancy: Option<Occupancy>) {
+        if let Some(blocks) = blocks_per_sm {
+            let sum = self.blocks.get_or_insert((0.0, 0));
+            *sum = (sum.0 + blocks * ns as f64, sum.1 + ns);
+        }
+        if let Some(o) = occupancy {
+            self.known += ns;
+            self.occupancy += o.pct * ns as f64;
+            self.waves += o.waves * ns as f64;
+            self.tail += o.tail() * ns as f64;
+            *self.limiters.entry(o.limiter).or_default() += ns;
+        }
+    }
+
+    fn mean(&self, sum: f64) -> Option<f64> {
+        (self.known > 0).then(|| sum / self.known as f64)
+    }
+}
+
+impl Names<'_> {
+    fn key(&self, a: &Activity, does: KernelWork) -> KernelKey {
+        let (trace, keys) = (self.trace, self.keys);
+        let args = &trace.columns.args;
+        let kind = activity_kind(trace, a);
+        KernelKey {
+            work: a.work,
+            name: a.name,
+            rule: a.rule,
+            does,
+            kind,
+            op: match (keys.op, a.launch(), a.op()) {
+                (false, _, _) | (true, Some(_), None) => None,
+                (true, None, _) => Some(Owner::Unlinked),
+                (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name(o as usize))),
+            },
+            input: a.op().filter(|_| keys.input).and_then(|o| args.text(Arg::InputDims, o)),
+            direction: self.directions.as_ref().and_then(|d| Some(d.at(a.op()?))),
+            module: a.op().and_then(|o| self.modules.0.get(&o)).copied(),
+            grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
+            block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
+            registers: keys.shape.then(|| args.int(Arg::Registers, a.row)).flatten(),
+            shared_memory: keys.shape.then(|| args.int(Arg::SharedMemory, a.row)).flatten(),
+            stream: keys.stream.then_some(a.stream()).flatten(),
+        }
+    }
+
+    fn push(&mut self, table: &mut KernelsByName, (work, scope, step, activities): &ScopeActivities) {
+        let trace = self.trace;
+        let span = |i: &u32| trace.activities[*i as usize].span;
+        let mut groups: HashMap<KernelKey, Vec<u32>> = HashMap::new();
+        for &i in activities {
+            groups.entry(self.key(&trace.activities[i as usize], self.kernels.at(i))).or_default().push(i);
+        }
+        let all: Ns = activities.iter().map(|i| span(i).len()).sum();
+        let summed =
+            |(k, rows): (KernelKey, Vec<u32>)| (k, Summary::new(rows.iter().map(|i| span(i).len()).collect()), rows);
+        let mut rows: Vec<(KernelKey, Summary, Vec<u32>)> = groups.into_iter().map(summed).collect();
+        // Sort by the text of names, so that ids (the order of the file) do not affect the output.
+        rows.sort_by(|a, b| {
+            (b.1.sum, trace.text(a.0.name), a.0.kind)
+                .cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind))
+                .then(a.2.cmp(&b.2))
+        });
+        let mut cumulated = 0;
+        for (k, s, members) in rows {
+            cumulated += s.sum;
+            let name = trace.text(k.name);
+            let streams: BTreeSet<_> = members.iter().map(|&i| trace.activities[i as usize].stream()).collect();
+            let occupied = self.occupied(&members);
+            let (load, worked) = self.load(&members);
+            let rates = load.rates(worked);
+            table.push(KernelsByNameRow {
+                rank: trace.rank,
+                device: work.device,
+                scope: scope.name(),
+                step: step.map(|s| s.index),
+                step_label: step.and_then(|s| s.label),
+                class: k.work.name(),
+                class_reason: self.options.model.rules.reason(k.rule),
+                kind: k.kind,
+                name,
+                short_name: self.short.entry(k.name).or_insert_with(|| short_name(name)),
+                kernel_id: &kernel_id(name),
+                category: k.does.category.name(),
+                category_reason: k.does.reason.name(),
+                tensor_cores: k.does.tensor_cores.name(),
+                op: k.op.map(|o| match o {
+                    Owner::Op(name) => trace.text(name),
+                    Owner::Unlinked => UNLINKED,
+                }),
+                input_dims: k.input.map(|t| trace.text(t)),
+                direction: k.direction.map(Direction::name),
+                module: k.module.and_then(|m| self.modules.1.get(m as usize)).map(String::as_str),
+                grid: k.grid.map(|o| trace.text(o)),
+                block: k.block.map(|o| trace.text(o)),
+                registers_per_thread: k.registers,
+                shared_memory_bytes: k.shared_memory,
+                stream: k.stream,
+                count: s.count,
+                sum_ns: s.sum,
+                mean_ns: s.mean,
+                min_ns: s.min,
+                max_ns: s.max,
+                std_ns: s.std,
+                p50_ns: s.p50,
+                p95_ns: s.p95,
+                time_pct: percent(s.sum, all),
+                cum_pct: percent(cumulated, all),
+                stream_count: streams.len() as u32,
+                first_ts_ns: members.iter().map(|i| span(i).start).min().unwrap_or(0),
+                blocks_per_sm: occupied.blocks.filter(|b| b.1 > 0).map(|(sum, ns)| sum / ns as f64),
+                occupancy_pct: occupied.mean(occupied.occupancy),
+                occupancy_known_pct: if k.work == WorkClass::Memory { None } else { percent(occupied.known, s.sum) },
+                waves: occupied.mean(occupied.waves),
+                tail: occupied.mean(occupied.tail),
+                occupancy_limiter: occupied
+                    .limiters
+                    .iter()
+                    .max_by_key(|(_, ns)| **ns)
+                    .map(|(limiter, _)| limiter.name()),
+                work_count: load.count,
+                flops: load.flops(),
+                bytes: load.bytes(),
+                tflops_per_s: rates.tflops_per_s,
+                tb_per_s: rates.tb_per_s,
+                flops_per_byte: rates.flops_per_byte,
+                peak_flops_pct: rates.peak_flops_pct,
+                peak_bandwidth_pct: rates.peak_bandwidth_pct,
+                roofline_pct: rates.roofline_pct,
+                bound: rates.bound.map(Bound::name),
+            });
+        }
+    }
+
+    fn occupied(&mut self, activities: &[u32]) -> Occupied {
+        let mut all = Occupied::default();
+        for a in activities.iter().map(|&i| &self.trace.activities[i as usize]).filter(|a| a.class == Class::Kernel) {
+            all.add(a.span.len(), self.launches.blocks_per_sm(a), self.launches.occupancy(a));
+        }
+        all
+    }
+
+    /// The shares of the work of operators, and the duration of the activities that have some.
+    fn load(&self, activities: &[u32]) -> (Load, Ns) {
+        let trace = self.trace;
+        let (mut load, mut worked) = (Load::default(), 0);
+        for &i in activities {
+            let a = &trace.activities[i as usize];
+            let share = self.works.share(trace, i);
+            let Some(flops) = share.flops else { continue };
+            // A helper does none of the work, so its time has no rate.
+            let work = a.op().and_then(|row| Some((row, self.works.at(row)?)));
+            let peaks = work.map_or_else(CallPeaks::default, |(row, work)| self.machine.peaks(row, work));
+            load.add(flops, share.bytes, peaks);
+            worked += a.span.len();
+        }
+        (load, worked)
+    }
+}

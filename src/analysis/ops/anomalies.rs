@@ -1,0 +1,202 @@
+//! Calls that make host and GPU wait for each other, which can often be avoided.
+//!
+//! Nested anomalies count once: a synchronisation inside `aten::item` belongs to the item.
+
+use crate::facts::calls::CallForest;
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
+use crate::units::Ns;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// Calls that make host and GPU wait for each other, over the steps (without marks, over the capture).
+    pub struct Anomalies, AnomalyRow = "stack_anomalies" by "rank, host_ns descending, kind, name" {
+        rank;
+        kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
+        name: Text, "", "operator or API call";
+        count: u64, "", "calls";
+        step_count: u64, "", "steps with such calls";
+        host_ns: i64, "ns", "time on the host; for a copy, the length of its launch call";
+        gpu_ns: i64, "ns", "sum of the GPU work launched in them";
+        first_event_id: u32, "", "first such call, as in `events`";
+        first_ts_ns: i64, "ns", "its start";
+        first_stack: Text, "", "operators around the first call, joined by ;";
+    }
+}
+
+/// Kind of anomaly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Anomaly {
+    /// A value is read from the GPU.
+    Item,
+    /// The size of a result is read from the GPU.
+    Nonzero,
+    /// A copy to the GPU from memory that is not pinned.
+    PageableCopy,
+    /// The host waits for a stream or the device.
+    Synchronize,
+    /// Memory is allocated or freed after the first step.
+    Allocation,
+}
+
+impl Anomaly {
+    pub const ALL: [Anomaly; 5] =
+        [Anomaly::Item, Anomaly::Nonzero, Anomaly::PageableCopy, Anomaly::Synchronize, Anomaly::Allocation];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Anomaly::Item => "item",
+            Anomaly::Nonzero => "nonzero",
+            Anomaly::PageableCopy => "pageable_copy",
+            Anomaly::Synchronize => "synchronize",
+            Anomaly::Allocation => "allocation",
+        }
+    }
+
+    /// Description of the calls.
+    pub fn what(self) -> &'static str {
+        match self {
+            Anomaly::Item => "Values are read from the GPU",
+            Anomaly::Nonzero => "Sizes of results are read from the GPU",
+            Anomaly::PageableCopy => "Memory that is not pinned is copied to the GPU",
+            Anomaly::Synchronize => "The host waits for the GPU",
+            Anomaly::Allocation => "GPU memory is taken or freed after the first step",
+        }
+    }
+
+    /// Advice for the user.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Anomaly::Item => "keep the value on the GPU, or read it every few steps",
+            Anomaly::Nonzero => "masks and torch.where need no size on the host",
+            Anomaly::PageableCopy => "pin the memory and copy with non_blocking=True",
+            Anomaly::Synchronize => "see who asks for it, and whether the loop needs it",
+            Anomaly::Allocation => "the caching allocator should have its memory after the first step",
+        }
+    }
+
+    fn of_op(name: &str) -> Option<Anomaly> {
+        match name {
+            "aten::item" | "aten::_local_scalar_dense" => Some(Anomaly::Item),
+            "aten::nonzero" | "aten::unique" | "aten::_unique" | "aten::_unique2" => Some(Anomaly::Nonzero),
+            _ => None,
+        }
+    }
+
+    fn of_call(name: &str) -> Option<Anomaly> {
+        match name {
+            "cudaStreamSynchronize" | "cudaDeviceSynchronize" | "hipStreamSynchronize" | "hipDeviceSynchronize" => {
+                Some(Anomaly::Synchronize)
+            }
+            "cudaMalloc" | "cudaFree" | "hipMalloc" | "hipFree" => Some(Anomaly::Allocation),
+            _ => None,
+        }
+    }
+}
+
+/// Number of operators listed around the first instance.
+const STACK: usize = 32;
+
+struct Found {
+    count: u64,
+    steps: BTreeSet<u32>,
+    host: Ns,
+    gpu: Ns,
+    first: u32,
+}
+
+pub fn table(calls: &CallForest) -> Batch {
+    let trace = calls.trace;
+    let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
+        trace.columns.strings.iter().map(|(_, t)| of(t)).collect()
+    };
+    let (ops, api) = (by_name(Anomaly::of_op), by_name(Anomaly::of_call));
+    let mut found: BTreeMap<(Anomaly, &str), Found> = BTreeMap::new();
+    let mut until = 0;
+    for p in 0..calls.forest.len() as u32 {
+        let at = p as usize;
+        let name = trace.columns.name(calls.row(p) as usize);
+        let kind = if calls.is_op(p) { &ops } else { &api }.get(name.0 as usize).copied().flatten();
+        let kind = match kind {
+            Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.at(p).count > 0 => Some(k),
+            Some(Anomaly::Item | Anomaly::Nonzero) => None,
+            None if copies_pageable_memory(calls, p) => Some(Anomaly::PageableCopy),
+            other => other,
+        };
+        let Some(kind) = kind.filter(|_| p >= until) else { continue };
+        let Some(step) = step(trace, kind, calls.start(p)) else { continue };
+        until = calls.forest.end[at];
+        let name = trace.text(match calls.op(p).filter(|_| kind == Anomaly::PageableCopy) {
+            Some(op) => trace.columns.name(calls.row(op) as usize),
+            None => name,
+        });
+        let new = || Found { count: 0, steps: BTreeSet::new(), host: 0, gpu: 0, first: p };
+        let f = found.entry((kind, name)).or_insert_with(new);
+        f.count += 1;
+        f.steps.insert(step);
+        f.host += calls.host_ns[at];
+        f.gpu += calls.below.at(p).sum_ns;
+        let place = |p: u32| (calls.start(p), calls.row(p));
+        if place(p) < place(f.first) {
+            f.first = p;
+        }
+    }
+    let mut rows: Vec<_> = found.into_iter().collect();
+    rows.sort_by_key(|(key, f)| (std::cmp::Reverse(f.host), *key));
+    let mut table = Anomalies::default();
+    for ((kind, name), f) in rows {
+        table.push(AnomalyRow {
+            rank: trace.rank,
+            kind: kind.name(),
+            name,
+            count: f.count,
+            step_count: f.steps.len() as u64,
+            host_ns: f.host,
+            gpu_ns: f.gpu,
+            first_event_id: calls.row(f.first),
+            first_ts_ns: calls.start(f.first),
+            first_stack: &stack(calls, f.first),
+        });
+    }
+    table.finish()
+}
+
+/// The step in which an instance counts. Allocations in the first step are normal; without marked steps the first step
+/// is unknown.
+fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
+    let marked = trace.steps.rule != StepRule::Capture;
+    match (marked, kind) {
+        (true, Anomaly::Allocation) => trace.steps.at(start).filter(|s| *s > 0),
+        (true, _) => trace.steps.at(start),
+        (false, Anomaly::Allocation) => None,
+        (false, _) => Some(0),
+    }
+}
+
+/// Whether a call inside an operator launches a copy to the device from pageable memory.
+fn copies_pageable_memory(calls: &CallForest, p: u32) -> bool {
+    let trace = calls.trace;
+    if calls.is_op(p) || calls.op(p).is_none() || calls.below.at(p).count == 0 {
+        return false;
+    }
+    trace.launches().of(calls.row(p)).iter().any(|&i| {
+        let a = &trace.activities[i as usize];
+        let name = trace.text(a.name);
+        a.class == Class::Memcpy && name.contains("HtoD") && name.contains("Pageable")
+    })
+}
+
+/// Names from the outermost inwards; of a deeper stack only the innermost.
+fn stack(calls: &CallForest, position: u32) -> String {
+    let mut names = Vec::new();
+    let mut at = Some(position);
+    while let Some(p) = at.filter(|_| names.len() < STACK) {
+        names.push(calls.trace.name(calls.row(p)));
+        at = calls.forest.parent(p);
+    }
+    names.reverse();
+    names.join(";")
+}

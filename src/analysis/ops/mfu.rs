@@ -1,0 +1,229 @@
+//! Model FLOPs utilization: the share of the devices' peak rate that products, convolutions and attention reach over
+//! whole steps, idle time included.
+//!
+//! ```text
+//!   mfu       sum over these operators of flops / peak of their type, over the length of the window
+//!   coverage  |U(own GPU work of the operators whose FLOPs are known)|
+//!               / |U(kernels of the categories gemm, attention, convolution, moe)|, at most 100 %
+//! ```
+
+use crate::analysis::api::{Align, Options, Partial, View, rows};
+use crate::facts::kernel_work::KernelWorks;
+use crate::facts::machine::Machine;
+use crate::facts::operator_work::OperatorWorks;
+use crate::flops::Number;
+use crate::flops::peaks::Units;
+use crate::flops::roofline::Load;
+use crate::kernel::category::Category;
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::activity::Activity;
+use crate::trace::device::DeviceWork;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::window::{Scope, Window};
+use crate::units::{fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Coverage below which the utilization is only a lower bound, percent.
+const COVERED_PCT: f64 = 90.0;
+
+table! {
+    /// Model FLOPs utilization of each device. Work counts in the step in which it was launched.
+    pub struct Mfu, MfuRow = "mfu" by "rank, device, scope, step" {
+        rank; device;
+        scope: Text, "", "span: all; step: launched in it; outside: the rest";
+        step; step_label; ts_ns; dur_ns;
+        device_name: Option<Text>, "", "product whose peaks are used; null if the device is not known";
+        number: Option<Text>, "", "number type with most of the FLOPs; tf32: single precision on matrix units";
+        peak_tflops_per_s: Option<f64>, "TFLOP/s", "dense peak of the device for that type";
+        peak_tb_per_s: Option<f64>, "TB/s", "peak bandwidth of the device's memory";
+        is_peak_approximate: bool, "", "public tables disagree about the peak";
+        matrix_count: u64, "", "products, convolutions and attention whose FLOPs are known";
+        matrix_unknown_count: u64, "", "the same with unknown FLOPs";
+        matrix_flops: u64, "FLOP", "FLOPs of matrix_count";
+        matrix_busy_ns: i64, "ns", "length of the union of their GPU work";
+        matrix_category_ns: i64, "ns", "length of the union of the kernels of the categories gemm, attention, convolution and moe";
+        coverage_pct: Option<f64>, "%", "matrix_busy_ns of matrix_category_ns, at most 100";
+        tflops_per_s: Option<f64>, "TFLOP/s", "matrix_flops over matrix_busy_ns";
+        mfu_pct: Option<f64>, "%", "model FLOPs utilization over the window; null without a known peak or without known FLOPs";
+        is_lower_bound: bool, "", "coverage_pct is below 90";
+        other_flops: u64, "FLOP", "FLOPs of all other operators with a known model";
+    }
+}
+
+pub fn table(trace: &RankTrace, options: &Options) -> Batch {
+    let machine = Machine::new(trace, &options.peaks);
+    let mut table = Mfu::default();
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        for window in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
+            push(&mut table, trace, &machine, work, window);
+        }
+    }
+    table.finish()
+}
+
+fn push(table: &mut Mfu, trace: &RankTrace, machine: &Machine, device: &DeviceWork, window: &Window) {
+    let (works, kernels) = (OperatorWorks::of(trace), KernelWorks::of(trace));
+    let is_in = |a: &Activity| match window.scope {
+        Scope::Step => a.step() == window.step,
+        Scope::Outside => a.step().is_none(),
+        _ => true,
+    };
+    let (mut known, mut matrix) = (Vec::new(), Vec::new());
+    let (mut operators, mut unknown): (BTreeSet<u32>, BTreeSet<u32>) = Default::default();
+    let mut others: BTreeSet<u32> = BTreeSet::new();
+    for &i in &device.activities {
+        let a = &trace.activities[i as usize];
+        if !is_in(a) {
+            continue;
+        }
+        let category = kernels.at(i).category;
+        if matches!(category, Category::Gemm | Category::Attention | Category::Convolution | Category::Moe) {
+            matrix.push(a.span);
+        }
+        let Some((row, work)) = a.op().and_then(|row| Some((row, works.at(row)?))) else { continue };
+        match (work.family.is_matrix(), work.flops) {
+            (true, Some(_)) => {
+                known.push(a.span);
+                operators.insert(row);
+            }
+            (true, None) => drop(unknown.insert(row)),
+            (false, _) => drop(others.insert(row)),
+        }
+    }
+    let mut load = Load::default();
+    let mut by_number: BTreeMap<(Number, Option<Units>), (u64, Option<f64>)> = BTreeMap::new();
+    for &row in &operators {
+        let Some((work, flops)) = works.at(row).and_then(|w| Some((w, w.flops?))) else { continue };
+        let peaks = machine.peaks(row, work);
+        load.add(flops, work.bytes, peaks);
+        if let Some(number) = work.number {
+            let of = by_number.entry((number, machine.units(row, work))).or_insert((0, peaks.flops_per_s));
+            of.0 = of.0.saturating_add(flops);
+        }
+    }
+    let most = by_number.into_iter().max_by_key(|(_, (flops, _))| *flops);
+    let (busy, all) = (Union::new(known).len(), Union::new(matrix).len());
+    let coverage_pct = percent(busy, all).map(|pct| pct.min(100.0));
+    let seconds = window.len() as f64 / 1e9;
+    let peaks = machine.device(device.device);
+    table.push(MfuRow {
+        rank: trace.rank,
+        device: device.device,
+        scope: window.scope.name(),
+        step: window.step,
+        step_label: window.label,
+        ts_ns: window.start(),
+        dur_ns: window.len(),
+        device_name: peaks.map(|p| p.name.as_str()),
+        number: most.map(|((number, units), _)| match (number, units) {
+            (Number::Float32, Some(Units::Matrix)) => "tf32",
+            (number, _) => number.name(),
+        }),
+        peak_tflops_per_s: most.and_then(|(_, (_, peak))| peak).map(|p| p / 1e12),
+        peak_tb_per_s: peaks.map(|p| p.bandwidth_gb_per_s / 1e3),
+        is_peak_approximate: peaks.is_some_and(|p| p.approximate),
+        matrix_count: operators.len() as u64,
+        matrix_unknown_count: unknown.len() as u64,
+        matrix_flops: load.flops().unwrap_or(0),
+        matrix_busy_ns: busy,
+        matrix_category_ns: all,
+        coverage_pct,
+        tflops_per_s: load.rates(busy).tflops_per_s,
+        mfu_pct: load.at_peak_s().filter(|_| seconds > 0.0).map(|s| 100.0 * s / seconds),
+        is_lower_bound: coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
+        other_flops: others.iter().filter_map(|row| works.at(*row)?.flops).fold(0, u64::saturating_add),
+    });
+}
+
+/// The rows that describe the job: its steps if there are any.
+fn of_job(partials: &[Partial]) -> Vec<MfuRow<'_>> {
+    let all: Vec<MfuRow> = rows::<Mfu>(partials).collect();
+    let has_steps = all.iter().any(|r| r.scope == Scope::Step.name());
+    let scope = if has_steps { Scope::Step } else { Scope::Span };
+    all.into_iter().filter(|r| r.scope == scope.name()).collect()
+}
+
+/// The utilization of all devices over these rows, percent. One unknown peak makes the sum unknown; a window without work
+/// is one of 0 %.
+fn utilization(rows: &[MfuRow]) -> Option<f64> {
+    let dur: i64 = rows.iter().map(|r| r.dur_ns).sum();
+    let used = |r: &MfuRow| match (r.mfu_pct, r.matrix_count) {
+        (Some(pct), _) => Some(pct / 100.0 * r.dur_ns as f64),
+        (None, 0) => Some(0.0),
+        (None, _) => None,
+    };
+    let used: f64 = rows.iter().map(used).sum::<Option<f64>>()?;
+    let is_known = rows.iter().any(|r| r.mfu_pct.is_some());
+    (dur > 0 && is_known).then(|| 100.0 * used / dur as f64)
+}
+
+/// The printed table: a row for each product and number type; `None` without matrix work.
+pub fn view(partials: &[Partial]) -> Option<View> {
+    let rows = of_job(partials);
+    if rows.iter().all(|r| r.matrix_count == 0 && r.matrix_category_ns == 0) {
+        return None;
+    }
+    let devices: BTreeSet<(u32, Option<i64>)> = rows.iter().map(|r| (r.rank, r.device)).collect();
+    let [count, unknown] = [|r: &MfuRow| r.matrix_count, |r: &MfuRow| r.matrix_unknown_count]
+        .map(|column| rows.iter().map(column).sum::<u64>());
+    let [busy, all, dur] = [|r: &MfuRow| r.matrix_busy_ns, |r: &MfuRow| r.matrix_category_ns, |r: &MfuRow| r.dur_ns]
+        .map(|column| rows.iter().map(column).sum::<i64>());
+    let flops = rows.iter().map(|r| r.matrix_flops as f64).sum::<f64>();
+    let mut notes = Vec::new();
+    let names: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
+    let peak = rows.iter().find_map(|r| Some((r.peak_tflops_per_s?, r.number?, r.device_name?, r.is_peak_approximate)));
+    match (peak, names.len()) {
+        (Some((tflops, number, name, approximate)), 1) => {
+            let about = if approximate { "~" } else { "" };
+            notes.push(format!("of {about}{tflops} TFLOP/s, the dense {number} peak of {name}, over all of the time"));
+        }
+        (Some(_), n) => notes.push(format!("each device is measured against its own peak, of {n} products")),
+        (None, _) => notes.push("the peak of the device is not known; give it with --peaks FILE".to_string()),
+    }
+    let coverage = percent(busy, all).map(|pct| pct.min(100.0));
+    let is_covered = coverage.is_none_or(|pct| pct >= COVERED_PCT);
+    let used = utilization(&rows);
+    if used.is_some_and(|pct| pct > 100.0) {
+        notes.push(
+            "more than is possible: the recorded shapes do not fit the kernels, or the device is not this one"
+                .to_string(),
+        );
+    }
+    if count == 0 {
+        notes.push("no FLOPs are known: record with record_shapes=True".to_string());
+    } else if let Some(pct) = coverage {
+        notes.push(format!("FLOPs known for {} of the matrix-category busy time", fmt_pct(Some(pct))));
+    }
+    if unknown > 0 {
+        notes.push(format!("{} with inputs that do not say their FLOPs", plural(unknown as usize, "operator")));
+    }
+    let mfu = used.map(|pct| {
+        let least = if is_covered { "" } else { "at least " };
+        format!("{least}{}", fmt_pct(Some(pct)))
+    });
+    let tera = |rate: f64| format!("{rate:.1} TFLOP/s");
+    let row = vec![
+        fmt_count(devices.len() as u64),
+        fmt_ns(dur / (devices.len() as i64).max(1)),
+        format!("{:.2} TFLOP", flops / 1e12),
+        fmt_ns(busy),
+        if busy > 0 { tera(flops / busy as f64 / 1e3) } else { "-".to_string() },
+        mfu.unwrap_or_else(|| "-".to_string()),
+    ];
+    Some(View {
+        title: "Model FLOPs utilization (MFU)".to_string(),
+        columns: vec![
+            ("devices", Align::Right),
+            ("time each", Align::Right),
+            ("FLOPs", Align::Right),
+            ("GPU time of it", Align::Right),
+            ("rate", Align::Right),
+            ("MFU", Align::Right),
+        ],
+        rows: vec![row],
+        notes,
+    })
+}

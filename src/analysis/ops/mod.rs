@@ -1,0 +1,211 @@
+//! Operators and modules: host and GPU time, FLOPs, bytes and rates against what the device can do. Times in ns.
+//!
+//! A rank's operators and API calls are one forest ([`crate::facts::calls`]), with the GPU work that each launches
+//! directly or below it. Sums of GPU durations count concurrent streams twice, so every GPU time is given as a sum and
+//! as a union.
+
+pub(crate) mod anomalies;
+pub(crate) mod call_tree;
+mod folded;
+mod formats;
+pub(crate) mod keys;
+pub(crate) mod mfu;
+pub(crate) mod modules;
+mod observations;
+pub(crate) mod operators;
+mod views;
+
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::{Setting, ValueType};
+use crate::facts::calls::CallForest;
+use crate::facts::modules::InModules;
+use crate::facts::operator_work::OperatorWorks;
+use crate::job::Job;
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
+use crate::units::Ns;
+use anomalies::Anomalies;
+use call_tree::CallTree;
+use folded::Weight;
+use keys::{Key, KeyTexts, Keys};
+use mfu::Mfu;
+use modules::ModulesTable;
+use operators::Operators;
+
+table! {
+    /// One row per rank: contents of its call trees, and events that could not be placed in them.
+    pub struct CallStacks, CallStackRow = "call_stacks" by "rank" {
+        rank;
+        scope: Text, "", "capture";
+        ts_ns: i64, "ns", "start of the capture";
+        dur_ns: i64, "ns", "length of the capture";
+        step_count: u64, "", "steps; 1 (the capture) if none are marked";
+        steps_ns: i64, "ns", "their length on the host";
+        op_count: u64, "", "operators";
+        api_count: u64, "", "runtime and driver calls";
+        frame_count: u64, "", "Python frames";
+        max_depth: u32, "", "operators and calls around the innermost one";
+        root_ns: i64, "ns", "sum of the outermost operators and calls, over threads";
+        host_self_ns: i64, "ns", "part of root_ns in operators themselves";
+        host_api_ns: i64, "ns", "part of root_ns in API calls";
+        gpu_ns: i64, "ns", "sum of all GPU work";
+        gpu_op_ns: i64, "ns", "part of gpu_ns launched inside operators";
+        gpu_top_level_ns: i64, "ns", "part of gpu_ns launched outside any operator";
+        gpu_unlinked_ns: i64, "ns", "part of gpu_ns whose launch is unknown";
+        clipped_count: u64, "", "events cut because they extend beyond their parent by less than 1 us";
+        sibling_count: u64, "", "events that overlap another one partially";
+        has_shapes: bool, "", "shapes of inputs are recorded (record_shapes=True)";
+        unknown_work_count: u64, "", "calls of operators with a model of their work whose inputs do not say how much it is";
+        bwd_rule: Option<Text>, "", "how backward operators were joined: flow or sequence; null if nothing was recorded for it";
+        bwd_joined_count: u64, "", "backward operators with a forward operator";
+        bwd_unmatched_count: u64, "", "backward operators without a forward operator";
+    }
+}
+
+const BY: Setting = Setting {
+    stem: "ops",
+    flag: "--by",
+    value: "KEYS",
+    help: "Additional keys of operators: shape, args, module, direction, thread, stack, step, joined by commas",
+    kind: ValueType::Choices(&["shape", "args", "module", "direction", "thread", "stack", "step"]),
+};
+
+/// Columns of another tool, which the command sets for `--format torch` and `--format tensorboard`.
+pub const COLUMNS: Setting = Setting {
+    stem: "ops",
+    flag: "--columns",
+    value: "TOOL",
+    help: "Print one table with the columns of torch.profiler (torch) or the TensorBoard plugin (tensorboard)",
+    kind: ValueType::Choice(&["hta", "torch", "tensorboard"]),
+};
+
+const FOLDED: Setting = Setting {
+    stem: "ops",
+    flag: "--folded",
+    value: "WEIGHT",
+    help: "Print folded stacks for flame graphs: self (host time) or gpu (GPU durations), in ns",
+    kind: ValueType::Choice(&["none", "self", "gpu"]),
+};
+
+pub struct Ops;
+
+impl Analysis for Ops {
+    fn about(&self) -> About {
+        About {
+            stem: "ops",
+            title: "operators and modules: host and GPU time, FLOPs, bytes, utilization (MFU)",
+            explain: include_str!("page.md"),
+            tables: &[
+                Operators::SPEC,
+                ModulesTable::SPEC,
+                Mfu::SPEC,
+                Anomalies::SPEC,
+                CallStacks::SPEC,
+                CallTree::SPEC,
+            ],
+            kept_tables: &[folded::StackNodes::SPEC],
+            settings: &[BY, FOLDED],
+            is_long: true,
+            ..About::DEFAULT
+        }
+    }
+
+    fn reads_event_args(&self, options: &Options) -> bool {
+        ["shape", "args", "stack"].into_iter().any(|key| options.settings.has(&BY, key))
+    }
+
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
+        let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
+        if trace.stacks.is_empty() {
+            partial.reason = Some("no host events");
+            return partial;
+        }
+        let calls = CallForest::new(trace);
+        let keys = Keys::new(|name| options.settings.has(&BY, name));
+        let texts = KeyTexts::new(&calls, &keys);
+        partial.tables = vec![
+            operators::table(&calls, &keys, &texts, options),
+            modules::table(&calls, &InModules::new(&calls)),
+            mfu::table(trace, options),
+            anomalies::table(&calls),
+            summary(&calls),
+        ];
+        if let Some(weight) = weight(options) {
+            partial.tables.push(folded::fold(&calls, weight));
+        }
+        if options.wants_per_event(CallTree::SPEC) {
+            call_tree::rows(&calls, give);
+        }
+        partial
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+        let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC];
+        let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        Output {
+            tables: specs.into_iter().flat_map(of).collect(),
+            observations: observations::observations(self.about().stem, partials),
+            views: views::views(partials, options),
+            raw: weight(options).map(|_| folded::text(partials)).or_else(|| formats::text(partials, options)),
+            ..Output::default()
+        }
+    }
+}
+
+fn weight(options: &Options) -> Option<Weight> {
+    match options.settings.text(&FOLDED) {
+        Some("self") => Some(Weight::Host),
+        Some("gpu") => Some(Weight::Gpu),
+        _ => None,
+    }
+}
+
+fn summary(calls: &CallForest) -> Batch {
+    let trace = calls.trace;
+    let count = |class: Class| trace.classes.iter().filter(|c| **c == class).count() as u64;
+    let works = OperatorWorks::of(trace);
+    let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {
+        calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
+    };
+    let roots = (0..calls.forest.len() as u32).filter(|&p| calls.forest.parent(p).is_none());
+    let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth(r)).max();
+    let mut table = CallStacks::default();
+    table.push(CallStackRow {
+        rank: trace.rank,
+        scope: "capture",
+        ts_ns: trace.capture.start,
+        dur_ns: trace.capture.len(),
+        step_count: trace.steps.steps.len().max(1) as u64,
+        steps_ns: match trace.steps.rule {
+            StepRule::Capture => trace.capture.len(),
+            _ => trace.steps.steps.iter().map(|s| s.host.len()).sum(),
+        },
+        op_count: count(Class::HostOp),
+        api_count: count(Class::Runtime),
+        frame_count: count(Class::Python),
+        max_depth: depth.unwrap_or(0),
+        root_ns: roots.map(|p| calls.host_ns[p as usize]).sum(),
+        host_self_ns: (0..calls.forest.len() as u32).map(|p| calls.host_self_ns(p)).sum(),
+        host_api_ns: calls.host_api_ns.iter().sum(),
+        gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        gpu_op_ns: gpu(&|p| calls.is_op(p)),
+        gpu_top_level_ns: gpu(&|p| !calls.is_op(p)),
+        gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
+        clipped_count: trace.stacks.clipped,
+        sibling_count: trace.stacks.siblings,
+        has_shapes: works.has_shapes,
+        unknown_work_count: works.unknown,
+        bwd_rule: calls.backward.rule,
+        bwd_joined_count: calls.backward.pairs.len() as u64,
+        bwd_unmatched_count: calls.backward.unmatched,
+    });
+    table.finish()
+}
+
+/// Whether a key was chosen that the columns of other tools have.
+fn by_shape(options: &Options) -> bool {
+    options.settings.has(&BY, Key::Shape.name())
+}

@@ -1,0 +1,27 @@
+//! Rows of one table, summed over ranks and steps, for printed tables and observations.
+
+use crate::wording::counts::plural;
+use std::collections::BTreeMap;
+
+/// Rows of one table, summed over ranks (and steps) by text keys.
+pub struct KeyedSums<'a, const K: usize, const N: usize> {
+    pub key: [&'a str; K],
+    pub values: [i64; N],
+}
+
+/// Adds up the values of equal keys; in order of the keys.
+pub fn sums<'a, const K: usize, const N: usize>(
+    rows: impl Iterator<Item = ([&'a str; K], [i64; N])>,
+) -> Vec<KeyedSums<'a, K, N>> {
+    let mut all: BTreeMap<[&str; K], [i64; N]> = BTreeMap::new();
+    for (key, values) in rows {
+        let sum = all.entry(key).or_insert([0; N]);
+        sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
+    }
+    all.into_iter().map(|(key, values)| KeyedSums { key, values }).collect()
+}
+
+/// The note about rows that are not printed.
+pub fn more(hidden: usize, what: &str) -> Option<String> {
+    (hidden > 0).then(|| format!("{} in the table", plural(hidden, &format!("more {what}"))))
+}

@@ -1,0 +1,112 @@
+//! `hta pyprof`: kernels with PyProf's columns, in its formats.
+
+use crate::analysis::api::Output;
+use crate::analysis::api::{Analysis, Wanted};
+use crate::cli::analyze::warn;
+use crate::cli::args::TraceArgs;
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, print};
+use crate::cli::progress::Bar;
+use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
+use crate::compat::pyprof::{PyProf, PyProfTable};
+use crate::error::SetError;
+use crate::output::{text, visible};
+use crate::run::{Request, RowSink, run as run_pipeline};
+use crate::table::schema::{Batch, Table};
+use crate::trace::rank_trace::RankTrace;
+use clap::Args;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
+pub const AFTER_HELP: &str = "\
+Examples:
+  hta pyprof rank_0.json.gz --csv --cols kernel,mod,op,dir,sil,tc,flops,bytes > net.csv
+  hta pyprof rank_0.json.gz -w 150
+
+`hta explain pyprof` says what the columns mean, and where they differ from PyProf's.";
+
+#[derive(Debug, Args)]
+pub struct PyProfArgs {
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// Columns, joined by commas: idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params, sil, tc, device,
+    /// stream, grid, block, flops, bytes
+    #[arg(long, value_name = "LIST", default_value = DEFAULT)]
+    cols: String,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// Width of a line [default: nothing is cut]
+    #[arg(short, value_name = "WIDTH")]
+    width: Option<usize>,
+}
+
+/// Keeps the rows of each rank.
+#[derive(Default)]
+struct KeptRows(Mutex<BTreeMap<u32, Vec<Batch>>>);
+
+impl RowSink for KeptRows {
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        if rows.spec.name != PyProfTable::SPEC.name {
+            return Ok(());
+        }
+        let rank = PyProfTable::rows(&rows).next().map(|r| r.rank);
+        if let Some(rank) = rank {
+            let mut all = self.0.lock().map_err(|_| io::Error::other("another thread failed"))?;
+            all.entry(rank).or_default().push(rows);
+        }
+        Ok(())
+    }
+
+    fn reduced(&self, _: &dyn Analysis, _: &mut Output) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn trace(&self, _: &RankTrace) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn void(&self) -> io::Result<()> {
+        self.0.lock().map_err(|_| io::Error::other("another thread failed"))?.clear();
+        Ok(())
+    }
+}
+
+pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
+    let refused = |option: &'static str, value: String, reason: String| SetError::Argument { option, value, reason };
+    let columns = chosen(&args.cols)
+        .map_err(|name| refused("--cols", name, "no column of PyProf; `hta explain pyprof` lists them".to_string()))?;
+    let width = args.width.filter(|w| *w > 0);
+    let widths = Widths::new(&columns, width).map_err(|least| {
+        refused("-w", width.unwrap_or(0).to_string(), format!("expected at least {least} for these columns"))
+    })?;
+    let mut options = args.traces.options()?;
+    options.wanted = Wanted::Only(PyProfTable::SPEC.name);
+    let traces = args.traces.traces()?;
+    let common = &args.traces.common;
+    let analyses: [&'static dyn Analysis; 1] = [&PyProf];
+    let request = Request {
+        inputs: &traces.inputs,
+        analyses: &analyses,
+        options: &options,
+        load: common.load(true, false),
+        ranks: common.rank_ranges(),
+    };
+    let kept = KeptRows::default();
+    let outcome = common.on_threads(|| run_pipeline(&request, &kept, &Bar::default()))??;
+    warn(&outcome.refused);
+    if common.strict && outcome.has_loss() {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    let mut out = if args.csv { csv_header(&columns) } else { widths.header(&columns) };
+    for batch in kept.0.into_inner().unwrap_or_default().into_values().flatten() {
+        for row in PyProfTable::rows(&batch) {
+            out.push_str(&if args.csv { csv_line(&row, &columns) } else { widths.row(&row, &columns) });
+        }
+    }
+    print(visible::lines(&out).as_bytes())?;
+    text::loss_lines(&outcome).iter().for_each(|line| note(line));
+    Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
+}
