@@ -27,7 +27,8 @@ ROOT = HERE.parent
 KNOWN = ROOT / "data" / "samples" / "KNOWN_ANSWERS.json"
 SAMPLES = ("gpu_ddp8", "gpu_single", "gloo_ddp4", "gpu_counters", "cpu_single")
 HOME = {"01_first_look": "gpu_ddp8", "02_who_is_the_straggler": "gpu_ddp8",
-        "03_overlap_and_bandwidth": "gpu_ddp8", "04_kernels_and_patterns": "gpu_single"}
+        "03_overlap_and_bandwidth": "gpu_ddp8", "04_kernels_and_patterns": "gpu_single",
+        "05_what_the_work_was": "gpu_ddp8"}
 SECONDS = 300  # a cell that takes longer hangs
 FIGURE = "application/vnd.plotly.v1+json"
 
@@ -197,6 +198,8 @@ QUESTIONS = {
         "activities": int(kernels.height),
         "steps found as a pattern": [int(repeats["length"][0]), int(repeats["count"][0])],
         "loop in a step": [int(repeats["length"][1]), int(repeats["count"][1])]}""",
+    "05_what_the_work_was": """{
+        "flops": [int(f) for f in whole.sort("rank")["matrix_flops"]]}""",
 }
 
 
@@ -237,8 +240,15 @@ def kernels() -> dict:
     return {"steps found as a pattern": [140, 8], "loop in a step": [3, 192]}
 
 
+def work_done() -> dict:
+    # 8 ranks, 5 steps, 6 layers of [4096, 4096] x [4096, 4096]: forward with bias, gradients of input and weights
+    product, bias = 2 * 4096**3, 4096**2
+    return {"flops": [5 * 6 * (3 * product + bias)] * 8}
+
+
 EXPECTED = {"01_first_look": first_look, "02_who_is_the_straggler": straggler,
-            "03_overlap_and_bandwidth": overlap, "04_kernels_and_patterns": kernels}
+            "03_overlap_and_bandwidth": overlap, "04_kernels_and_patterns": kernels,
+            "05_what_the_work_was": work_done}
 
 if __name__ == "__main__":
     sys.exit(main())
