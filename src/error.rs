@@ -12,9 +12,9 @@ use thiserror::Error;
 pub enum ReadError {
     #[error("cannot read {file}: {source}")]
     Io { file: String, source: std::io::Error },
-    #[error("cannot read {file}: expected a Kineto trace, found an empty file")]
+    #[error("cannot read {file}: expected a trace of torch.profiler or nsys, found an empty file")]
     Empty { file: String },
-    #[error("cannot read {file}: expected a Kineto trace, found {what}")]
+    #[error("cannot read {file}: expected a trace of torch.profiler or nsys, found {what}")]
     NotATrace {
         file: String,
         what: &'static str,
@@ -25,8 +25,10 @@ pub enum ReadError {
     /// Most rows have unknown categories; `what` says what the file contains instead.
     #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
     UnknownContent { file: String, what: String },
-    /// Nothing of a compressed file can be decompressed.
-    #[error("cannot read {file}: expected a Kineto trace, found that {reason}")]
+    #[error("cannot read {file}: expected an export of nsys, found an SQLite database with {tables}")]
+    OtherDatabase { file: String, tables: String },
+    /// Nothing of a compressed file can be decompressed, or a database is damaged.
+    #[error("cannot read {file}: expected a trace, found that {reason}")]
     Damaged { file: String, reason: String },
     #[error("cannot read {file}: expected events, found the end of the file before the first")]
     Cut { file: String },
@@ -48,6 +50,7 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::OtherDatabase { .. } => Some("export the report: nsys export --type sqlite FILE.nsys-rep"),
             ReadError::UnknownContent { what, .. } if what.starts_with(PIPELINE_TIMELINE) => Some(
                 "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows",
             ),

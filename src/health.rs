@@ -102,6 +102,9 @@ counters! {
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
     OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
+    TableIgnored "sqlite_table_ignored" Info "rows of a table of the database that hta does not read";
+    CallTwice "nsys_api_twice" Repair "calls that nsys recorded twice; the outer row was dropped";
+    GraphsWhole "nsys_graph_whole" Info "graph launches recorded with --cuda-graph-trace=graph: the kernels inside are not known";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";
     FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info if it merely is no trace)";

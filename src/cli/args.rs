@@ -213,7 +213,12 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
     }
     let mut inputs = Vec::new();
     if let Some(file) = &spool {
-        inputs.push(Input { path: file.path().to_path_buf(), shown: "<stdin>".to_string(), named: true });
+        inputs.push(Input {
+            path: file.path().to_path_buf(),
+            shown: "<stdin>".to_string(),
+            named: true,
+            process: None,
+        });
     }
     if !found.is_empty() {
         inputs.extend(discover(&found)?);

@@ -2,13 +2,14 @@
 
 use crate::error::SetError;
 use crate::read::input::{Input, base_name};
+use crate::read::load::parts;
 use crate::trace::meta::RankSource;
 use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// Endings of the files that are read from a folder.
-const ENDINGS: [&str; 4] = [".json", ".json.gz", ".json.zst", ".tmp"];
+const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"];
 
 /// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates.
 ///
@@ -23,7 +24,7 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
             inputs.extend(folder(argument)?);
             looked_in.push(shown);
         } else if std::fs::symlink_metadata(argument).is_ok() {
-            inputs.push(Input { path: argument.clone(), shown, named: true });
+            inputs.push(Input { path: argument.clone(), shown, named: true, process: None });
         } else if shown.contains(['*', '?', '[']) {
             let found = pattern(&shown)?;
             if found.is_empty() {
@@ -41,7 +42,14 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     // Remove duplicates, including links to the same file.
     let mut seen = std::collections::HashSet::new();
     inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
-    Ok(inputs)
+    // Traces in JSON are of one process; their heads need not be read here.
+    let split = |i: Input| if is_json(&i.path) { vec![i] } else { parts(i) };
+    Ok(inputs.into_iter().flat_map(split).collect())
+}
+
+fn is_json(path: &Path) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    [".json", ".gz", ".zst", ".tmp"].iter().any(|e| name.ends_with(e))
 }
 
 fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
@@ -52,7 +60,7 @@ fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
         // Files that cannot be read, such as broken links, are reported when they are opened.
         if !path.is_dir() && ENDINGS.iter().any(|e| name.ends_with(e)) {
-            found.push(Input { shown: path.display().to_string(), path, named: false });
+            found.push(Input { shown: path.display().to_string(), path, named: false, process: None });
         }
     }
     Ok(found)
@@ -64,7 +72,7 @@ fn pattern(text: &str) -> Result<Vec<Input>, SetError> {
     for path in glob::glob(text).map_err(|e| error(e.to_string()))? {
         let path = path.map_err(|e| error(e.to_string()))?;
         if path.is_file() {
-            found.push(Input { shown: path.display().to_string(), path, named: true });
+            found.push(Input { shown: path.display().to_string(), path, named: true, process: None });
         }
     }
     Ok(found)
@@ -94,7 +102,9 @@ pub type Assigned = (u32, RankSource);
 ///
 /// `claims` holds each file's `distributedInfo.rank`.
 pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
-    let names: Vec<String> = inputs.iter().map(|i| base_name(&i.path)).collect();
+    // The name of a file with several processes says nothing about one of them.
+    let name = |i: &Input| if i.process.is_some() { String::new() } else { base_name(&i.path) };
+    let names: Vec<String> = inputs.iter().map(name).collect();
     let from_names = ranks_from_names(&names);
     let mut ranks: Vec<Option<Assigned>> = claims
         .iter()
@@ -206,7 +216,7 @@ mod tests {
 
     #[test]
     fn files_without_a_rank_take_the_lowest_free_numbers() {
-        let input = |n: &str| Input { path: n.into(), shown: n.into(), named: true };
+        let input = |n: &str| Input { path: n.into(), shown: n.into(), named: true, process: None };
         let inputs = [input("a.json"), input("b.json"), input("c.json")];
         let got = assign_ranks(&inputs, &[None, Some(0), None]);
         assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);

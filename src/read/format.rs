@@ -23,6 +23,11 @@ pub trait TraceFormat: Sync {
     /// When the file cannot be opened, is empty, or turns out to have another format.
     fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError>;
 
+    /// The inputs that a file stands for: one per rank. Most formats have one rank in a file.
+    fn parts(&self, input: Input) -> Vec<Input> {
+        vec![input]
+    }
+
     /// Reads the whole file. Times are still those of the file; [`super::load::load`] converts them.
     ///
     /// # Errors

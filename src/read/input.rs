@@ -11,6 +11,8 @@ pub struct Input {
     pub shown: String,
     /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is not a trace.
     pub named: bool,
+    /// The process that is meant, of a file with several; its number is that of the file's format.
+    pub process: Option<i64>,
 }
 
 impl Input {

@@ -7,12 +7,13 @@ use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::room::{FixedLimit, MemoryGate, Unbounded};
 use super::source::{ByteCount, SourceError, open, packing};
+use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
 use crate::health::Counter;
 
 /// All formats. The first one that recognizes a file reads it.
-pub const FORMATS: &[&dyn TraceFormat] = &[&Kineto];
+pub const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &Kineto];
 
 /// Number of decompressed bytes that [`TraceFormat::sniff`] sees at most.
 const SNIFFED: usize = 4 << 10;
@@ -77,12 +78,8 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
 /// # Errors
 /// When the file cannot be opened.
 fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
-    // With a single format the head need not be read.
-    let [only] = FORMATS else {
-        let head = head(input)?;
-        return Ok(FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(&Kineto));
-    };
-    Ok(*only)
+    let head = head(input)?;
+    Ok(FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(&Kineto))
 }
 
 /// The rank, if the head of the file contains it.
@@ -91,6 +88,14 @@ fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
 /// As [`TraceFormat::peek`].
 pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     format_of(input)?.peek(input)
+}
+
+/// The inputs that a file stands for. What is wrong with the file is reported when it is read.
+pub fn parts(input: Input) -> Vec<Input> {
+    match format_of(&input) {
+        Ok(format) => format.parts(input),
+        Err(_) => vec![input],
+    }
 }
 
 /// The first bytes of the decompressed file; fewer if decompression fails.

@@ -9,4 +9,5 @@ pub mod options;
 pub mod reading;
 pub mod room;
 pub mod source;
+mod sqlite;
 mod times;

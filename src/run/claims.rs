@@ -95,6 +95,9 @@ pub fn again(error: &ReadError) -> ReadError {
         ReadError::UnknownContent { file, what } => {
             ReadError::UnknownContent { file: file.clone(), what: what.clone() }
         }
+        ReadError::OtherDatabase { file, tables } => {
+            ReadError::OtherDatabase { file: file.clone(), tables: tables.clone() }
+        }
         ReadError::Damaged { file, reason } => ReadError::Damaged { file: file.clone(), reason: reason.clone() },
         ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
         ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },

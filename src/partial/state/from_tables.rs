@@ -29,6 +29,7 @@ fn error_of(row: FileRow) -> Option<ReadError> {
             let is_known = kind == "other_format";
             ReadError::NotATrace { file, what: constant(text?)?, hint: constant(row.error_hint?)?, is_known }
         }
+        "other_database" => ReadError::OtherDatabase { file, tables: text?.to_string() },
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },
@@ -158,7 +159,8 @@ fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
             "left_out" => Fate::LeftOut,
             other => return Err(invalid("state", "what became of the file", format!("`{other}`"))),
         };
-        let input = Input { path: PathBuf::from(row.name), shown: row.file.to_string(), named: row.is_named };
+        let input =
+            Input { path: PathBuf::from(row.name), shown: row.file.to_string(), named: row.is_named, process: None };
         out.push(Seen { input, claim: row.claim, fate });
     }
     if mapped.len() != ranks.len() {

@@ -521,9 +521,10 @@ const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds n
 /// Recognizes other kinds of files, and damaged traces, by their first bytes.
 fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
-        [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => {
-            ("an SQLite database (an nsys export?)", "record with `torch.profiler`, or use nsys' own tools")
-        }
+        [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => (
+            "an SQLite database, where only JSON can be used",
+            "other commands read exports of nsys: `hta analyze FILE`",
+        ),
         [0x80, 2..=5, ..] => ("a Python pickle (a memory snapshot or flight recorder dump?)", EXPORT_HINT),
         [b'P', b'K', 3, 4, ..] => ("a zip archive", "unpack it and give the traces inside"),
         [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", EXPORT_HINT),

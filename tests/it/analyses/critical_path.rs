@@ -515,7 +515,8 @@ mod on_shared_traces {
             ["hta", "tracelens", "kineto_tb"].iter().flat_map(|f| traces_below(&root.join("traces").join(f))).collect();
         let mut windows = 0;
         for file in files {
-            let input = hta::read::input::Input { path: file.clone(), shown: String::new(), named: true };
+            let input =
+                hta::read::input::Input { path: file.clone(), shown: String::new(), named: true, process: None };
             let loaded = hta::read::load::load(
                 &input,
                 hta::read::options::LoadOptions::default(),

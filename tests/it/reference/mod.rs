@@ -8,4 +8,6 @@ pub mod hta_counters;
 pub mod hta_sequences;
 pub mod hta_tables;
 pub mod kernel_categories;
+pub mod nsys;
 pub mod tracelens;
+pub mod work;

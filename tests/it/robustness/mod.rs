@@ -9,6 +9,7 @@ pub mod folders;
 pub mod growth;
 pub mod hostile;
 pub mod invariants;
+pub mod nsys;
 pub mod random;
 pub mod shapes;
 pub mod unusable;

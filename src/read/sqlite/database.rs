@@ -1,0 +1,164 @@
+//! An SQLite file that is only read: opened without locks and journals, its tables streamed in the order of their rows.
+
+use crate::error::ReadError;
+use crate::read::input::Input;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// First bytes of every SQLite file.
+pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Length of the header, bytes.
+const HEADER: usize = 100;
+
+pub struct Database {
+    connection: Connection,
+    shown: String,
+    tables: BTreeSet<String>,
+}
+
+impl Database {
+    /// # Errors
+    /// When the file cannot be opened, is cut, or is damaged.
+    pub fn open(input: &Input) -> Result<Self, ReadError> {
+        let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+        let damaged = |reason: String| ReadError::Damaged { file: input.shown.clone(), reason };
+        let mut header = [0; HEADER];
+        let mut file = File::open(&input.path).map_err(io_error)?;
+        file.read_exact(&mut header).map_err(|_| damaged("the SQLite file is cut in its header".to_string()))?;
+        let length = file.metadata().map_err(io_error)?.len();
+        let expected = expected_length(&header);
+        if length < expected {
+            return Err(damaged(format!("the SQLite file has {length} of {expected} bytes")));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(uri(&input.path), flags).map_err(|e| damaged(e.to_string()))?;
+        let mut me = Self { connection, shown: input.shown.clone(), tables: BTreeSet::new() };
+        let mut tables = BTreeSet::new();
+        me.each_of("SELECT name FROM sqlite_master WHERE type = 'table'", |row| {
+            tables.extend(text(row, 0).map(str::to_string));
+        })?;
+        me.tables = tables;
+        Ok(me)
+    }
+
+    pub fn tables(&self) -> &BTreeSet<String> {
+        &self.tables
+    }
+
+    pub fn has(&self, table: &str) -> bool {
+        self.tables.contains(table)
+    }
+
+    /// Number of rows of a table; 0 without the table.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn count(&self, table: &str) -> Result<u64, ReadError> {
+        let mut count = 0;
+        if self.has(table) {
+            self.each_of(&format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\"")), |row| {
+                count = int(row, 0).unwrap_or(0).max(0) as u64;
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Hands on the rows of a table, with some of its columns in this order. A column that the table lacks is null, and
+    /// a table that the file lacks has no rows. The names are those of the program, never of a file.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn each<const N: usize>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+        each: impl FnMut(&Row),
+    ) -> Result<(), ReadError> {
+        if !self.has(table) {
+            return Ok(());
+        }
+        let mut known = BTreeSet::new();
+        self.each_of(&format!("PRAGMA table_info({table})"), |row| known.extend(text(row, 1).map(str::to_string)))?;
+        let column = |name: &&str| if known.contains(*name) { format!("\"{name}\"") } else { "NULL".to_string() };
+        let list: Vec<String> = columns.iter().map(column).collect();
+        self.each_of(&format!("SELECT {} FROM {table}", list.join(", ")), each)
+    }
+
+    fn each_of(&self, query: &str, mut each: impl FnMut(&Row)) -> Result<(), ReadError> {
+        let mut run = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(query)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                each(row);
+            }
+            Ok(())
+        };
+        run().map_err(|e| ReadError::Damaged { file: self.shown.clone(), reason: format!("SQLite says: {e}") })
+    }
+}
+
+/// An integer of a row; null and other types are `None`.
+pub fn int(row: &Row, column: usize) -> Option<i64> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(n)) => Some(n),
+        _ => None,
+    }
+}
+
+/// A text of a row; null, other types and what is not UTF-8 are `None`.
+pub fn text<'a>(row: &'a Row, column: usize) -> Option<&'a str> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Text(bytes)) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// Size of the pages that the header announces, bytes; 0 if it does not know their number.
+fn expected_length(header: &[u8; HEADER]) -> u64 {
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    // The number of pages is valid if it was written with the last change.
+    if number(24) == number(92) { page * u64::from(number(28)) } else { 0 }
+}
+
+/// The path as a URI that opens the file as one that nobody changes: no journal and no lock is made beside it.
+fn uri(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let mut out = String::from("file:");
+    for c in path.chars() {
+        match c {
+            '%' | '?' | '#' => out.push_str(&format!("%{:02X}", c as u32)),
+            _ => out.push(c),
+        }
+    }
+    out.push_str("?immutable=1");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_uris_in_paths_are_escaped() {
+        assert_eq!(uri(Path::new("/a b/50%?#.sqlite")), "file:/a b/50%25%3F%23.sqlite?immutable=1");
+    }
+
+    #[test]
+    fn headers_tell_the_length() {
+        let mut header = [0; HEADER];
+        header[16..18].copy_from_slice(&4096u16.to_be_bytes());
+        header[28..32].copy_from_slice(&3u32.to_be_bytes());
+        assert_eq!(expected_length(&header), 3 * 4096);
+        header[24] = 1;
+        assert_eq!(expected_length(&header), 0);
+    }
+}

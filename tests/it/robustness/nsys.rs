@@ -1,0 +1,139 @@
+//! Databases: small exports of nsys that can be checked by eye, other databases, and damage.
+
+use crate::run::{Answer, answer, options};
+use hta::read::discover::discover;
+use hta::read::load::load;
+use hta::read::options::LoadOptions;
+use hta::read::reading::Spread;
+use hta::read::source::ByteCount;
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+
+/// Upper bits of the ids of one host.
+const HOST: i64 = 3 << 48;
+
+/// The id of a thread of a process.
+fn id(pid: i64, thread: i64) -> i64 {
+    HOST | (pid << 24) | thread
+}
+
+/// Two processes with one launch each; both have correlation 5, and device 0.
+///
+/// ```text
+/// pid 7   aten::mm  [0.......20)   launch [5..8)     pid 9   launch [5..6)
+///   gpu 0   gemm            [30.......70)              gpu 0   gemm [10.20)
+/// ```
+fn export(path: &Path) {
+    let db = Connection::open(path).expect("a new file");
+    let tables = "
+        CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);
+        INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.99.0');
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel_v7000');
+        CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);
+        INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            correlationId INTEGER, globalPid INTEGER, shortName INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
+            correlationId INTEGER, nameId INTEGER);
+        CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER, text TEXT);
+        CREATE TABLE OSRT_API (start INTEGER);
+        INSERT INTO OSRT_API VALUES (1), (2);
+    ";
+    db.execute_batch(tables).expect("tables can be made");
+    let kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, 5, ?, 1)";
+    let call = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, 0, ?, 5, 2)";
+    let range = "INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, ?)";
+    let rows = [
+        db.execute(kernel, (30, 70, id(7, 0))),
+        db.execute(kernel, (10, 20, id(9, 0))),
+        db.execute(call, (5, 8, id(7, 2))),
+        db.execute(call, (5, 6, id(9, 2))),
+        db.execute(range, (0, 20, id(7, 2), "aten::mm, seq = 4, op_id = 11, sizes = [[4, 8], [8, 2]]")),
+    ];
+    assert!(rows.iter().all(Result::is_ok), "{rows:?}");
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn error(path: &Path) -> String {
+    let inputs = discover(&[path.to_path_buf()]).expect("the file is there");
+    let read = load(&inputs[0], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+    read.err().map_or_else(String::new, |e| e.to_string())
+}
+
+fn kernels(answer: &Answer) -> Vec<(i64, String, String, i64)> {
+    let row =
+        |r: &crate::run::Record| (r.int("rank"), r.text("name").to_string(), r.text("op").to_string(), r.int("dur_ns"));
+    answer.rows("kernels").iter().map(row).collect()
+}
+
+#[test]
+fn each_process_is_a_rank_with_its_own_launches() {
+    let folder = folder();
+    // The number in the name is that of neither process.
+    let path = folder.path().join("rank_3.sqlite");
+    export(&path);
+    let before = std::fs::read(&path).expect("the file is there");
+    for given in [path.clone(), folder.path().to_path_buf()] {
+        let answer = answer(&[given], &options());
+        let named = |rank: i64, op: &str, ns: i64| (rank, "gemm".to_string(), op.to_string(), ns);
+        assert_eq!(kernels(&answer), [named(0, "aten::mm", 40), named(1, "", 10)]);
+        let ignored = answer.rows_where("health", |r| r.text("counter") == "sqlite_table_ignored");
+        assert_eq!(ignored.iter().map(|r| r.int("count")).sum::<i64>(), 4);
+        let launches = answer.rows_where("cuda_api", |_| true);
+        assert!(launches.iter().all(|r| !r.text("name").contains("_v7000")));
+    }
+    assert_eq!(std::fs::read(&path).expect("the file is there"), before);
+    let names: Vec<PathBuf> =
+        std::fs::read_dir(folder.path()).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    assert_eq!(names, [path], "nothing is made beside the file");
+}
+
+#[test]
+fn other_databases_are_refused_by_what_they_hold() {
+    let folder = folder();
+    let made = |name: &str, tables: &str| {
+        let path = folder.path().join(name);
+        Connection::open(&path).expect("a new file").execute_batch(tables).expect("tables can be made");
+        error(&path)
+    };
+    let table = |name: &str| format!("CREATE TABLE {name} (a INTEGER);");
+    let nvprof = made("a.sql", &(table("StringTable") + &table("CUPTI_ACTIVITY_KIND_MARKER")));
+    assert!(nvprof.contains("nvprof"), "{nvprof}");
+    let rocpd = made("b.rpd", &(table("rocpd_op") + &table("rocpd_api")));
+    assert!(rocpd.contains("rocpd"), "{rocpd}");
+    let other = made("c.db", &(table("songs") + &table("albums")));
+    assert!(other.contains("the tables albums, songs"), "{other}");
+    let bare = made("d.sqlite", &(table("StringIds") + &table("META_DATA_EXPORT")));
+    assert!(bare.contains("without GPU activity"), "{bare}");
+}
+
+#[test]
+fn damage_is_an_error_or_counted_and_never_a_panic() {
+    let folder = folder();
+    let path = folder.path().join("one.sqlite");
+    export(&path);
+    let whole = std::fs::read(&path).expect("the file is there");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("the file can be written");
+    assert!(error(&path).contains("bytes"), "{}", error(&path));
+    let step = whole.len() / 200;
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(step.max(1)) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x55;
+        std::fs::write(&path, &damaged).expect("the file can be written");
+        let Ok(inputs) = discover(std::slice::from_ref(&path)) else { continue };
+        for input in &inputs {
+            let read = load(input, LoadOptions::default(), Spread::Inline, &ByteCount::default());
+            refused += usize::from(read.is_err());
+            if let Err(e) = read {
+                assert!(e.to_string().contains("one.sqlite"), "{e}");
+            }
+        }
+        assert_eq!(std::fs::read(&path).expect("the file is there"), damaged, "at {at}");
+    }
+    assert!(refused > 0);
+}
