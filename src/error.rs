@@ -112,7 +112,7 @@ pub enum SetError {
     Missing { what: String },
     #[error("cannot read the pattern `{pattern}`: {reason}")]
     Pattern { pattern: String, reason: String },
-    #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst or *.tmp file")]
+    #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst, *.tmp or *.sqlite file")]
     NoFiles { what: String },
     #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
     DuplicateRank { rank: u32, first: String, second: String },

@@ -5,6 +5,7 @@ use super::input::Input;
 use super::kineto::Kineto;
 use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
+use super::reports;
 use super::room::{FixedLimit, MemoryGate, Unbounded};
 use super::source::{ByteCount, SourceError, open, packing};
 use super::sqlite::Sqlite;
@@ -76,10 +77,17 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
 /// The format of a file. Unrecognized files go to Kineto's reader, which reports what they are instead.
 ///
 /// # Errors
-/// When the file cannot be opened.
+/// When the file cannot be opened, or is a report that its recorder's tools must export first.
 fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     let head = head(input)?;
-    Ok(FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(&Kineto))
+    let kineto: &dyn TraceFormat = &Kineto;
+    let format = FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(kineto);
+    if format.name() == kineto.name()
+        && let Some(error) = reports::refuse(input, &head)
+    {
+        return Err(error);
+    }
+    Ok(format)
 }
 
 /// The rank, if the head of the file contains it.

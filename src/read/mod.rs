@@ -7,6 +7,7 @@ pub mod kineto;
 pub mod load;
 pub mod options;
 pub mod reading;
+mod reports;
 pub mod room;
 pub mod source;
 mod sqlite;

@@ -195,6 +195,33 @@ fn rows(cats: &[&str]) -> String {
 }
 
 #[test]
+fn reports_that_must_be_exported_are_refused_with_the_command() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let says = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        let run = Command::new(env!("CARGO_BIN_EXE_hta")).arg("analyze").arg(&path).output().expect("the binary runs");
+        assert_eq!(run.status.code(), Some(2), "{name}");
+        String::from_utf8_lossy(&run.stderr).into_owned()
+    };
+    let binary = b"\x0a\x89\x01\x00report";
+    for (name, bytes, what, hint) in [
+        ("a.nsys-rep", &binary[..], "Nsight Systems", "nsys export --type sqlite"),
+        ("b.qdrep", &binary[..], "Nsight Systems", "nsys export --type sqlite"),
+        ("c.ncu-rep", &binary[..], "Nsight Compute", "torch.profiler or nsys"),
+        ("d.nvvp", &b"<?xml version=\"1.0\"?><session></session>"[..], "Visual Profiler", "nvprof -o"),
+    ] {
+        let said = says(name, bytes);
+        assert!(said.contains(name) && said.contains(what) && said.contains(hint), "{said}");
+    }
+    // A trace is read under any name.
+    let path = dir.path().join("e.nsys-rep");
+    std::fs::write(&path, rows(&["cpu_op"])).expect("a file");
+    let run = Command::new(env!("CARGO_BIN_EXE_hta")).arg("breakdown").arg(&path).output().expect("the binary runs");
+    assert_eq!(run.status.code(), Some(0));
+}
+
+#[test]
 fn files_of_other_profilers_are_refused_by_name() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("a.json");

@@ -1,0 +1,39 @@
+//! Reports of NVIDIA's profilers that are no traces yet: the file that a recorder writes and one of its tools exports.
+//!
+//! Their contents are undocumented, so they are told by their names, except for sessions of the Visual Profiler, which
+//! are XML and share the ending `.nvvp` with databases that can be read.
+
+use super::input::Input;
+use crate::error::ReadError;
+
+/// Ending of the name, what the file is, and what to do with it.
+const REPORTS: [(&str, &str, &str); 3] = [
+    (
+        ".nsys-rep",
+        "a report of Nsight Systems that was not exported",
+        "export it: nsys export --type sqlite FILE.nsys-rep",
+    ),
+    (".qdrep", "a report of Nsight Systems that was not exported", "export it: nsys export --type sqlite FILE.qdrep"),
+    (
+        ".ncu-rep",
+        "a report of Nsight Compute, which has counters of single kernels",
+        "record the timeline with torch.profiler or nsys",
+    ),
+];
+
+/// The error for a report; `None` for every other file.
+pub fn refuse(input: &Input, head: &[u8]) -> Option<ReadError> {
+    let name = input.path.to_string_lossy().to_lowercase();
+    let is_session = head.starts_with(b"<?xml") && head.windows(8).any(|w| w == b"<session");
+    let (what, hint) = if is_session {
+        (
+            "a session of the NVIDIA Visual Profiler in XML, which holds no events",
+            "give the database that nvprof wrote: nvprof -o FILE",
+        )
+    } else if head.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| b"{[".contains(b)) {
+        return None;
+    } else {
+        REPORTS.iter().find(|(ending, ..)| name.ends_with(ending)).map(|(_, what, hint)| (*what, *hint))?
+    };
+    Some(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true })
+}
