@@ -7,6 +7,7 @@
 mod attention;
 mod convolution;
 mod dtype;
+mod elementwise_operators;
 mod inputs;
 mod matmul;
 mod models;
