@@ -196,9 +196,12 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
 
 /// Whether annotations with this name repeat without being steps.
 fn is_no_step(name: &str) -> bool {
-    ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"]
-        .iter()
-        .any(|p| name.starts_with(p))
+    // NCCL marks its own calls, such as `ncclGroupEnd`, by ranges that nsys records.
+    let is_nccl_call = name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    is_nccl_call
+        || ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"]
+            .iter()
+            .any(|p| name.starts_with(p))
 }
 
 /// A name with every number replaced by `#`, so that names which differ in numbers alone are one.

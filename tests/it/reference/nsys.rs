@@ -51,6 +51,9 @@ mod on_shared_traces {
         };
         assert_eq!(of("attention"), [68, 272_317_378]);
         assert_eq!(of("communication"), [66, 25_401_752]);
+        // NCCL's ranges of its own calls repeat, and are no steps.
+        let steps = answer.rows("steps");
+        assert!(steps.iter().all(|r| !r.text("name").starts_with("nccl")), "{steps:?}");
     }
 
     #[test]
