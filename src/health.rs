@@ -105,6 +105,9 @@ counters! {
     TableIgnored "sqlite_table_ignored" Info "rows of a table of the database that hta does not read";
     CallTwice "nsys_api_twice" Repair "calls that nsys recorded twice; the outer row was dropped";
     GraphsWhole "nsys_graph_whole" Info "graph launches recorded with --cuda-graph-trace=graph: the kernels inside are not known";
+    MarkerDamaged "pyprof_marker_damaged" Loss "markers of PyProf that are no Python literals; kept as annotations, without shapes";
+    MarkerUnpaired "nvprof_marker_unpaired" Loss "ends of NVTX ranges without a start; skipped";
+    CallUnnamed "nvprof_call_unnamed" Info "API calls whose number is not in the list of CUPTI's callbacks; named `cbid N`";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";
     FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info if it merely is no trace)";

@@ -12,4 +12,5 @@ pub mod occupancy;
 pub mod short;
 pub mod tensor_cores;
 
+pub use demangle::demangled;
 pub use short::{kernel_id, short_name};

@@ -3,6 +3,7 @@
 use crate::error::SetError;
 use crate::read::input::{Input, base_name};
 use crate::read::load::parts;
+use crate::read::sqlite::is_recorders_database;
 use crate::trace::meta::RankSource;
 use regex::Regex;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,9 @@ use std::sync::LazyLock;
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"];
+
+/// Endings of nvprof's databases, which other files have, too: those are read from a folder if a recorder made them.
+const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 
 /// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates.
 ///
@@ -59,8 +63,13 @@ fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
         let path = entry.map_err(missing)?.path();
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
         // Files that cannot be read, such as broken links, are reported when they are opened.
-        if !path.is_dir() && ENDINGS.iter().any(|e| name.ends_with(e)) {
-            found.push(Input { shown: path.display().to_string(), path, named: false, process: None });
+        if path.is_dir() {
+            continue;
+        }
+        let ends = |endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
+        let input = Input { shown: path.display().to_string(), path, named: false, process: None };
+        if ends(&ENDINGS) || ends(&SHARED_ENDINGS) && is_recorders_database(&input) {
+            found.push(input);
         }
     }
     Ok(found)

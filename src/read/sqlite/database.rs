@@ -118,6 +118,14 @@ pub fn text<'a>(row: &'a Row, column: usize) -> Option<&'a str> {
     }
 }
 
+/// Bytes of a row; null and other types are `None`.
+pub fn blob<'a>(row: &'a Row, column: usize) -> Option<&'a [u8]> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Blob(bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
 /// Size of the pages that the header announces, bytes; 0 if it does not know their number.
 fn expected_length(header: &[u8; HEADER]) -> u64 {
     let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);

@@ -1,14 +1,24 @@
-//! Reads SQLite exports of Nsight Systems (nsys): each process with GPU work is a rank.
+//! Reads SQLite databases of recorders: exports of Nsight Systems (nsys), in which each process with GPU work is a rank,
+//! and those of nvprof, which are of one process.
 
+mod callbacks;
 mod database;
+mod gpu_names;
+mod literal;
 mod nsys;
+mod nvprof;
 mod nvtx;
+mod pyprof_marker;
+mod ranges;
+mod rows;
 
 use super::format::TraceFormat;
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 use database::{Database, MAGIC};
+use std::fs::File;
+use std::io::Read;
 
 /// Databases of recorders.
 pub struct Sqlite;
@@ -23,13 +33,19 @@ impl TraceFormat for Sqlite {
     }
 
     fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError> {
-        let database = open(input)?;
-        let process = nsys::process(&database, input)?;
-        nsys::rank(&database, process)
+        let (database, recorder) = open(input)?;
+        match recorder {
+            Recorder::Nsys => nsys::rank(&database, nsys::process(&database, input)?),
+            // Its rank is in the name of the file at most.
+            Recorder::Nvprof => nvprof::check_for_work(&database, input).map(|()| None),
+        }
     }
 
     fn parts(&self, input: Input) -> Vec<Input> {
-        let processes = open(&input).and_then(|database| nsys::processes(&database)).unwrap_or_default();
+        let processes = match open(&input) {
+            Ok((database, Recorder::Nsys)) => nsys::processes(&database).unwrap_or_default(),
+            Ok((_, Recorder::Nvprof)) | Err(_) => Vec::new(),
+        };
         if processes.len() < 2 {
             return vec![input];
         }
@@ -41,28 +57,41 @@ impl TraceFormat for Sqlite {
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
-        let database = open(input)?;
-        let process = nsys::process(&database, input)?;
-        nsys::load(&database, process, input, how)
+        let (database, recorder) = open(input)?;
+        match recorder {
+            Recorder::Nsys => nsys::load(&database, nsys::process(&database, input)?, input, how),
+            Recorder::Nvprof => nvprof::load(&database, input, how),
+        }
     }
 }
 
-/// Opens an export of nsys.
+/// Whether a file is a database that a known recorder made, whole or not.
+pub fn is_recorders_database(input: &Input) -> bool {
+    let mut head = [0; MAGIC.len()];
+    let is_sqlite = File::open(&input.path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC;
+    // A damaged one is reported when it is read.
+    is_sqlite && !matches!(open(input), Err(ReadError::OtherDatabase { .. } | ReadError::NotATrace { .. }))
+}
+
+/// Who made a database.
+enum Recorder {
+    Nsys,
+    Nvprof,
+}
+
+/// Opens a database, and tells who made it by its tables.
 ///
 /// # Errors
 /// When the file is damaged, or a database of another program.
-fn open(input: &Input) -> Result<Database, ReadError> {
+fn open(input: &Input) -> Result<(Database, Recorder), ReadError> {
     let database = Database::open(input)?;
     let has = |table: &str| database.has(table);
     if has("StringIds") && (has("META_DATA_EXPORT") || has("EXPORT_META_DATA")) {
-        return Ok(database);
+        return Ok((database, Recorder::Nsys));
     }
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
-    if has("StringTable") && has("CUPTI_ACTIVITY_KIND_MARKER") {
-        return refused(
-            "an SQLite database of nvprof",
-            "record with torch.profiler or nsys; nvprof's databases are not read yet",
-        );
+    if nvprof::is_nvprof(&database) {
+        return Ok((database, Recorder::Nvprof));
     }
     if has("rocpd_op") && has("rocpd_api") {
         return refused("an SQLite database of rocpd (AMD)", "convert it to JSON with rpd2tracing");

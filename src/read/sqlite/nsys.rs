@@ -9,20 +9,18 @@
 //! Schemas differ by version: tables and columns that a file lacks are empty or null.
 
 use super::database::{Database, int, text};
-use super::nvtx::operator;
+use super::gpu_names::{copy_name, set_name, wait_name};
+use super::ranges::{Ranges, Said};
+use super::rows::{GpuWork, Place, Rows};
 use crate::error::ReadError;
-use crate::flops::has_model;
 use crate::health::Counter;
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Unsettled};
-use crate::read::room::MemoryUse;
 use crate::trace::args::Arg;
-use crate::trace::events::ColumnsBuilder;
 use crate::trace::meta::{Device, Meta};
 use crate::trace::strings::StrId;
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 /// Bits of a thread's number within a process.
 const THREAD_BITS: u32 = 24;
@@ -136,144 +134,54 @@ pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError>
 /// # Errors
 /// When the file is damaged, or takes more memory than there is.
 pub fn load(database: &Database, process: i64, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
-    let mut rows =
-        Rows { columns: ColumnsBuilder::default(), process, texts: HashMap::new(), lanes: HashMap::new(), how };
+    let mut export = Export { process, rows: Rows::new(how) };
     database.each("StringIds", ["id", "value"], |row| {
         if let Some((id, value)) = int(row, 0).zip(text(row, 1)) {
-            let value = rows.columns.strings.intern(value);
-            rows.texts.insert(id, value);
+            export.rows.add_text(id, value);
         }
     })?;
-    kernels(database, &mut rows)?;
-    copies(database, &mut rows)?;
-    sets(database, &mut rows)?;
-    graphs(database, &mut rows)?;
-    waits(database, &mut rows)?;
-    calls(database, &mut rows)?;
-    ranges(database, &mut rows)?;
-    for table in database.tables().iter().filter(|t| !t.starts_with("ENUM_") && !t.starts_with("sqlite_")) {
-        if !WORK.contains(&table.as_str()) && !KNOWN.contains(&table.as_str()) {
-            let count = database.count(table)?;
-            rows.columns.health.add(Counter::TableIgnored, count, None, table);
-        }
-    }
+    kernels(database, &mut export)?;
+    copies(database, &mut export)?;
+    sets(database, &mut export)?;
+    graphs(database, &mut export)?;
+    waits(database, &mut export)?;
+    calls(database, &mut export)?;
+    ranges(database, &mut export)?;
     let mut meta = meta(database, process)?;
     meta.rank = rank(database, process)?;
-    let Rows { mut columns, .. } = rows;
-    let length = std::fs::metadata(&input.path).map_or(0, |m| m.len());
-    let count = columns.len() as u64;
-    columns.phases.insert(b'X', count);
-    let texts = columns.strings.held_bytes();
-    let held = MemoryUse { columns: columns.held_bytes() - texts, texts, buffers: 0, unpacked: length, is_whole: true };
-    how.room.hold(held).map_err(|e| ReadError::TooLarge { file: input.shown.clone(), needs: None, limit: e.limit })?;
-    how.count.fetch_add(length, Ordering::Relaxed);
-    Ok(Unsettled { columns, meta, unpacked_bytes: length })
+    let is_read = |table: &str| table.starts_with("ENUM_") || WORK.contains(&table) || KNOWN.contains(&table);
+    export.rows.finish(database, is_read, meta, input)
 }
 
-/// Where a row runs.
-enum Place {
-    Stream { device: i64, stream: i64 },
-    Thread(i64),
-}
-
-struct Rows<'a> {
-    columns: ColumnsBuilder,
+/// The rows of one process.
+struct Export<'a> {
     process: i64,
-    /// By id in `StringIds`.
-    texts: HashMap<i64, StrId>,
-    /// By process and thread, or device and stream.
-    lanes: HashMap<(i64, i64), u32>,
-    how: &'a Reading<'a>,
+    rows: Rows<'a>,
 }
 
-impl Rows<'_> {
+impl Export<'_> {
     fn is_mine(&self, id: Option<i64>) -> bool {
         id.map(process_of) == Some(self.process)
     }
+}
 
-    /// The first of some texts that the file has.
-    fn named(&self, ids: &[Option<i64>]) -> StrId {
-        ids.iter().flatten().find_map(|id| self.texts.get(id)).copied().unwrap_or_default()
-    }
-
-    /// Adds a row; `None` if its times cannot be.
-    fn push(&mut self, category: &str, name: StrId, span: (Option<i64>, Option<i64>), place: &Place) -> Option<u32> {
-        let c = &mut self.columns;
-        let Some((start, end)) = span.0.zip(span.1) else {
-            c.health.add(Counter::TsMissing, 1, None, "");
-            return None;
-        };
-        let Some(length) = end.checked_sub(start).filter(|l| *l >= 0) else {
-            c.health.add(Counter::DurNegative, 1, None, "");
-            return None;
-        };
-        let (pid, tid) = match place {
-            Place::Stream { device, stream } => (*device, *stream),
-            Place::Thread(id) => (pid(process_of(*id)), thread_of(*id)),
-        };
-        let lane = *self.lanes.entry((pid, tid)).or_insert_with(|| {
-            let [pid, tid] = [pid, tid].map(|id| c.strings.intern(&id.to_string()));
-            c.lane(pid, tid)
-        });
-        let category = c.strings.intern(category);
-        let category = c.category(category);
-        let row = c.len() as u32;
-        c.ts.push(start);
-        c.dur.push(length);
-        c.name.push(name);
-        c.cat.push(category);
-        c.lane.push(lane);
-        Some(row)
-    }
-
-    fn int(&mut self, row: u32, arg: Arg, value: Option<i64>) {
-        if let Some(value) = value {
-            self.columns.args.column_mut(arg).push(row, value as u64);
-        }
-    }
-
-    fn text(&mut self, row: u32, arg: Arg, value: &str) {
-        let id = self.columns.strings.intern(value);
-        self.columns.args.column_mut(arg).push(row, u64::from(id.0));
-    }
-
-    /// Adds a row of GPU work with what all have.
-    fn work(&mut self, category: &str, name: StrId, common: &Common) -> Option<u32> {
-        let place = Place::Stream { device: common.device.unwrap_or(0), stream: common.stream.unwrap_or(0) };
-        let row = self.push(category, name, common.span, &place)?;
-        self.int(row, Arg::Device, common.device);
-        self.int(row, Arg::Stream, common.stream);
-        self.int(row, Arg::Correlation, common.correlation.filter(|c| *c >= 0));
-        if self.how.options.event_args {
-            self.int(row, Arg::Context, common.context.filter(|c| *c >= 0));
-        }
-        Some(row)
-    }
+/// Where a thread's rows are.
+fn place(id: i64) -> Place {
+    Place::Thread { process: pid(process_of(id)), thread: thread_of(id) }
 }
 
 /// Columns that all tables of GPU work begin with here.
 const COMMON: [&str; 7] = ["start", "end", "deviceId", "streamId", "contextId", "correlationId", "globalPid"];
 
-struct Common {
-    span: (Option<i64>, Option<i64>),
-    device: Option<i64>,
-    stream: Option<i64>,
-    context: Option<i64>,
-    correlation: Option<i64>,
-    process: Option<i64>,
-}
-
-impl Common {
-    fn of(row: &rusqlite::Row) -> Self {
-        Self {
-            span: (int(row, 0), int(row, 1)),
-            device: int(row, 2),
-            stream: int(row, 3),
-            context: int(row, 4),
-            correlation: int(row, 5),
-            process: int(row, 6),
-        }
-    }
+/// What all rows of GPU work have; `None` if the row is of another process.
+fn work_of(export: &Export, row: &rusqlite::Row) -> Option<GpuWork> {
+    export.is_mine(int(row, 6)).then(|| GpuWork {
+        span: (int(row, 0), int(row, 1)),
+        device: int(row, 2),
+        stream: int(row, 3),
+        context: int(row, 4),
+        correlation: int(row, 5),
+    })
 }
 
 /// The common columns and those of one table.
@@ -281,7 +189,7 @@ fn with<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'static str
     std::array::from_fn(|i| COMMON.get(i).or_else(|| own.get(i - COMMON.len())).copied().unwrap_or("start"))
 }
 
-fn kernels(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn kernels(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     let own = [
         "demangledName",
         "mangledName",
@@ -299,16 +207,12 @@ fn kernels(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
         "graphId",
     ];
     database.each(KERNELS, with::<14, 21>(own), |r| {
-        let common = Common::of(r);
-        if !rows.is_mine(common.process) {
-            return;
-        }
+        let Some(work) = work_of(export, r) else { return };
+        let rows = &mut export.rows;
         let name = rows.named(&[int(r, 7), int(r, 8), int(r, 9)]);
-        let Some(row) = rows.work("kernel", name, &common) else { return };
+        let Some(row) = rows.work("kernel", name, &work) else { return };
         for (arg, at) in [(Arg::Grid, 10), (Arg::Block, 13)] {
-            if let (Some(x), Some(y), Some(z)) = (int(r, at), int(r, at + 1), int(r, at + 2)) {
-                rows.text(row, arg, &format!("[{x},{y},{z}]"));
-            }
+            rows.dim3(row, arg, [at, at + 1, at + 2].map(|column| int(r, column)));
         }
         rows.int(row, Arg::Registers, int(r, 16));
         let shared = int(r, 17).zip(int(r, 18)).and_then(|(a, b)| a.checked_add(b));
@@ -318,92 +222,45 @@ fn kernels(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
     })
 }
 
-/// Name of a direction of copies (`copyKind`).
-fn direction(kind: Option<i64>) -> &'static str {
-    match kind {
-        Some(1 | 11) => "HtoD",
-        Some(2 | 12) => "DtoH",
-        Some(3) => "HtoA",
-        Some(4) => "AtoH",
-        Some(5) => "AtoA",
-        Some(6) => "AtoD",
-        Some(7) => "DtoA",
-        Some(8 | 13) => "DtoD",
-        Some(9) => "HtoH",
-        Some(10) => "PtoP",
-        _ => "Unknown",
-    }
-}
-
-/// Name of a kind of memory (`memKind`), as Kineto writes it.
-fn memory(kind: i64) -> &'static str {
-    match kind {
-        0 => "Pageable",
-        1 => "Pinned",
-        2 => "Device",
-        3 => "Array",
-        4 => "Managed",
-        5 => "Device Static",
-        6 => "Managed Static",
-        _ => "Unknown",
-    }
-}
-
-fn copies(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn copies(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     database.each(COPIES, with::<4, 11>(["bytes", "copyKind", "srcKind", "dstKind"]), |r| {
-        let common = Common::of(r);
-        if !rows.is_mine(common.process) {
-            return;
-        }
-        let ends = int(r, 9).zip(int(r, 10)).map(|(from, to)| format!(" ({} -> {})", memory(from), memory(to)));
-        let name = format!("Memcpy {}{}", direction(int(r, 8)), ends.unwrap_or_default());
+        let Some(work) = work_of(export, r) else { return };
+        let rows = &mut export.rows;
+        let name = copy_name(int(r, 8), int(r, 9).zip(int(r, 10)));
         let name = rows.columns.strings.intern(&name);
-        let Some(row) = rows.work("gpu_memcpy", name, &common) else { return };
+        let Some(row) = rows.work("gpu_memcpy", name, &work) else { return };
         rows.int(row, Arg::Bytes, int(r, 7));
     })
 }
 
-fn sets(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn sets(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     database.each(SETS, with::<2, 9>(["bytes", "memKind"]), |r| {
-        let common = Common::of(r);
-        if !rows.is_mine(common.process) {
-            return;
-        }
-        let name = rows.columns.strings.intern(&format!("Memset ({})", int(r, 8).map_or("Unknown", memory)));
-        let Some(row) = rows.work("gpu_memset", name, &common) else { return };
+        let Some(work) = work_of(export, r) else { return };
+        let rows = &mut export.rows;
+        let name = rows.columns.strings.intern(&set_name(int(r, 8)));
+        let Some(row) = rows.work("gpu_memset", name, &work) else { return };
         rows.int(row, Arg::Bytes, int(r, 7));
     })
 }
 
 /// Launches of graphs whose kernels were not recorded.
-fn graphs(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn graphs(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     database.each(GRAPHS, with::<1, 8>(["graphId"]), |r| {
-        let common = Common::of(r);
-        if !rows.is_mine(common.process) {
-            return;
-        }
+        let Some(work) = work_of(export, r) else { return };
+        let rows = &mut export.rows;
         rows.columns.health.add(Counter::GraphsWhole, 1, None, "");
         let name = rows.columns.strings.intern("CUDA graph");
-        let Some(row) = rows.work("kernel", name, &common) else { return };
+        let Some(row) = rows.work("kernel", name, &work) else { return };
         rows.int(row, Arg::GraphId, int(r, 7).filter(|id| *id > 0));
     })
 }
 
-fn waits(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn waits(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     database.each(WAITS, with::<2, 9>(["syncType", "eventId"]), |r| {
-        let common = Common::of(r);
-        if !rows.is_mine(common.process) {
-            return;
-        }
-        let name = match int(r, 7) {
-            Some(1) => "Event Sync",
-            Some(2) => "Stream Wait Event",
-            Some(3) => "Stream Sync",
-            Some(4) => "Context Sync",
-            _ => "Sync",
-        };
-        let name = rows.columns.strings.intern(name);
-        rows.work("cuda_sync", name, &common);
+        let Some(work) = work_of(export, r) else { return };
+        let rows = &mut export.rows;
+        let name = rows.columns.strings.intern(wait_name(int(r, 7)));
+        rows.work("cuda_sync", name, &work);
     })
 }
 
@@ -416,13 +273,14 @@ struct CallRow {
     name: StrId,
 }
 
-fn calls(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     let mut outer: Vec<CallRow> = Vec::new();
     let mut inner: HashSet<(i64, Option<i64>)> = HashSet::new();
     let mut shown: HashMap<StrId, StrId> = HashMap::new();
     let columns = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId"];
     database.each(CALLS, columns, |r| {
-        let Some(thread) = int(r, 3).filter(|id| rows.is_mine(Some(*id))) else { return };
+        let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };
+        let rows = &mut export.rows;
         let recorded = rows.named(&[int(r, 5)]);
         let name = *shown.entry(recorded).or_insert_with(|| {
             let name = without_version(rows.columns.strings.get(recorded)).to_string();
@@ -435,24 +293,22 @@ fn calls(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
             outer.push(call);
         } else {
             inner.insert((thread, call.correlation));
-            rows.call(&call);
+            call.push(rows);
         }
     })?;
     for call in outer {
         if inner.contains(&(call.thread, call.correlation)) {
-            rows.columns.health.add(Counter::CallTwice, 1, None, "");
+            export.rows.columns.health.add(Counter::CallTwice, 1, None, "");
         } else {
-            rows.call(&call);
+            call.push(&mut export.rows);
         }
     }
     Ok(())
 }
 
-impl Rows<'_> {
-    fn call(&mut self, call: &CallRow) {
-        let category = if call.is_driver { "cuda_driver" } else { "cuda_runtime" };
-        let Some(row) = self.push(category, call.name, call.span, &Place::Thread(call.thread)) else { return };
-        self.int(row, Arg::Correlation, call.correlation.filter(|c| *c > 0));
+impl CallRow {
+    fn push(&self, rows: &mut Rows) {
+        rows.call(self.is_driver, self.name, self.span, &place(self.thread), self.correlation);
     }
 }
 
@@ -464,50 +320,21 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-fn ranges(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
+fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     /// Types of ranges: pushed and popped; started and ended; the same with a registered text.
     const TYPES: [i64; 4] = [59, 60, 70, 71];
-    let end_of_capture = rows.columns.ts.iter().zip(&rows.columns.dur).map(|(ts, dur)| ts.saturating_add(*dur)).max();
+    let mut ranges = Ranges::new(&export.rows);
     let columns = ["start", "end", "eventType", "globalTid", "text", "textId"];
     database.each(RANGES, columns, |r| {
-        let Some(thread) = int(r, 3).filter(|id| rows.is_mine(Some(*id))) else { return };
+        let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };
         let Some(kind) = int(r, 2).filter(|kind| TYPES.contains(kind)) else { return };
-        let start = int(r, 0);
-        let is_open = int(r, 1).is_none();
-        let end = int(r, 1).or_else(|| Some(end_of_capture?.max(start?)));
-        if rows.how.options.device_only {
-            if let Some((start, end)) = start.zip(end).filter(|(s, e)| s <= e) {
-                rows.columns.reach(start, end);
-            }
-            return;
-        }
-        let id = rows.named(&[int(r, 5)]);
-        let said = text(r, 4).map_or_else(|| rows.columns.strings.get(id).to_string(), str::to_string);
-        rows.range(&said, kind == TYPES[0] || kind == TYPES[2], (start, end), thread, is_open);
-    })
-}
-
-impl Rows<'_> {
-    fn range(&mut self, said: &str, is_nested: bool, span: (Option<i64>, Option<i64>), thread: i64, is_open: bool) {
-        // Ranges that may end on another thread are in no tree of operators.
-        let marked = operator(said).filter(|_| is_nested);
-        let name = self.columns.strings.intern(marked.as_ref().map_or(said, |m| m.name));
-        let category = if marked.is_some() { "cpu_op" } else { "user_annotation" };
-        let Some(row) = self.push(category, name, span, &Place::Thread(thread)) else { return };
-        if is_open {
-            self.int(row, Arg::Finished, Some(0));
-        }
-        let Some(marked) = marked else { return };
-        self.int(row, Arg::SeqNumber, marked.sequence);
-        if self.how.options.event_args {
-            self.int(row, Arg::RecordFunctionId, marked.record.and_then(|r| i64::try_from(r).ok()));
-        }
-        let needs_sizes = || self.how.options.event_args || has_model(marked.name.as_bytes());
-        if let Some(sizes) = marked.sizes.filter(|_| needs_sizes()) {
-            let sizes: String = sizes.chars().filter(|c| !c.is_whitespace()).collect();
-            self.text(row, Arg::InputDims, &sizes);
-        }
-    }
+        let id = export.rows.named(&[int(r, 5)]);
+        let is_nested = kind == TYPES[0] || kind == TYPES[2];
+        let said = text(r, 4).map_or(Said::Interned(id), Said::Text);
+        ranges.add(&mut export.rows, said, (int(r, 0), int(r, 1)), place(thread), is_nested);
+    })?;
+    ranges.push_into(&mut export.rows);
+    Ok(())
 }
 
 fn meta(database: &Database, process: i64) -> Result<Meta, ReadError> {

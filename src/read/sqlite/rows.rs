@@ -1,0 +1,166 @@
+//! Rows of a database being pushed into the columns of a trace, for all recorders.
+
+use super::database::Database;
+use crate::error::ReadError;
+use crate::health::Counter;
+use crate::read::input::Input;
+use crate::read::reading::{Reading, Unsettled};
+use crate::read::room::MemoryUse;
+use crate::trace::args::Arg;
+use crate::trace::events::ColumnsBuilder;
+use crate::trace::meta::Meta;
+use crate::trace::strings::StrId;
+use hashbrown::HashMap;
+use std::sync::atomic::Ordering;
+
+/// Start and end as recorded.
+pub type RecordedSpan = (Option<i64>, Option<i64>);
+
+/// Where a row runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Stream { device: i64, stream: i64 },
+    Thread { process: i64, thread: i64 },
+}
+
+/// What all rows of GPU work have.
+pub struct GpuWork {
+    pub span: RecordedSpan,
+    pub device: Option<i64>,
+    pub stream: Option<i64>,
+    pub context: Option<i64>,
+    pub correlation: Option<i64>,
+}
+
+pub struct Rows<'a> {
+    pub columns: ColumnsBuilder,
+    pub how: &'a Reading<'a>,
+    /// By id in the database's table of texts.
+    texts: HashMap<i64, StrId>,
+    /// By process and thread, or device and stream.
+    lanes: HashMap<(i64, i64), u32>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(how: &'a Reading<'a>) -> Self {
+        Self { columns: ColumnsBuilder::default(), how, texts: HashMap::new(), lanes: HashMap::new() }
+    }
+
+    /// Adds a text of the database.
+    pub fn add_text(&mut self, id: i64, text: &str) {
+        let text = self.columns.strings.intern(text);
+        self.texts.insert(id, text);
+    }
+
+    /// The first of some texts that the file has.
+    pub fn named(&self, ids: &[Option<i64>]) -> StrId {
+        ids.iter().flatten().find_map(|id| self.texts.get(id)).copied().unwrap_or_default()
+    }
+
+    /// Adds a row; `None` if its times cannot be.
+    pub fn push(&mut self, category: &str, name: StrId, span: RecordedSpan, place: &Place) -> Option<u32> {
+        let c = &mut self.columns;
+        let Some((start, end)) = span.0.zip(span.1) else {
+            c.health.add(Counter::TsMissing, 1, None, "");
+            return None;
+        };
+        let Some(length) = end.checked_sub(start).filter(|l| *l >= 0) else {
+            c.health.add(Counter::DurNegative, 1, None, "");
+            return None;
+        };
+        let (pid, tid) = match place {
+            Place::Stream { device, stream } => (*device, *stream),
+            Place::Thread { process, thread } => (*process, *thread),
+        };
+        let lane = *self.lanes.entry((pid, tid)).or_insert_with(|| {
+            let [pid, tid] = [pid, tid].map(|id| c.strings.intern(&id.to_string()));
+            c.lane(pid, tid)
+        });
+        let category = c.strings.intern(category);
+        let category = c.category(category);
+        let row = c.len() as u32;
+        c.ts.push(start);
+        c.dur.push(length);
+        c.name.push(name);
+        c.cat.push(category);
+        c.lane.push(lane);
+        Some(row)
+    }
+
+    pub fn int(&mut self, row: u32, arg: Arg, value: Option<i64>) {
+        if let Some(value) = value {
+            self.columns.args.column_mut(arg).push(row, value as u64);
+        }
+    }
+
+    pub fn text(&mut self, row: u32, arg: Arg, value: &str) {
+        let id = self.columns.strings.intern(value);
+        self.interned(row, arg, Some(id));
+    }
+
+    pub fn interned(&mut self, row: u32, arg: Arg, value: Option<StrId>) {
+        if let Some(value) = value {
+            self.columns.args.column_mut(arg).push(row, u64::from(value.0));
+        }
+    }
+
+    /// Adds a row of GPU work with what all have.
+    pub fn work(&mut self, category: &str, name: StrId, work: &GpuWork) -> Option<u32> {
+        let place = Place::Stream { device: work.device.unwrap_or(0), stream: work.stream.unwrap_or(0) };
+        let row = self.push(category, name, work.span, &place)?;
+        self.int(row, Arg::Device, work.device);
+        self.int(row, Arg::Stream, work.stream);
+        self.int(row, Arg::Correlation, work.correlation.filter(|c| *c >= 0));
+        if self.how.options.event_args {
+            self.int(row, Arg::Context, work.context.filter(|c| *c >= 0));
+        }
+        Some(row)
+    }
+
+    /// Adds the blocks or threads of a kernel if all three numbers are recorded.
+    pub fn dim3(&mut self, row: u32, arg: Arg, [x, y, z]: [Option<i64>; 3]) {
+        if let (Some(x), Some(y), Some(z)) = (x, y, z) {
+            self.text(row, arg, &format!("[{x},{y},{z}]"));
+        }
+    }
+
+    /// Adds a call of the API.
+    pub fn call(&mut self, is_driver: bool, name: StrId, span: RecordedSpan, place: &Place, correlation: Option<i64>) {
+        let category = if is_driver { "cuda_driver" } else { "cuda_runtime" };
+        let Some(row) = self.push(category, name, span, place) else { return };
+        self.int(row, Arg::Correlation, correlation.filter(|c| *c > 0));
+    }
+
+    /// End of the last row so far.
+    pub fn last_end(&self) -> Option<i64> {
+        self.columns.ts.iter().zip(&self.columns.dur).map(|(ts, dur)| ts.saturating_add(*dur)).max()
+    }
+
+    /// Counts the tables that are not read, and hands on what was read.
+    ///
+    /// # Errors
+    /// When the file is damaged, or takes more memory than there is.
+    pub fn finish(
+        mut self,
+        database: &Database,
+        is_read: impl Fn(&str) -> bool,
+        meta: Meta,
+        input: &Input,
+    ) -> Result<Unsettled, ReadError> {
+        for table in database.tables().iter().filter(|t| !t.starts_with("sqlite_") && !is_read(t)) {
+            let count = database.count(table)?;
+            self.columns.health.add(Counter::TableIgnored, count, None, table);
+        }
+        let Self { mut columns, how, .. } = self;
+        let length = std::fs::metadata(&input.path).map_or(0, |m| m.len());
+        let count = columns.len() as u64;
+        columns.phases.insert(b'X', count);
+        let texts = columns.strings.held_bytes();
+        let events = columns.held_bytes() - texts;
+        let held = MemoryUse { columns: events, texts, buffers: 0, unpacked: length, is_whole: true };
+        let too_large = |limit| ReadError::TooLarge { file: input.shown.clone(), needs: None, limit };
+        how.room.hold(held).map_err(|e| too_large(e.limit))?;
+        how.count.fetch_add(length, Ordering::Relaxed);
+        Ok(Unsettled { columns, meta, unpacked_bytes: length })
+    }
+}
