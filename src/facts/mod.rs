@@ -9,6 +9,7 @@ mod host_sums;
 pub(crate) mod idle_split;
 pub(crate) mod kernel_work;
 pub(crate) mod machine;
+pub(crate) mod marked_inputs;
 pub(crate) mod modules;
 pub(crate) mod operator_work;
 pub(crate) mod optimizer_steps;

@@ -9,8 +9,12 @@
 //!     or is inside a product, convolution or attention, whose work includes it
 //!   an operator that only moves data counts unless it contains an operator with known work
 //! ```
+//!
+//! Operators inside a call that PyProf marked have no inputs of their own, and get those of the call
+//! ([`MarkedInputs`]).
 
 use crate::facts::kernel_work::KernelWorks;
+use crate::facts::marked_inputs::MarkedInputs;
 use crate::flops::{Inputs, Model, Work, model};
 use crate::kernel::category::Category;
 use crate::trace::activity::Activity;
@@ -84,6 +88,7 @@ fn modelled(trace: &RankTrace) -> (Vec<(u32, Work)>, u64, bool) {
     let mut works: HashMap<Call, Work> = HashMap::new();
     let mut args = [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs].map(|a| c.args.cursor(a));
     let (mut found, mut unknown, mut has_shapes) = (Vec::new(), 0, false);
+    let marked = MarkedInputs::new(trace);
     for row in (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp) {
         let name = c.name(row as usize);
         let Some(model) = *models.entry(name).or_insert_with(|| model(trace.text(name))) else { continue };
@@ -93,6 +98,8 @@ fn modelled(trace: &RankTrace) -> (Vec<(u32, Work)>, u64, bool) {
             let inputs = dims.zip(types).and_then(|(dims, types)| Inputs::parse(dims, types, strides, concrete));
             model.work(&inputs.unwrap_or_default())
         });
+        let lent = marked.as_ref().filter(|_| texts[0].is_none()).and_then(|m| m.work(row, model));
+        let work = lent.unwrap_or(work);
         has_shapes |= texts[0].is_some();
         unknown += u64::from(work.flops.is_none());
         found.push((row, work));

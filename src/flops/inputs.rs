@@ -91,6 +91,12 @@ impl Inputs {
         Some(Self { inputs, concrete })
     }
 
+    /// Some inputs at new positions, each by its position here; `None` is nothing. Scalars are left out.
+    pub fn placed(&self, from: &[Option<usize>]) -> Self {
+        let input = |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(Input::Other);
+        Self { inputs: from.iter().map(input).collect(), concrete: Vec::new() }
+    }
+
     /// Number of inputs, scalars included.
     pub fn count(&self) -> usize {
         self.inputs.len()

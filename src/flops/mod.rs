@@ -13,12 +13,19 @@ mod matmul;
 mod models;
 pub mod peaks;
 mod pointwise;
+mod python_calls;
 mod quantity;
 pub mod roofline;
 
 pub use dtype::{Dtype, Number};
 pub use inputs::Inputs;
-pub use models::{Model, has_model, model};
+pub use models::{Model, has_model};
+pub use python_calls::{python_call, work_behind, work_inside};
+
+/// The model of an operator, or of a call of Python that PyProf marked; `None` if it has none.
+pub fn model(name: &str) -> Option<Model> {
+    models::operator_model(name).or_else(|| python_calls::python_model(name))
+}
 
 /// What kind of work an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -273,8 +273,13 @@ fn all() -> &'static HashMap<Vec<u8>, Model> {
 }
 
 /// The model of an operator; `None` if it has none.
-pub fn model(name: &str) -> Option<Model> {
+pub fn operator_model(name: &str) -> Option<Model> {
     all().get(name.as_bytes()).copied()
+}
+
+/// The model of one of PyTorch's own operators, without its namespace.
+pub fn aten_model(name: &str) -> Option<Model> {
+    operator_model(&format!("aten::{name}"))
 }
 
 /// Whether an operator of this name has a model, so that its inputs are needed.
@@ -291,7 +296,7 @@ mod tests {
     fn work(name: &str, dims: &str, types: &[&str], concrete: &[&str]) -> (Option<u64>, Option<u64>) {
         let texts = [types, concrete].map(|t| serde_json::to_string(t).unwrap());
         let inputs = Inputs::parse(dims, &texts[0], None, Some(&texts[1])).unwrap();
-        let work = model(name).unwrap().work(&inputs);
+        let work = operator_model(name).unwrap().work(&inputs);
         (work.flops, work.bytes)
     }
 
@@ -431,7 +436,7 @@ mod tests {
     fn a_repeated_element_is_read_once() {
         let types = serde_json::to_string(&["float", "float", "Scalar"]).unwrap();
         let inputs = Inputs::parse("[[8,10],[8,10],[]]", &types, Some("[[10,1],[0,1],[]]"), None).unwrap();
-        assert_eq!(model("aten::copy_").unwrap().work(&inputs).bytes, Some(4 * (80 + 10)));
+        assert_eq!(operator_model("aten::copy_").unwrap().work(&inputs).bytes, Some(4 * (80 + 10)));
     }
 
     proptest! {
@@ -455,7 +460,7 @@ mod tests {
             let concrete = serde_json::to_string(&numbers.iter().map(scalar).collect::<Vec<_>>()).unwrap();
             let dims = serde_json::to_string(&dims).unwrap();
             let inputs = Inputs::parse(&dims, &types, Some(&dims), Some(&concrete)).unwrap_or_default();
-            model(name).unwrap().work(&inputs);
+            operator_model(name).unwrap().work(&inputs);
         }
     }
 }
