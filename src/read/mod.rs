@@ -5,6 +5,7 @@ pub mod format;
 pub mod input;
 pub mod kineto;
 pub mod load;
+mod marked_operator;
 pub mod options;
 pub mod reading;
 mod reports;

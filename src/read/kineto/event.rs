@@ -12,6 +12,7 @@ use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
+use crate::read::marked_operator::{FORWARD_THREAD, MarkedOperator, is_backward_node, operator};
 use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
@@ -25,6 +26,21 @@ pub enum Leniency {
     Strict,
     /// The name may contain bare quotes: it ends before the next known key.
     LooseName,
+}
+
+/// Category of operators.
+const OPERATORS: &str = "cpu_op";
+
+/// The operator that `emit_nvtx` marked by the name of an annotation or operator, with a number or with sizes.
+fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'_>> {
+    let can_be =
+        matches!(class, Class::HostOp | Class::Annotation) && name.last().is_some_and(|b| b"0123456789]".contains(b));
+    // Names of operators themselves have no blanks behind a comma.
+    if !can_be || memchr::memmem::find(name, b", ").is_none() {
+        return None;
+    }
+    let marked = operator(std::str::from_utf8(name).ok()?)?;
+    (marked.sequence.is_some() || marked.record.is_some() || marked.sizes.is_some()).then_some(marked)
 }
 
 /// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is counted.
@@ -322,7 +338,7 @@ impl EventReader {
 
     fn commit_slice(&mut self, phase: u8, buf: &[u8], at: u64) {
         let Some(ts) = self.start_time(buf, at) else { return };
-        let cat = self.category(buf, at);
+        let mut cat = self.category(buf, at);
         let class = self.columns.categories.get(usize::from(cat)).map_or(Class::Unknown, |c| c.class);
         if class == Class::Python && self.options.skip_python {
             self.columns.health.hit(Counter::NotLoaded, at);
@@ -348,12 +364,18 @@ impl EventReader {
             }
             _ => self.duration(buf, at),
         };
-        let name = match self.scratch.name.kind {
-            TokenKind::Absent => {
+        let marked = marked_by_emit_nvtx(class, self.scratch.name.bytes(buf));
+        let name = match (&marked, self.scratch.name.kind) {
+            (Some(marked), _) => {
+                let operators = self.columns.strings.intern(OPERATORS);
+                cat = self.columns.category(operators);
+                self.columns.strings.intern(&marked.full_name())
+            }
+            (None, TokenKind::Absent) => {
                 self.columns.health.hit(Counter::NameMissing, at);
                 StrId::EMPTY
             }
-            _ => self.texts.intern(self.scratch.name, buf, &mut self.columns, at),
+            (None, _) => self.texts.intern(self.scratch.name, buf, &mut self.columns, at),
         };
         let row = self.columns.len() as u32;
         let c = &mut self.columns;
@@ -378,6 +400,7 @@ impl EventReader {
                 && !self.options.event_args
                 && !*needs_inputs.get_or_insert_with(|| {
                     let name = self.scratch.name.bytes(buf);
+                    let name = marked.as_ref().map_or(name, |m| m.name.as_bytes());
                     is_about_collectives(name) || has_model(name)
                 })
             {
@@ -385,10 +408,33 @@ impl EventReader {
             }
             self.argument(row, arg, token, key, buf, at);
         }
+        if let Some(marked) = &marked {
+            self.marked_arguments(row, marked);
+        }
         if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
+    }
+
+    /// Adds what the name of a marked operator says and no argument does.
+    fn marked_arguments(&mut self, row: u32, marked: &MarkedOperator) {
+        let given = |arg: Arg| self.scratch.args.iter().any(|(other, ..)| *other == arg);
+        let needs_sizes = self.options.event_args || has_model(marked.full_name().as_bytes());
+        let sizes = marked.sizes.filter(|_| needs_sizes && !given(Arg::InputDims));
+        let forward = is_backward_node(marked.name) && !given(Arg::FwdThread);
+        let sequence = marked.sequence.filter(|_| !given(Arg::SeqNumber));
+        if let Some(sizes) = sizes {
+            let sizes: String = sizes.chars().filter(|c| !c.is_whitespace()).collect();
+            let sizes = self.columns.strings.intern(&sizes);
+            self.columns.args.column_mut(Arg::InputDims).push(row, u64::from(sizes.0));
+        }
+        if forward {
+            self.columns.args.column_mut(Arg::FwdThread).push(row, FORWARD_THREAD as u64);
+        }
+        if let Some(sequence) = sequence {
+            self.columns.args.column_mut(Arg::SeqNumber).push(row, sequence as u64);
+        }
     }
 
     /// Keeps the smallest index that the profiler gave an event.

@@ -12,10 +12,11 @@
 //!                              aten::add_ [...)
 //! ```
 
-use super::nvtx::{Meaning, is_backward_name, is_backward_node, meaning};
+use super::nvtx::{Meaning, meaning};
 use super::rows::{Place, RecordedSpan, Rows};
 use crate::flops::has_model;
 use crate::health::Counter;
+use crate::read::marked_operator::{FORWARD_THREAD, is_backward_name, is_backward_node};
 use crate::trace::args::Arg;
 use crate::trace::strings::StrId;
 use std::cmp::Reverse;
@@ -26,9 +27,6 @@ pub enum Said<'a> {
     Text(&'a str),
     Interned(StrId),
 }
-
-/// The number of the forward thread that operators of the backward pass have: it only tells them from others.
-const FORWARD_THREAD: i64 = 1;
 
 struct Range {
     start: i64,

@@ -529,3 +529,36 @@ fn ranges_of_lightning_are_modules() {
     let expected = [("model", [50_000, 10_000, 60_000]), ("model/head", [40_000, 40_000, 40_000])];
     assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), expected.map(|(path, ns)| (path.to_string(), ns)));
 }
+
+/// ```text
+/// main    aten::linear, op_id = 3                       [0.................80)
+///           aten::addmm, seq = 7, op_id = 4, sizes = ..     [10......50)
+/// thread 2  AddmmBackward0, seq = 7, op_id = 5             [90....120)
+///             aten::mm, op_id = 6, sizes = ..                [95.110)
+/// ```
+#[test]
+fn names_that_emit_nvtx_wrote_are_operators_with_shapes() {
+    let mut t = TraceBuilder::new();
+    let mut main = t.thread(1);
+    main.annotation("aten::linear, op_id = 3", us(0)..us(80));
+    main.annotation("aten::addmm, seq = 7, op_id = 4, sizes = [[4], [2, 8], [8, 4]]", us(10)..us(50));
+    main.launch(us(20)..us(24)).kernel("gemm", 7, us(60)..us(100));
+    let mut autograd = t.thread(2);
+    autograd.op("AddmmBackward0, seq = 7, op_id = 5", us(90)..us(120));
+    autograd.op("aten::mm, op_id = 6, sizes = [[8, 2], [2, 4]]", us(95)..us(110));
+    autograd.launch(us(100)..us(104)).kernel("gemm", 7, us(130)..us(150));
+    // A comma and a number make no mark.
+    t.thread(1).annotation("epoch 3, batch 5", us(200)..us(210));
+    let answer = of(&t, &with(&[("--by", "shape")]));
+    let rows = answer.rows_where("operators", |r| r.text("scope") == "capture" && !r.text("name").starts_with('['));
+    let row = |r: &Record| (r.text("name").to_string(), r.text("input_dims").to_string(), r.opt_int("bwd_gpu_ns"));
+    let mut found: Vec<_> = rows.iter().map(row).collect();
+    found.sort();
+    let expected = [
+        ("AddmmBackward0", "", Some(0)),
+        ("aten::addmm", "[[4],[2,8],[8,4]]", Some(20_000)),
+        ("aten::linear", "", Some(20_000)),
+        ("aten::mm", "[[8,2],[2,4]]", Some(0)),
+    ];
+    assert_eq!(found, expected.map(|(name, dims, ns)| (name.to_string(), dims.to_string(), ns)));
+}
