@@ -102,6 +102,7 @@ counters! {
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
     OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
+    JournalIgnored "sqlite_wal_ignored" Loss "a `-wal` file lies beside the database: changes in it that are not in the database were not read";
     TableIgnored "sqlite_table_ignored" Info "rows of a table of the database that hta does not read";
     CallTwice "nsys_api_twice" Repair "calls that nsys recorded twice; the outer row was dropped";
     GraphsWhole "nsys_graph_whole" Info "graph launches recorded with --cuda-graph-trace=graph: the kernels inside are not known";

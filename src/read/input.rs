@@ -11,8 +11,26 @@ pub struct Input {
     pub shown: String,
     /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is not a trace.
     pub named: bool,
-    /// The process that is meant, of a file with several; its number is that of the file's format.
-    pub process: Option<i64>,
+    /// The process that is meant, of a file with several.
+    pub process: Option<ProcessPart>,
+}
+
+/// One of the processes that a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessPart {
+    /// Number of the process in the file's format.
+    pub id: i64,
+    /// Its position among the processes of the file, and how many there are.
+    pub index: u64,
+    pub count: u64,
+}
+
+impl ProcessPart {
+    /// The part of the file's size that is reported for the process. All parts sum to the size.
+    pub fn share(self, size: u64) -> u64 {
+        let before = |index: u64| (u128::from(size) * u128::from(index)).checked_div(self.count.into()).unwrap_or(0);
+        u64::try_from(before(self.index + 1) - before(self.index)).unwrap_or(size)
+    }
 }
 
 impl Input {

@@ -13,7 +13,7 @@ mod ranges;
 mod rows;
 
 use super::format::TraceFormat;
-use super::input::Input;
+use super::input::{Input, ProcessPart};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 use database::{Database, MAGIC};
@@ -49,11 +49,13 @@ impl TraceFormat for Sqlite {
         if processes.len() < 2 {
             return vec![input];
         }
-        let one = |process: i64| {
-            let shown = format!("{} (process {})", input.shown, nsys::pid(process));
-            Input { path: input.path.clone(), shown, named: input.named, process: Some(process) }
+        let count = processes.len() as u64;
+        let one = |(index, id): (u64, i64)| {
+            let shown = format!("{} (process {})", input.shown, nsys::pid(id));
+            let process = Some(ProcessPart { id, index, count });
+            Input { path: input.path.clone(), shown, named: input.named, process }
         };
-        processes.into_iter().map(one).collect()
+        (0..).zip(processes).map(one).collect()
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

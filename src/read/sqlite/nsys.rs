@@ -8,7 +8,7 @@
 //!
 //! Schemas differ by version: tables and columns that a file lacks are empty or null.
 
-use super::database::{Database, int, text};
+use super::database::{Database, Only, int, text};
 use super::gpu_names::{copy_name, set_name, wait_name};
 use super::ranges::{Ranges, Said};
 use super::rows::{GpuWork, Place, Rows};
@@ -99,7 +99,7 @@ pub fn pid(process: i64) -> i64 {
 pub fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     if let Some(process) = input.process {
-        return Ok(process);
+        return Ok(process.id);
     }
     match processes(database)?.as_slice() {
         [process] => Ok(*process),
@@ -122,9 +122,11 @@ pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError>
     /// Type of the events that name a thread.
     const THREAD_NAME: i64 = 39;
     let mut rank = None;
-    database.each(RANGES, ["eventType", "globalTid", "text"], |row| {
-        let is_name = int(row, 0) == Some(THREAD_NAME) && int(row, 1).map(process_of) == Some(process);
-        if is_name && let Some(number) = text(row, 2).and_then(|t| t.strip_prefix("MPI Rank ")) {
+    let names = Only { column: "eventType", shift: 0, value: THREAD_NAME };
+    database.each_with(RANGES, ["globalTid", "text"], Some(names), |row| {
+        if int(row, 0).map(process_of) == Some(process)
+            && let Some(number) = text(row, 1).and_then(|t| t.strip_prefix("MPI Rank "))
+        {
             rank = rank.or(number.trim().parse().ok());
         }
     })?;
@@ -162,6 +164,11 @@ struct Export<'a> {
 impl Export<'_> {
     fn is_mine(&self, id: Option<i64>) -> bool {
         id.map(process_of) == Some(self.process)
+    }
+
+    /// The rows of the process, by a column with the id of a process or thread.
+    fn only(&self, column: &'static str) -> Option<Only> {
+        Some(Only { column, shift: THREAD_BITS, value: self.process })
     }
 }
 
@@ -206,7 +213,7 @@ fn kernels(database: &Database, export: &mut Export) -> Result<(), ReadError> {
         "graphNodeId",
         "graphId",
     ];
-    database.each(KERNELS, with::<14, 21>(own), |r| {
+    database.each_with(KERNELS, with::<14, 21>(own), export.only("globalPid"), |r| {
         let Some(work) = work_of(export, r) else { return };
         let rows = &mut export.rows;
         let name = rows.named(&[int(r, 7), int(r, 8), int(r, 9)]);
@@ -223,18 +230,24 @@ fn kernels(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 }
 
 fn copies(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    database.each(COPIES, with::<4, 11>(["bytes", "copyKind", "srcKind", "dstKind"]), |r| {
-        let Some(work) = work_of(export, r) else { return };
-        let rows = &mut export.rows;
-        let name = copy_name(int(r, 8), int(r, 9).zip(int(r, 10)));
-        let name = rows.columns.strings.intern(&name);
-        let Some(row) = rows.work("gpu_memcpy", name, &work) else { return };
-        rows.int(row, Arg::Bytes, int(r, 7));
-    })
+    let mut names: HashMap<(Option<i64>, Option<(i64, i64)>), StrId> = HashMap::new();
+    database.each_with(
+        COPIES,
+        with::<4, 11>(["bytes", "copyKind", "srcKind", "dstKind"]),
+        export.only("globalPid"),
+        |r| {
+            let Some(work) = work_of(export, r) else { return };
+            let rows = &mut export.rows;
+            let key = (int(r, 8), int(r, 9).zip(int(r, 10)));
+            let name = *names.entry(key).or_insert_with(|| rows.columns.strings.intern(&copy_name(key.0, key.1)));
+            let Some(row) = rows.work("gpu_memcpy", name, &work) else { return };
+            rows.int(row, Arg::Bytes, int(r, 7));
+        },
+    )
 }
 
 fn sets(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    database.each(SETS, with::<2, 9>(["bytes", "memKind"]), |r| {
+    database.each_with(SETS, with::<2, 9>(["bytes", "memKind"]), export.only("globalPid"), |r| {
         let Some(work) = work_of(export, r) else { return };
         let rows = &mut export.rows;
         let name = rows.columns.strings.intern(&set_name(int(r, 8)));
@@ -245,7 +258,7 @@ fn sets(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 
 /// Launches of graphs whose kernels were not recorded.
 fn graphs(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    database.each(GRAPHS, with::<1, 8>(["graphId"]), |r| {
+    database.each_with(GRAPHS, with::<1, 8>(["graphId"]), export.only("globalPid"), |r| {
         let Some(work) = work_of(export, r) else { return };
         let rows = &mut export.rows;
         rows.columns.health.add(Counter::GraphsWhole, 1, None, "");
@@ -256,7 +269,7 @@ fn graphs(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 }
 
 fn waits(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    database.each(WAITS, with::<2, 9>(["syncType", "eventId"]), |r| {
+    database.each_with(WAITS, with::<2, 9>(["syncType", "eventId"]), export.only("globalPid"), |r| {
         let Some(work) = work_of(export, r) else { return };
         let rows = &mut export.rows;
         let name = rows.columns.strings.intern(wait_name(int(r, 7)));
@@ -278,7 +291,7 @@ fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     let mut inner: HashSet<(i64, Option<i64>)> = HashSet::new();
     let mut shown: HashMap<StrId, StrId> = HashMap::new();
     let columns = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId"];
-    database.each(CALLS, columns, |r| {
+    database.each_with(CALLS, columns, export.only("globalTid"), |r| {
         let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };
         let rows = &mut export.rows;
         let recorded = rows.named(&[int(r, 5)]);
@@ -325,7 +338,7 @@ fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     const TYPES: [i64; 4] = [59, 60, 70, 71];
     let mut ranges = Ranges::new(&export.rows);
     let columns = ["start", "end", "eventType", "globalTid", "text", "textId"];
-    database.each(RANGES, columns, |r| {
+    database.each_with(RANGES, columns, export.only("globalTid"), |r| {
         let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };
         let Some(kind) = int(r, 2).filter(|kind| TYPES.contains(kind)) else { return };
         let id = export.rows.named(&[int(r, 5)]);

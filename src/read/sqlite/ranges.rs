@@ -69,6 +69,9 @@ enum SaysBackward {
 /// Arguments in the order of [`Operator::inputs`].
 const INPUTS: [Arg; 3] = [Arg::InputDims, Arg::InputType, Arg::ConcreteInputs];
 
+/// Ranges after which memory is asked for again.
+const RANGES_BETWEEN_CHECKS: usize = 1 << 14;
+
 pub struct Ranges {
     ranges: Vec<Range>,
     end_of_capture: Option<i64>,
@@ -97,11 +100,20 @@ impl Ranges {
             Place::Thread { process, thread } => (process, thread),
             Place::Stream { device, stream } => (device, stream),
         };
+        if self.ranges.len().is_multiple_of(RANGES_BETWEEN_CHECKS) {
+            rows.hold_beside((self.ranges.capacity() * size_of::<Range>()) as u64);
+        }
+        if rows.is_refused() {
+            return;
+        }
         let kind = kind(rows, &said, is_nested);
         self.ranges.push(Range { start, end, thread, is_nested, is_open, kind });
     }
 
     pub fn push_into(self, rows: &mut Rows) {
+        if rows.is_refused() {
+            return;
+        }
         let around = Surroundings::of(&self.ranges);
         for (range, (stack, is_first)) in self.ranges.iter().zip(&around.of_range) {
             let (category, name) = match &range.kind {

@@ -5,7 +5,7 @@ use crate::error::ReadError;
 use crate::health::Counter;
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Unsettled};
-use crate::read::room::MemoryUse;
+use crate::read::room::{MemoryUse, OutOfMemory};
 use crate::trace::args::Arg;
 use crate::trace::events::ColumnsBuilder;
 use crate::trace::meta::Meta;
@@ -39,11 +39,31 @@ pub struct Rows<'a> {
     texts: HashMap<i64, StrId>,
     /// By process and thread, or device and stream.
     lanes: HashMap<(i64, i64), u32>,
+    /// The categories so far; there are few.
+    categories: Vec<(&'static str, u16)>,
+    /// Texts of blocks and threads of kernels.
+    sizes: HashMap<[i64; 3], StrId>,
+    /// Bytes that are held beside the columns.
+    beside: u64,
+    /// Set once memory was refused: from then on no row is kept.
+    refused: Option<OutOfMemory>,
 }
+
+/// Rows after which memory is asked for again.
+const ROWS_BETWEEN_CHECKS: usize = 1 << 16;
 
 impl<'a> Rows<'a> {
     pub fn new(how: &'a Reading<'a>) -> Self {
-        Self { columns: ColumnsBuilder::default(), how, texts: HashMap::new(), lanes: HashMap::new() }
+        Self {
+            columns: ColumnsBuilder::default(),
+            how,
+            texts: HashMap::new(),
+            lanes: HashMap::new(),
+            categories: Vec::new(),
+            sizes: HashMap::new(),
+            beside: 0,
+            refused: None,
+        }
     }
 
     /// Adds a text of the database.
@@ -57,8 +77,27 @@ impl<'a> Rows<'a> {
         ids.iter().flatten().find_map(|id| self.texts.get(id)).copied().unwrap_or_default()
     }
 
-    /// Adds a row; `None` if its times cannot be.
-    pub fn push(&mut self, category: &str, name: StrId, span: RecordedSpan, place: &Place) -> Option<u32> {
+    /// Whether memory was refused, so that further rows are of no use.
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Asks for the memory of what is held now, and of some bytes beside the columns.
+    pub fn hold_beside(&mut self, bytes: u64) {
+        self.beside = bytes;
+        if self.refused.is_none() {
+            self.refused = self.how.room.hold(self.held(0, false)).err();
+        }
+    }
+
+    fn held(&self, unpacked: u64, is_whole: bool) -> MemoryUse {
+        let texts = self.columns.strings.held_bytes();
+        let columns = self.columns.held_bytes() - texts;
+        MemoryUse { columns, texts, buffers: self.beside, unpacked, is_whole }
+    }
+
+    /// Adds a row; `None` if its times cannot be, or memory was refused.
+    pub fn push(&mut self, category: &'static str, name: StrId, span: RecordedSpan, place: &Place) -> Option<u32> {
         let c = &mut self.columns;
         let Some((start, end)) = span.0.zip(span.1) else {
             c.health.add(Counter::TsMissing, 1, None, "");
@@ -68,6 +107,13 @@ impl<'a> Rows<'a> {
             c.health.add(Counter::DurNegative, 1, None, "");
             return None;
         };
+        if c.len().is_multiple_of(ROWS_BETWEEN_CHECKS) {
+            self.hold_beside(self.beside);
+        }
+        if self.refused.is_some() {
+            return None;
+        }
+        let c = &mut self.columns;
         let (pid, tid) = match place {
             Place::Stream { device, stream } => (*device, *stream),
             Place::Thread { process, thread } => (*process, *thread),
@@ -76,8 +122,13 @@ impl<'a> Rows<'a> {
             let [pid, tid] = [pid, tid].map(|id| c.strings.intern(&id.to_string()));
             c.lane(pid, tid)
         });
-        let category = c.strings.intern(category);
-        let category = c.category(category);
+        let known = self.categories.iter().find(|(name, _)| *name == category);
+        let category = known.map(|(_, id)| *id).unwrap_or_else(|| {
+            let text = c.strings.intern(category);
+            let id = c.category(text);
+            self.categories.push((category, id));
+            id
+        });
         let row = c.len() as u32;
         c.ts.push(start);
         c.dur.push(length);
@@ -93,11 +144,6 @@ impl<'a> Rows<'a> {
         }
     }
 
-    pub fn text(&mut self, row: u32, arg: Arg, value: &str) {
-        let id = self.columns.strings.intern(value);
-        self.interned(row, arg, Some(id));
-    }
-
     pub fn interned(&mut self, row: u32, arg: Arg, value: Option<StrId>) {
         if let Some(value) = value {
             self.columns.args.column_mut(arg).push(row, u64::from(value.0));
@@ -105,7 +151,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds a row of GPU work with what all have.
-    pub fn work(&mut self, category: &str, name: StrId, work: &GpuWork) -> Option<u32> {
+    pub fn work(&mut self, category: &'static str, name: StrId, work: &GpuWork) -> Option<u32> {
         let place = Place::Stream { device: work.device.unwrap_or(0), stream: work.stream.unwrap_or(0) };
         let row = self.push(category, name, work.span, &place)?;
         self.int(row, Arg::Device, work.device);
@@ -120,7 +166,9 @@ impl<'a> Rows<'a> {
     /// Adds the blocks or threads of a kernel if all three numbers are recorded.
     pub fn dim3(&mut self, row: u32, arg: Arg, [x, y, z]: [Option<i64>; 3]) {
         if let (Some(x), Some(y), Some(z)) = (x, y, z) {
-            self.text(row, arg, &format!("[{x},{y},{z}]"));
+            let strings = &mut self.columns.strings;
+            let text = *self.sizes.entry([x, y, z]).or_insert_with(|| strings.intern(&format!("[{x},{y},{z}]")));
+            self.interned(row, arg, Some(text));
         }
     }
 
@@ -151,15 +199,21 @@ impl<'a> Rows<'a> {
             let count = database.count(table)?;
             self.columns.health.add(Counter::TableIgnored, count, None, table);
         }
-        let Self { mut columns, how, .. } = self;
+        let mut journal = input.path.clone().into_os_string();
+        journal.push("-wal");
+        if std::fs::metadata(journal).is_ok_and(|m| m.len() > 0) {
+            self.columns.health.add(Counter::JournalIgnored, 1, None, &input.shown);
+        }
         let length = std::fs::metadata(&input.path).map_or(0, |m| m.len());
-        let count = columns.len() as u64;
-        columns.phases.insert(b'X', count);
-        let texts = columns.strings.held_bytes();
-        let events = columns.held_bytes() - texts;
-        let held = MemoryUse { columns: events, texts, buffers: 0, unpacked: length, is_whole: true };
+        let length = input.process.map_or(length, |part| part.share(length));
+        let count = self.columns.len() as u64;
+        self.columns.phases.insert(b'X', count);
         let too_large = |limit| ReadError::TooLarge { file: input.shown.clone(), needs: None, limit };
-        how.room.hold(held).map_err(|e| too_large(e.limit))?;
+        let refused = self.refused.or_else(|| self.how.room.hold(self.held(length, true)).err());
+        if let Some(refused) = refused {
+            return Err(too_large(refused.limit));
+        }
+        let Self { columns, how, .. } = self;
         how.count.fetch_add(length, Ordering::Relaxed);
         Ok(Unsettled { columns, meta, unpacked_bytes: length })
     }

@@ -112,6 +112,45 @@ fn other_databases_are_refused_by_what_they_hold() {
 }
 
 #[test]
+fn changes_beside_a_database_are_told_and_both_files_stay_as_they_are() {
+    let folder = folder();
+    let path = folder.path().join("one.sqlite");
+    export(&path);
+    let journal = folder.path().join("one.sqlite-wal");
+    std::fs::write(&journal, b"not merged").expect("a file");
+    let before = std::fs::read(&path).expect("the file is there");
+    let answer = answer(std::slice::from_ref(&path), &options());
+    let told = answer.rows_where("health", |r| r.text("counter") == "sqlite_wal_ignored");
+    assert_eq!(told.len(), 2, "one for each process");
+    assert_eq!(std::fs::read(&path).expect("the file is there"), before);
+    assert_eq!(std::fs::read(&journal).expect("the file is there"), b"not merged");
+    // A lock of another program does not matter to a reader that takes none.
+    std::fs::remove_file(&journal).expect("it is there");
+    let other = Connection::open(&path).expect("it is there");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("nobody else has it");
+    assert_eq!(kernels(&crate::run::answer(std::slice::from_ref(&path), &options())).len(), 2);
+}
+
+#[test]
+fn a_limit_stops_the_reading_of_a_large_export() {
+    let folder = folder();
+    let path = folder.path().join("large.sqlite");
+    export(&path);
+    let db = Connection::open(&path).expect("it is there");
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+        INSERT INTO NVTX_EVENTS SELECT i, i + 1, 59, (3 << 48) | (7 << 24) | 2, 'aten::mm, seq = ' || i FROM n";
+    db.execute_batch(many).expect("rows can be added");
+    drop(db);
+    let inputs = discover(std::slice::from_ref(&path)).expect("the file is there");
+    let limit = hta::units::MemoryLimit { bytes: 32 << 20, given: true };
+    let how = LoadOptions { memory: Some(limit), ..LoadOptions::default() };
+    let read = load(&inputs[0], how, Spread::Inline, &ByteCount::default());
+    assert!(matches!(read, Err(hta::error::ReadError::TooLarge { .. })), "{:?}", read.err());
+    // The other process is small.
+    assert!(load(&inputs[1], how, Spread::Inline, &ByteCount::default()).is_ok());
+}
+
+#[test]
 fn damage_is_an_error_or_counted_and_never_a_panic() {
     let folder = folder();
     let path = folder.path().join("one.sqlite");
