@@ -8,13 +8,13 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, print};
 use crate::cli::progress::Bar;
 use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
-use crate::compat::pyprof::{PyProf, PyProfTable};
+use crate::compat::pyprof::{Labels, PyProf, PyProfTable};
 use crate::error::SetError;
 use crate::output::{text, visible};
 use crate::run::{Request, RowSink, run as run_pipeline};
 use crate::table::schema::{Batch, Table};
 use crate::trace::rank_trace::RankTrace;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
@@ -23,6 +23,7 @@ pub const AFTER_HELP: &str = "\
 Examples:
   hta pyprof rank_0.json.gz --csv --cols kernel,mod,op,dir,sil,tc,flops,bytes > net.csv
   hta pyprof rank_0.json.gz -w 150
+  hta pyprof net.sql --labels pyprof --csv
 
 `hta explain pyprof` says what the columns mean, and where they differ from PyProf's.";
 
@@ -34,12 +35,24 @@ pub struct PyProfArgs {
     /// stream, grid, block, flops, bytes
     #[arg(long, value_name = "LIST", default_value = DEFAULT)]
     cols: String,
+    /// How operators are named
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = Whose::Hta)]
+    labels: Whose,
     /// Print comma-separated values
     #[arg(long)]
     csv: bool,
     /// Width of a line [default: nothing is cut]
     #[arg(short, value_name = "WIDTH")]
     width: Option<usize>,
+}
+
+/// Whose rules name operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Whose {
+    /// The innermost operator, and the direction from all that is known
+    Hta,
+    /// The outermost call that PyProf marked, and the direction from names alone
+    Pyprof,
 }
 
 /// Keeps the rows of each rank.
@@ -85,7 +98,11 @@ pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
     options.wanted = Wanted::Only(PyProfTable::SPEC.name);
     let traces = args.traces.traces()?;
     let common = &args.traces.common;
-    let analyses: [&'static dyn Analysis; 1] = [&PyProf];
+    let analysis: &'static dyn Analysis = match args.labels {
+        Whose::Hta => &PyProf(Labels::Hta),
+        Whose::Pyprof => &PyProf(Labels::Pyprof),
+    };
+    let analyses = [analysis];
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,

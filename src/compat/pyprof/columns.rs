@@ -42,7 +42,7 @@ pub const COLUMNS: [Column; 20] = [
 pub const DEFAULT: &str = "idx,dir,sub,mod,op,kernel,params,sil";
 
 /// What is not recorded.
-const UNKNOWN: &str = "na";
+pub const UNKNOWN: &str = "na";
 
 /// The columns of a list of names.
 ///

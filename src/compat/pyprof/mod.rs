@@ -4,10 +4,15 @@
 //! The columns are PyProf's; values that it could not find (`na`) or found wrong follow hta's definitions.
 
 pub mod columns;
+mod labels;
+
+pub use labels::Labels;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::direction::{Direction, Directions};
+use crate::compat::pyprof::columns::UNKNOWN;
+use crate::compat::pyprof::labels::Labeller;
 use crate::facts::kernel_work::KernelWorks;
+use crate::facts::marked_inputs::MarkedInputs;
 use crate::facts::modules::{around, modules_by_row};
 use crate::facts::operator_work::OperatorWorks;
 use crate::job::Job;
@@ -51,7 +56,8 @@ table! {
 /// The page of `hta explain pyprof`.
 pub const PAGE: &str = include_str!("page.md");
 
-pub struct PyProf;
+/// Kernels with labels by one of two rules.
+pub struct PyProf(pub Labels);
 
 impl Analysis for PyProf {
     fn about(&self) -> About {
@@ -71,7 +77,7 @@ impl Analysis for PyProf {
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
-        rows(trace, give);
+        rows(trace, self.0, give);
         let has_kernels = trace.activities.iter().any(|a| a.class == Class::Kernel);
         Partial { rank: trace.rank, tables: Vec::new(), reason: (!has_kernels).then_some("no kernels") }
     }
@@ -83,12 +89,32 @@ impl Analysis for PyProf {
 
 /// Files of PyTorch and Python itself, whose functions say nothing about the user's program.
 fn is_internal(frame: &str) -> bool {
-    const INTERNAL: [&str; 5] = ["torch/", "<frozen", "threading.py", "<built-in", "nn.Module: "];
+    const INTERNAL: [&str; 6] = ["torch/", "pyprof/", "<frozen", "threading.py", "<built-in", "nn.Module: "];
     INTERNAL.iter().any(|part| frame.contains(part))
 }
 
-fn rows(trace: &RankTrace, give: &mut RowEmitter) {
-    let (kernels, works, directions) = (KernelWorks::of(trace), OperatorWorks::of(trace), Directions::of(trace));
+/// Whether a kernel uses tensor cores, as PyProf writes it.
+fn used(tensor_cores: TensorCores, is_matrix: bool) -> &'static str {
+    match (tensor_cores, is_matrix) {
+        (TensorCores::Yes, _) => "1",
+        (TensorCores::No, true) => "0",
+        (TensorCores::Unknown, true) => "?",
+        (_, false) => "-",
+    }
+}
+
+/// A recorded call stack without the frames of PyTorch and Python.
+fn own_frames(stack: &str) -> String {
+    stack.split(';').filter(|frame| !is_internal(frame)).collect::<Vec<_>>().join(";")
+}
+
+/// Mark of the ranges by which users of PyProf name layers.
+const LAYER: &str = "layer:";
+
+fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
+    let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
+    let marked = MarkedInputs::new(trace);
+    let mut labeller = Labeller::new(trace, marked.as_ref(), labels);
     let (module_of, paths) = modules_by_row(trace);
     let (c, args) = (&trace.columns, &trace.columns.args);
     let launches: Vec<u32> = trace.activities.iter().filter_map(|a| a.launch()).collect();
@@ -104,7 +130,6 @@ fn rows(trace: &RankTrace, give: &mut RowEmitter) {
     let own = (0..).zip(&trace.activities).filter(|(_, a)| a.class == Class::Kernel);
     for (idx, (i, a)) in (1..).zip(own) {
         let op = a.op();
-        let name = op.map(|o| trace.name(o));
         let sub = op.map_or(0, |o| {
             let next = subs.entry(o).or_default();
             *next += 1;
@@ -120,6 +145,9 @@ fn rows(trace: &RankTrace, give: &mut RowEmitter) {
             let mut names: Vec<&str> =
                 trace.stacks.outward(*annotations.get(&a.launch()?)?).map(|r| trace.name(r)).collect();
             names.retain(|n| !n.starts_with("ProfilerStep#"));
+            if names.iter().any(|n| n.starts_with(LAYER)) {
+                names = names.iter().filter_map(|n| n.strip_prefix(LAYER)).collect();
+            }
             names.reverse();
             (!names.is_empty()).then(|| names.join(":"))
         });
@@ -129,17 +157,25 @@ fn rows(trace: &RankTrace, give: &mut RowEmitter) {
                 names.collect::<Vec<_>>().join(";")
             })
         });
-        let recorded = op.and_then(|o| args.text(Arg::CallStack, o)).map(|t| trace.text(t));
-        let (module, function) = match name.and_then(|n| n.rsplit_once("::")) {
-            Some((module, function)) => (Some(module), Some(function)),
-            None => (None, name),
-        };
-        let text = |arg| op.and_then(|o| args.text(arg, o)).map(|t| trace.text(t));
+        // A backward operator has the stack and the inputs of its forward operator.
+        let forward = op.zip(marked.as_ref()).and_then(|(o, m)| m.forward(o));
+        let stack_of = |row: u32| args.text(Arg::CallStack, row).map(|t| own_frames(trace.text(t)));
+        let recorded = op.and_then(stack_of).or_else(|| forward.and_then(stack_of));
+        let described = op.map(|o| match marked.as_ref().filter(|_| args.text(Arg::InputDims, o).is_none()) {
+            Some(m) => m.call(o).or_else(|| m.call(forward?)).unwrap_or(o),
+            None => o,
+        });
+        let text = |arg| described.and_then(|o| args.text(arg, o)).map(|t| trace.text(t));
         let params: Vec<String> = [Arg::InputDims, Arg::InputType, Arg::ConcreteInputs]
             .into_iter()
             .zip(["shapes", "types", "scalars"])
             .filter_map(|(arg, what)| Some(format!("{what}={}", text(arg)?)))
             .collect();
+        let kernel = &**shorts.entry(a.name).or_insert_with(|| match (labels, short_name(trace.text(a.name))) {
+            (Labels::Hta, short) => short,
+            (Labels::Pyprof, short) => short.split('<').next().unwrap_or_default().to_string(),
+        });
+        let label = labeller.label(op, kernel);
         let is_matrix = op.and_then(|o| works.at(o)).is_some_and(|w| w.family.is_matrix());
         let share = works.share(trace, i);
         table.push(PyProfRow {
@@ -149,20 +185,18 @@ fn rows(trace: &RankTrace, give: &mut RowEmitter) {
             altseq: alternatives.as_deref().filter(|t| !t.is_empty()),
             tid: a.launch().and_then(|l| c.lanes.get(c.lane[l as usize] as usize)).map(|l| trace.text(l.tid)),
             layer: layer.as_deref(),
-            trace: stack.map(String::as_str).or(recorded).filter(|t| !t.is_empty()),
-            dir: op.map(|o| Direction::in_pyprof(directions.at(o))),
+            trace: stack.map(String::as_str).or(recorded.as_deref()).filter(|t| !t.is_empty()),
+            dir: label.direction,
             sub,
-            r#mod: module,
-            op: function,
-            kernel: shorts.entry(a.name).or_insert_with(|| short_name(trace.text(a.name))),
+            r#mod: label.module,
+            op: label.function,
+            kernel,
             params: Some(params.join(" ")).as_deref().filter(|t| !t.is_empty()),
             sil: a.span.len(),
-            tc: match (kernels.at(i).tensor_cores, is_matrix) {
-                (TensorCores::Yes, _) => "1",
-                (TensorCores::No, true) => "0",
-                (TensorCores::No, false) => "-",
-                (TensorCores::Unknown, true) => "?",
-                (TensorCores::Unknown, false) => "-",
+            tc: match (labels, label.is_matrix) {
+                (Labels::Hta, _) => used(kernels.at(i).tensor_cores, is_matrix),
+                (Labels::Pyprof, Some(is_matrix)) => used(kernels.at(i).tensor_cores, is_matrix),
+                (Labels::Pyprof, None) => UNKNOWN,
             },
             device: a.device(),
             stream: a.stream(),
