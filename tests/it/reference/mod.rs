@@ -9,5 +9,6 @@ pub mod hta_sequences;
 pub mod hta_tables;
 pub mod kernel_categories;
 pub mod nsys;
+pub mod pyprof;
 pub mod tracelens;
 pub mod work;

@@ -10,6 +10,7 @@ pub mod growth;
 pub mod hostile;
 pub mod invariants;
 pub mod nsys;
+pub mod nvprof;
 pub mod random;
 pub mod shapes;
 pub mod unusable;

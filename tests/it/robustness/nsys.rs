@@ -102,7 +102,7 @@ fn other_databases_are_refused_by_what_they_hold() {
     };
     let table = |name: &str| format!("CREATE TABLE {name} (a INTEGER);");
     let nvprof = made("a.sql", &(table("StringTable") + &table("CUPTI_ACTIVITY_KIND_MARKER")));
-    assert!(nvprof.contains("nvprof"), "{nvprof}");
+    assert!(nvprof.contains("a database of nvprof without GPU activity"), "{nvprof}");
     let rocpd = made("b.rpd", &(table("rocpd_op") + &table("rocpd_api")));
     assert!(rocpd.contains("rocpd"), "{rocpd}");
     let other = made("c.db", &(table("songs") + &table("albums")));
