@@ -12,9 +12,9 @@ use thiserror::Error;
 pub enum ReadError {
     #[error("cannot read {file}: {source}")]
     Io { file: String, source: std::io::Error },
-    #[error("cannot read {file}: expected a trace of torch.profiler or nsys, found an empty file")]
+    #[error("cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found an empty file")]
     Empty { file: String },
-    #[error("cannot read {file}: expected a trace of torch.profiler or nsys, found {what}")]
+    #[error("cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found {what}")]
     NotATrace {
         file: String,
         what: &'static str,

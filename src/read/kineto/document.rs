@@ -523,7 +523,7 @@ fn foreign_magic(head: &[u8]) -> Option<Refusal> {
     let (what, hint) = match head {
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => (
             "an SQLite database, where only JSON can be used",
-            "other commands read exports of nsys: `hta analyze FILE`",
+            "other commands read databases of nsys and nvprof: `hta analyze FILE`",
         ),
         [0x80, 2..=5, ..] => ("a Python pickle (a memory snapshot or flight recorder dump?)", EXPORT_HINT),
         [b'P', b'K', 3, 4, ..] => ("a zip archive", "unpack it and give the traces inside"),

@@ -338,6 +338,17 @@ fn folders_take_databases_of_recorders_by_what_they_hold() {
 }
 
 #[test]
+fn a_session_of_the_visual_profiler_is_refused_by_what_it_is() {
+    let folder = folder();
+    let path = folder.path().join("one.nvvp");
+    std::fs::write(&path, "<?xml version='1.0'?>\n<session><file/></session>").expect("a file can be written");
+    let inputs = discover(&[path]).expect("the file is there");
+    let read = load(&inputs[0], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+    let error = read.err().map_or_else(String::new, |e| e.to_string());
+    assert!(error.contains("a session of the Visual Profiler"), "{error}");
+}
+
+#[test]
 fn a_device_has_its_properties() {
     let folder = folder();
     let mut made = Made::new(&folder.path().join("one.sql"));
