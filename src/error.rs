@@ -117,6 +117,11 @@ pub enum SetError {
     #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
     DuplicateRank { rank: u32, first: String, second: String },
     #[error(
+        "cannot analyse files of several recorders as one job: {first} is of {first_recorder}, {other} of \
+         {other_recorder}"
+    )]
+    SeveralRecorders { first: String, first_recorder: &'static str, other: String, other_recorder: &'static str },
+    #[error(
         "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found neither"
     )]
     NoRank { file: String },
@@ -135,6 +140,9 @@ pub enum SetError {
 impl SetError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            SetError::SeveralRecorders { .. } => {
+                Some("give the files of one recorder; `hta diff` compares two recordings of a program")
+            }
             SetError::DuplicateRank { .. } => Some("give the files of one job, one file a rank"),
             SetError::Memory { .. } => {
                 Some("hta's own program takes most of it; the ranks in flight take what is left")

@@ -49,14 +49,26 @@ pub fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
     }
     if let [Some(why), None] | [None, Some(why)] = withheld {
         let side = if withheld[0].is_some() { "base" } else { "test" };
-        out.refusals.push(format!("{side} cannot be diagnosed: {why}"));
+        let sentence = format!("{side} cannot be diagnosed: {why}");
+        // Of two recorders, one may see less of the same work.
+        let to = if p.has_two_recorders() { &mut out.warnings } else { &mut out.refusals };
+        to.push(sentence);
+    }
+    if p.has_two_recorders() {
+        out.warnings.extend(told("recorders", &values(p, |r| Some(r.recorder.name().to_string()))));
+        let one_sided: Vec<String> = p.one_sided().iter().map(|(class, side)| format!("{class} ({side})")).collect();
+        if !one_sided.is_empty() {
+            out.warnings.push(format!("left out, because one recorder does not have them: {}", one_sided.join(", ")));
+        }
     }
     out.warnings.extend(told("devices", &values(p, |r| r.device_name.clone())));
     out.warnings.extend(told("what the parts are made of", &bases(p)));
     let recorded = |flag: bool| if flag { "recorded" } else { "not recorded" }.to_string();
     out.warnings.extend(told("Python stacks", &values(p, |r| Some(recorded(r.has_frames)))));
     out.warnings.extend(told("shapes", &values(p, |r| r.has_shapes.map(recorded))));
-    out.warnings.extend(told("drivers and runtimes", &values(p, |r| r.versions.clone())));
+    // Recorders say different versions: of the driver, or of their own exports.
+    out.warnings
+        .extend(told("drivers and runtimes", &values(p, |r| r.versions.clone())).filter(|_| !p.has_two_recorders()));
     let overhead = sides(p).map(|ranks| {
         let sum = |of: fn(&MappedRank) -> Ns| ranks.iter().map(|r| of(r)).sum::<Ns>();
         percent(sum(|r| r.overhead), sum(|r| r.recorded)).unwrap_or(0.0)

@@ -27,6 +27,7 @@ table! {
     /// One rank of a set.
     pub struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
         rank;
+        recorder: Text, "", "program that recorded the file";
         world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
         device_name: Option<Text>, "", "first device";
         has_modules: bool, "", "frames of nn.Module are recorded (looked for with --by module)";
@@ -95,6 +96,7 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let device = trace.devices.iter().find_map(|d| trace.meta.devices.iter().find(|m| Some(m.id) == d.device));
     ranks.push(MappedRankRow {
         rank: trace.rank,
+        recorder: trace.meta.recorder.name(),
         world_size: trace.meta.world_size,
         device_name: device.map(|d| d.display_name()).as_deref(),
         has_modules: !paths.is_empty(),

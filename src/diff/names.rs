@@ -96,6 +96,7 @@ pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
     let mut ids: HashMap<NameKey, usize> = HashMap::new();
     let mut labels: Vec<NameKey> = Vec::new();
     let sides = [&p.base, &p.test].map(|side| sums(side, by, &mut ids, &mut labels));
+    let one_sided = p.one_sided();
     let mut rows: Vec<NameChange> = labels
         .into_iter()
         .enumerate()
@@ -115,8 +116,9 @@ pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
                 own: [mean(0, base.own), mean(1, test.own)],
             }
         })
-        // Leave out names that occur only outside steps.
+        // Leave out names that occur only outside steps, and what only one of two recorders sees.
         .filter(|n| n.count.iter().any(|c| c.num != 0))
+        .filter(|n| n.label.side == Side::Gpu || !one_sided.contains_key(&*n.label.class))
         .collect();
     // All changes have the same denominator, so numerators can be compared.
     rows.sort_by(|a, b| {

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::diff::exact::Weights;
-use crate::diff::set::{MappedRank, Set, StepWindow};
+use crate::diff::set::{MappedRank, Set, Side, StepWindow};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +85,27 @@ impl<'a> Population<'a> {
             same_ranks,
             by_step,
         })
+    }
+
+    /// Whether the sides are of different recorders, which see different parts of a program.
+    pub fn has_two_recorders(&self) -> bool {
+        let of = |side: &Chosen| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
+        of(&self.base) != of(&self.test)
+    }
+
+    /// Kinds of host events that only one side has, with its name: of different recorders, they say nothing about the
+    /// program. Empty for sides of one recorder.
+    pub fn one_sided(&self) -> BTreeMap<&'a str, &'static str> {
+        if !self.has_two_recorders() {
+            return BTreeMap::new();
+        }
+        let classes = |side: &Chosen<'a>| -> BTreeSet<&'a str> {
+            let keys = side.ranks.iter().flat_map(|r| &r.rank.keys);
+            keys.filter(|k| k.side == Side::Host).map(|k| &*k.class).collect()
+        };
+        let (base, test) = (classes(&self.base), classes(&self.test));
+        let only_base = base.difference(&test).map(|class| (*class, "base"));
+        only_base.chain(test.difference(&base).map(|class| (*class, "test"))).collect()
     }
 
     pub fn scope(&self) -> &'static str {

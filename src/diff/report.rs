@@ -37,12 +37,19 @@ pub fn compare(
     options: &Options,
 ) -> Result<(Output, Vec<Verdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
-    let found = differences(&p, [base.withheld.as_deref(), test.withheld.as_deref()]);
+    let mut found = differences(&p, [base.withheld.as_deref(), test.withheld.as_deref()]);
     if !forced && !found.refusals.is_empty() {
         return Err(PopulationError::Different { reasons: found.refusals });
     }
     let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
-    let short = options.settings.flag(&SHORT_NAMES);
+    let asked = options.settings.flag(&SHORT_NAMES);
+    // Recorders write the same name differently.
+    let short = asked || p.has_two_recorders();
+    if short && !asked {
+        found
+            .warnings
+            .push("names are compared as with --short-names, because recorders write them differently".to_string());
+    }
     let by = match options.settings.text(&BY) {
         None | Some("name") if short => By::ShortName,
         None | Some("name") => By::Name,

@@ -3,6 +3,7 @@
 use crate::diff::map::{MappedCellRow, MappedCells, MappedKeyRow, MappedKeys};
 use crate::diff::map::{MappedRankRow, MappedRanks, MappedStepRow, MappedSteps};
 use crate::table::schema::{Batch, Table};
+use crate::trace::meta::Recorder;
 use crate::units::Ns;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub struct Set {
 #[derive(Debug, Clone, Default)]
 pub struct MappedRank {
     pub rank: u32,
+    pub recorder: Recorder,
     pub world: Option<u32>,
     pub device_name: Option<String>,
     pub has_modules: bool,
@@ -134,6 +136,7 @@ impl Set {
 fn rank(row: MappedRankRow) -> MappedRank {
     MappedRank {
         rank: row.rank,
+        recorder: Recorder::ALL.into_iter().find(|r| r.name() == row.recorder).unwrap_or_default(),
         world: row.world_size,
         device_name: row.device_name.map(str::to_string),
         has_modules: row.has_modules,

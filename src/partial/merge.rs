@@ -64,8 +64,12 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
     let given = in_order(given);
     let inputs: Vec<_> = given.iter().map(|g| g.seen.input.clone()).collect();
     let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(again(e)) } else { None };
-    let claims =
-        Claims { ranks: given.iter().map(|g| g.seen.claim).collect(), refused: given.iter().map(head).collect() };
+    let claims = Claims {
+        ranks: given.iter().map(|g| g.seen.claim).collect(),
+        refused: given.iter().map(head).collect(),
+        // Partials do not say it; each part was checked when it was made.
+        recorders: vec![None; given.len()],
+    };
     let mut tasks = claims.tasks(&inputs, &[])?;
     tasks.retain(|t| given.get(t.input).is_some_and(|g| !matches!(g.seen.fate, Fate::LeftOut)));
     tasks.iter().try_for_each(|t| as_in_its_partial(partials, &given, t))?;

@@ -7,6 +7,15 @@
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
+use crate::trace::meta::Recorder;
+
+/// What the head of a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHead {
+    /// The rank, if the head contains it.
+    pub rank: Option<u32>,
+    pub recorder: Recorder,
+}
 
 /// A recorder's file format.
 pub trait TraceFormat: Sync {
@@ -17,11 +26,11 @@ pub trait TraceFormat: Sync {
     /// format.
     fn sniff(&self, head: &[u8]) -> bool;
 
-    /// The rank, if the head of the file contains it. Called for all files of a set before one is loaded.
+    /// Reads the head of a file. Called for all files of a set before one is loaded.
     ///
     /// # Errors
     /// When the file cannot be opened, is empty, or turns out to have another format.
-    fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError>;
+    fn peek(&self, input: &Input) -> Result<FileHead, ReadError>;
 
     /// The inputs that a file stands for: one per rank. Most formats have one rank in a file.
     fn parts(&self, input: Input) -> Vec<Input> {

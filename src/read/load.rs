@@ -1,6 +1,6 @@
 //! Loads one file of any format: runs the format's reader, then converts its times.
 
-use super::format::TraceFormat;
+use super::format::{FileHead, TraceFormat};
 use super::input::Input;
 use super::kineto::Kineto;
 use super::options::LoadOptions;
@@ -90,11 +90,11 @@ fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     Ok(format)
 }
 
-/// The rank, if the head of the file contains it.
+/// Reads the head of a file.
 ///
 /// # Errors
 /// As [`TraceFormat::peek`].
-pub fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
+pub fn peek(input: &Input) -> Result<FileHead, ReadError> {
     format_of(input)?.peek(input)
 }
 

@@ -27,7 +27,7 @@ pub fn refuse(input: &Input, head: &[u8]) -> Option<ReadError> {
     let is_session = head.starts_with(b"<?xml") && head.windows(8).any(|w| w == b"<session");
     let (what, hint) = if is_session {
         (
-            "a session of the NVIDIA Visual Profiler in XML, which holds no events",
+            "a session of the Visual Profiler, which holds no events",
             "give the database that nvprof wrote: nvprof -o FILE",
         )
     } else if head.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| b"{[".contains(b)) {

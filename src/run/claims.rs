@@ -5,7 +5,7 @@ use crate::read::discover::assign_ranks;
 use crate::read::input::Input;
 use crate::read::load::peek;
 use crate::run::RunError;
-use crate::trace::meta::RankSource;
+use crate::trace::meta::{RankSource, Recorder};
 use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
 use std::io;
@@ -24,33 +24,38 @@ pub struct Claims {
     pub ranks: Vec<Option<u32>>,
     /// Files that are not traces.
     pub refused: Vec<Option<ReadError>>,
+    /// The recorder of each file, where it is known.
+    pub recorders: Vec<Option<Recorder>>,
 }
 
 impl Claims {
     /// Reads the heads of all files.
     pub fn peek(inputs: &[Input]) -> Self {
         let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
-        let (mut ranks, mut refused) = (Vec::new(), Vec::new());
+        let (mut ranks, mut refused, mut recorders) = (Vec::new(), Vec::new(), Vec::new());
         for p in peeked {
             match p {
-                Ok(rank) => {
-                    ranks.push(rank);
+                Ok(head) => {
+                    ranks.push(head.rank);
                     refused.push(None);
+                    recorders.push(Some(head.recorder));
                 }
                 Err(e) => {
                     ranks.push(None);
                     refused.push(Some(e));
+                    recorders.push(None);
                 }
             }
         }
-        Self { ranks, refused }
+        Self { ranks, refused, recorders }
     }
 
     /// The files of the selected ranks (all if `ranks` is empty), in order of rank.
     ///
     /// # Errors
-    /// When two files claim one rank, or a selected rank has no file.
+    /// When the files are of several recorders, two files claim one rank, or a selected rank has no file.
     pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        self.check_recorders(all)?;
         let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
         let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
         let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
@@ -73,6 +78,21 @@ impl Claims {
             }
         }
         Ok(tasks)
+    }
+}
+
+impl Claims {
+    /// Recorders see different parts of a job, so their ranks cannot be compared with each other.
+    fn check_recorders(&self, all: &[Input]) -> Result<(), SetError> {
+        let mut known = all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
+        let Some(first) = known.next() else { return Ok(()) };
+        let Some(other) = known.find(|(_, recorder)| *recorder != first.1) else { return Ok(()) };
+        Err(SetError::SeveralRecorders {
+            first: first.0.shown.clone(),
+            first_recorder: first.1.name(),
+            other: other.0.shown.clone(),
+            other_recorder: other.1.name(),
+        })
     }
 }
 

@@ -140,7 +140,7 @@ args! {
     Bandwidth: ["memory bandwidth (GB/s)"] "bandwidth_gb_per_s" Float Analysis "GB/s" "as recorded";
     FromDevice: ["fromDevice"] "from_device" Int Events "" "source of a peer copy";
     ToDevice: ["toDevice"] "to_device" Int Events "" "target of a peer copy";
-    Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity";
+    Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity; nsys: StartEnd for ranges that may end on another thread";
     Cbid: ["cbid", "cid"] "callback_id" Int Events "" "id of the API function";
     LaunchedKernel: ["kernel"] "launched_kernel" Text Events "" "HIP: kernel a call launches";
     CopySize: ["size"] "call_size_bytes" Int Analysis "bytes" "HIP: bytes a call copies";

@@ -28,6 +28,31 @@ impl TimeEra {
     }
 }
 
+/// The program that recorded a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Recorder {
+    /// torch.profiler and other users of Kineto, and what writes its format.
+    #[default]
+    Kineto,
+    /// Nsight Systems.
+    Nsys,
+    /// nvprof and the Visual Profiler.
+    Nvprof,
+}
+
+impl Recorder {
+    pub const ALL: [Recorder; 3] = [Recorder::Kineto, Recorder::Nsys, Recorder::Nvprof];
+
+    /// Name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recorder::Kineto => "Kineto",
+            Recorder::Nsys => "Nsight Systems",
+            Recorder::Nvprof => "nvprof",
+        }
+    }
+}
+
 /// One entry of `deviceProperties`: a device that the host can see, whether or not the rank uses it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Device {
@@ -90,6 +115,7 @@ pub struct ProcessGroup {
 /// Everything in a file except its events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
+    pub recorder: Recorder,
     pub schema_version: Option<i64>,
     /// `distributedInfo.rank`.
     pub rank: Option<u32>,

@@ -14,10 +14,11 @@ mod scratch;
 pub(crate) mod sink;
 pub(crate) mod text;
 
-use super::format::TraceFormat;
+use super::format::{FileHead, TraceFormat};
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
+use crate::trace::meta::Recorder;
 
 /// Chrome-trace JSON as PyTorch's profiler and related tools write it.
 pub struct Kineto;
@@ -32,8 +33,8 @@ impl TraceFormat for Kineto {
         matches!(text.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'['))
     }
 
-    fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError> {
-        peek::peek(input)
+    fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
+        Ok(FileHead { rank: peek::peek(input)?, recorder: Recorder::Kineto })
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

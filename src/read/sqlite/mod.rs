@@ -12,10 +12,11 @@ mod pyprof_marker;
 mod ranges;
 mod rows;
 
-use super::format::TraceFormat;
+use super::format::{FileHead, TraceFormat};
 use super::input::{Input, ProcessPart};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
+use crate::trace::meta::Recorder;
 use database::{Database, MAGIC};
 use std::fs::File;
 use std::io::Read;
@@ -32,19 +33,23 @@ impl TraceFormat for Sqlite {
         head.starts_with(MAGIC)
     }
 
-    fn peek(&self, input: &Input) -> Result<Option<u32>, ReadError> {
-        let (database, recorder) = open(input)?;
-        match recorder {
-            Recorder::Nsys => nsys::rank(&database, nsys::process(&database, input)?),
-            // Its rank is in the name of the file at most.
-            Recorder::Nvprof => nvprof::check_for_work(&database, input).map(|()| None),
-        }
+    fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
+        let (database, kind) = open(input)?;
+        let (rank, recorder) = match kind {
+            DatabaseKind::Nsys => (nsys::rank(&database, nsys::process(&database, input)?)?, Recorder::Nsys),
+            DatabaseKind::Nvprof => {
+                nvprof::check_for_work(&database, input)?;
+                // Its rank is in the name of the file at most.
+                (None, Recorder::Nvprof)
+            }
+        };
+        Ok(FileHead { rank, recorder })
     }
 
     fn parts(&self, input: Input) -> Vec<Input> {
         let processes = match open(&input) {
-            Ok((database, Recorder::Nsys)) => nsys::processes(&database).unwrap_or_default(),
-            Ok((_, Recorder::Nvprof)) | Err(_) => Vec::new(),
+            Ok((database, DatabaseKind::Nsys)) => nsys::processes(&database).unwrap_or_default(),
+            Ok((_, DatabaseKind::Nvprof)) | Err(_) => Vec::new(),
         };
         if processes.len() < 2 {
             return vec![input];
@@ -61,8 +66,8 @@ impl TraceFormat for Sqlite {
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
         let (database, recorder) = open(input)?;
         match recorder {
-            Recorder::Nsys => nsys::load(&database, nsys::process(&database, input)?, input, how),
-            Recorder::Nvprof => nvprof::load(&database, input, how),
+            DatabaseKind::Nsys => nsys::load(&database, nsys::process(&database, input)?, input, how),
+            DatabaseKind::Nvprof => nvprof::load(&database, input, how),
         }
     }
 }
@@ -76,7 +81,7 @@ pub fn is_recorders_database(input: &Input) -> bool {
 }
 
 /// Who made a database.
-enum Recorder {
+enum DatabaseKind {
     Nsys,
     Nvprof,
 }
@@ -85,15 +90,15 @@ enum Recorder {
 ///
 /// # Errors
 /// When the file is damaged, or a database of another program.
-fn open(input: &Input) -> Result<(Database, Recorder), ReadError> {
+fn open(input: &Input) -> Result<(Database, DatabaseKind), ReadError> {
     let database = Database::open(input)?;
     let has = |table: &str| database.has(table);
     if has("StringIds") && (has("META_DATA_EXPORT") || has("EXPORT_META_DATA")) {
-        return Ok((database, Recorder::Nsys));
+        return Ok((database, DatabaseKind::Nsys));
     }
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     if nvprof::is_nvprof(&database) {
-        return Ok((database, Recorder::Nvprof));
+        return Ok((database, DatabaseKind::Nvprof));
     }
     if has("rocpd_op") && has("rocpd_api") {
         return refused("an SQLite database of rocpd (AMD)", "convert it to JSON with rpd2tracing");

@@ -17,7 +17,7 @@ use crate::health::Counter;
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Unsettled};
 use crate::trace::args::Arg;
-use crate::trace::meta::{Device, Meta};
+use crate::trace::meta::{Device, Meta, Recorder};
 use crate::trace::strings::StrId;
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
@@ -351,7 +351,7 @@ fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 }
 
 fn meta(database: &Database, process: i64) -> Result<Meta, ReadError> {
-    let mut meta = Meta::default();
+    let mut meta = Meta { recorder: Recorder::Nsys, ..Meta::default() };
     database.each("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |r| meta.base_ns = meta.base_ns.or(int(r, 0)))?;
     for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
         database.each(table, ["name", "value"], |r| {

@@ -20,7 +20,7 @@ use crate::kernel::demangled;
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Unsettled};
 use crate::trace::args::Arg;
-use crate::trace::meta::{Device, Meta};
+use crate::trace::meta::{Device, Meta, Recorder};
 use crate::trace::strings::StrId;
 use hashbrown::HashMap;
 
@@ -291,7 +291,7 @@ fn markers(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
 
 fn meta(database: &Database, rows: &Rows) -> Result<Meta, ReadError> {
     // Times are after 1970 already.
-    let mut meta = Meta { base_ns: Some(0), ..Meta::default() };
+    let mut meta = Meta { recorder: Recorder::Nvprof, base_ns: Some(0), ..Meta::default() };
     database.each("Version", ["version"], |r| {
         if let Some(version) = int(r, 0) {
             meta.other.insert("nvprof_version".to_string(), version.to_string());

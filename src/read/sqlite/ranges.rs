@@ -69,6 +69,9 @@ enum SaysBackward {
 /// Arguments in the order of [`Operator::inputs`].
 const INPUTS: [Arg; 3] = [Arg::InputDims, Arg::InputType, Arg::ConcreteInputs];
 
+/// Kind of a range that may end on another thread than it has started on.
+const START_END: &str = "StartEnd";
+
 /// Ranges after which memory is asked for again.
 const RANGES_BETWEEN_CHECKS: usize = 1 << 14;
 
@@ -130,6 +133,9 @@ impl Ranges {
             if range.is_open {
                 rows.int(row, Arg::Finished, Some(0));
             }
+            if !range.is_nested && rows.how.options.event_args {
+                rows.text(row, Arg::Kind, START_END);
+            }
             let Kind::Operator(op) = &range.kind else { continue };
             rows.int(row, Arg::SeqNumber, op.sequence);
             let is_on_autograd = *is_first && around.autograd_threads.get(&range.thread) == Some(&true);
@@ -163,6 +169,7 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
     // Ranges that may end on another thread are annotations, whatever they say.
     let found = if is_nested { meaning(text) } else { Meaning::Annotation(text) };
     let event_args = rows.how.options.event_args;
+    let whole_texts = rows.how.options.whole_range_texts;
     let mut intern = |text: &str| rows.columns.strings.intern(text);
     match found {
         Meaning::Annotation(name) => Kind::Annotation(intern(name)),
@@ -174,7 +181,7 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
             Kind::Annotation(name)
         }
         Meaning::Call(call) => Kind::Operator(Operator {
-            name: intern(&call.name),
+            name: intern(if whole_texts { text } else { &call.name }),
             sequence: None,
             record: None,
             is_of_pyprof: true,
@@ -192,7 +199,7 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
                 _ => SaysBackward::Nothing,
             };
             Kind::Operator(Operator {
-                name: intern(&name),
+                name: intern(if whole_texts { text } else { &name }),
                 sequence: marked.sequence,
                 record: marked.record,
                 is_of_pyprof: false,

@@ -144,6 +144,11 @@ impl<'a> Rows<'a> {
         }
     }
 
+    pub fn text(&mut self, row: u32, arg: Arg, value: &str) {
+        let id = self.columns.strings.intern(value);
+        self.interned(row, arg, Some(id));
+    }
+
     pub fn interned(&mut self, row: u32, arg: Arg, value: Option<StrId>) {
         if let Some(value) = value {
             self.columns.args.column_mut(arg).push(row, u64::from(value.0));

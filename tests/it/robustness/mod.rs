@@ -12,5 +12,6 @@ pub mod invariants;
 pub mod nsys;
 pub mod nvprof;
 pub mod random;
+pub mod recorders;
 pub mod shapes;
 pub mod unusable;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const HOST: i64 = 3 << 48;
 
 /// The id of a thread of a process.
-fn id(pid: i64, thread: i64) -> i64 {
+pub fn id(pid: i64, thread: i64) -> i64 {
     HOST | (pid << 24) | thread
 }
 
@@ -23,7 +23,7 @@ fn id(pid: i64, thread: i64) -> i64 {
 /// pid 7   aten::mm  [0.......20)   launch [5..8)     pid 9   launch [5..6)
 ///   gpu 0   gemm            [30.......70)              gpu 0   gemm [10.20)
 /// ```
-fn export(path: &Path) {
+pub fn export(path: &Path) {
     let db = Connection::open(path).expect("a new file");
     let tables = "
         CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);
