@@ -8,11 +8,13 @@ mod diff;
 mod exit;
 mod explain;
 mod interrupt;
+mod kept_rows;
 mod known;
 mod list;
 mod man;
 mod memory;
 mod merge;
+mod nsys_stats;
 mod output;
 mod overlay;
 mod progress;
@@ -62,6 +64,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("pyprof", m)) => {
             pyprof::PyProfArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| pyprof::run(&a))
         }
+        Some(("nsys-stats", m)) => nsys_stats::NsysStatsArgs::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|a| nsys_stats::run(&a)),
         Some(("query", m)) => query::run(m),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
@@ -93,6 +98,8 @@ pub fn command() -> Command {
     let overlay = Command::new("overlay")
         .about("Write one trace file of chosen ranks for a viewer, with counters and marks added");
     let pyprof = Command::new("pyprof").about("Print every kernel with the columns of NVIDIA's PyProf");
+    let nsys_stats =
+        Command::new("nsys-stats").about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
     let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
     let report = Command::new("report").about("Write report.html again from a results folder");
     root = root
@@ -101,6 +108,7 @@ pub fn command() -> Command {
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP))
+        .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
         .subcommand(query::command())
         .subcommand(
             Command::new("list")

@@ -1,23 +1,19 @@
 //! `hta pyprof`: kernels with PyProf's columns, in its formats.
 
-use crate::analysis::api::Output;
 use crate::analysis::api::{Analysis, Wanted};
 use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
+use crate::cli::kept_rows::KeptRows;
 use crate::cli::output::{note, print};
 use crate::cli::progress::Bar;
 use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
 use crate::compat::pyprof::{Labels, PyProf, PyProfTable};
 use crate::error::SetError;
 use crate::output::{text, visible};
-use crate::run::{Request, RowSink, run as run_pipeline};
-use crate::table::schema::{Batch, Table};
-use crate::trace::rank_trace::RankTrace;
+use crate::run::{Request, run as run_pipeline};
+use crate::table::schema::Table;
 use clap::{Args, ValueEnum};
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Mutex;
 
 pub const AFTER_HELP: &str = "\
 Examples:
@@ -55,37 +51,6 @@ enum Whose {
     Pyprof,
 }
 
-/// Keeps the rows of each rank.
-#[derive(Default)]
-struct KeptRows(Mutex<BTreeMap<u32, Vec<Batch>>>);
-
-impl RowSink for KeptRows {
-    fn rows(&self, rows: Batch) -> io::Result<()> {
-        if rows.spec.name != PyProfTable::SPEC.name {
-            return Ok(());
-        }
-        let rank = PyProfTable::rows(&rows).next().map(|r| r.rank);
-        if let Some(rank) = rank {
-            let mut all = self.0.lock().map_err(|_| io::Error::other("another thread failed"))?;
-            all.entry(rank).or_default().push(rows);
-        }
-        Ok(())
-    }
-
-    fn reduced(&self, _: &dyn Analysis, _: &mut Output) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn trace(&self, _: &RankTrace) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn void(&self) -> io::Result<()> {
-        self.0.lock().map_err(|_| io::Error::other("another thread failed"))?.clear();
-        Ok(())
-    }
-}
-
 pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
     let refused = |option: &'static str, value: String, reason: String| SetError::Argument { option, value, reason };
     let columns = chosen(&args.cols)
@@ -110,7 +75,7 @@ pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
         load: common.load(true, false),
         ranks: common.rank_ranges(),
     };
-    let kept = KeptRows::default();
+    let kept = KeptRows::of(PyProfTable::SPEC);
     let outcome = common.on_threads(|| run_pipeline(&request, &kept, &Bar::default()))??;
     warn(&outcome.refused);
     if common.strict && outcome.has_loss() {
@@ -118,7 +83,7 @@ pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Nothing);
     }
     let mut out = if args.csv { csv_header(&columns) } else { widths.header(&columns) };
-    for batch in kept.0.into_inner().unwrap_or_default().into_values().flatten() {
+    for batch in kept.take() {
         for row in PyProfTable::rows(&batch) {
             out.push_str(&if args.csv { csv_line(&row, &columns) } else { widths.row(&row, &columns) });
         }

@@ -19,6 +19,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("matching", "how calls are matched across ranks", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
     ("pyprof", "`hta pyprof`: kernels with the columns of NVIDIA's PyProf", crate::compat::pyprof::PAGE),
+    ("nsys-stats", "`hta nsys-stats`: the reports of NVIDIA's `nsys stats`", crate::compat::nsys::PAGE),
     ("overlay", "one trace file of ranks for a viewer, with counters and marks", include_str!("explain/overlay.md")),
     (
         "report",

@@ -21,6 +21,7 @@ macro_rules! head {
 }
 
 pub mod hta;
+pub mod nsys;
 mod osdi25;
 pub mod pyprof;
 mod registry;

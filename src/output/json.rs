@@ -137,6 +137,14 @@ pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBa
     out
 }
 
+/// Rows of texts as CSV, with a header line.
+pub fn csv_lines(names: &[&str], rows: &[Vec<String>], style: CsvStyle) -> String {
+    let line = |cells: Vec<String>| cells.join(",") + "\n";
+    let mut out = line(names.iter().map(|n| quoted(n, style)).collect());
+    out.extend(rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell, style)).collect())));
+    out
+}
+
 /// A text as a CSV cell, quoted where necessary.
 fn quoted(text: &str, style: CsvStyle) -> String {
     let is_formula = style == CsvStyle::ForSpreadsheets && text.starts_with(['=', '+', '-', '@']);

@@ -8,6 +8,7 @@ pub mod docs;
 pub mod filters;
 pub mod goldens;
 pub mod html;
+pub mod nsys_stats;
 pub mod one_analysis;
 pub mod only;
 pub mod other_columns;

@@ -1,0 +1,182 @@
+//! What each summary counts of one rank.
+
+use crate::compat::nsys::names::operation;
+use crate::compat::nsys::process::thread_of;
+use crate::compat::nsys::ranges::{LaunchesByThread, ranges};
+use crate::compat::nsys::samples::{Collector, Key, Label, Quantity};
+use crate::trace::activity::Activity;
+use crate::trace::args::Arg;
+use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use hashbrown::{HashMap, HashSet};
+
+pub const API: &str = "CUDA_API";
+pub const KERNEL: &str = "CUDA_KERNEL";
+pub const MEMORY: &str = "MEMORY_OPER";
+
+fn label(id: StrId) -> Label {
+    Label::Recorded(id)
+}
+
+fn runtime_calls(trace: &RankTrace) -> impl Iterator<Item = u32> {
+    (0..trace.columns.len() as u32).filter(|r| trace.classes.get(*r as usize) == Some(&Class::Runtime))
+}
+
+/// Calls by name.
+pub fn api(trace: &RankTrace, out: &mut Collector) {
+    for row in runtime_calls(trace) {
+        let key = Key::of(label(trace.columns.name(row as usize)));
+        out.add(key, Quantity::Time, trace.span(row).len());
+    }
+}
+
+fn kernels_of(trace: &RankTrace) -> impl Iterator<Item = &Activity> {
+    trace.activities.iter().filter(|a| a.class == Class::Kernel)
+}
+
+/// Kernels by name.
+pub fn kernels(trace: &RankTrace, out: &mut Collector) {
+    for a in kernels_of(trace) {
+        out.add(Key::of(label(a.name)), Quantity::Time, a.span.len());
+    }
+}
+
+/// Kernels by name, grid and block.
+pub fn kernels_by_grid(trace: &RankTrace, out: &mut Collector) {
+    let args = &trace.columns.args;
+    for a in kernels_of(trace) {
+        let shape = |arg| args.text(arg, a.row).map(label);
+        let key = Key { grid: shape(Arg::Grid), block: shape(Arg::Block), ..Key::of(label(a.name)) };
+        out.add(key, Quantity::Time, a.span.len());
+    }
+}
+
+/// Operations of copies and sets by their names.
+#[derive(Default)]
+struct Operations(HashMap<StrId, &'static str>);
+
+impl Operations {
+    fn of(&mut self, trace: &RankTrace, a: &Activity) -> Label {
+        Label::Known(self.0.entry(a.name).or_insert_with(|| operation(trace.text(a.name))))
+    }
+}
+
+fn memory_operations(trace: &RankTrace, out: &mut Collector, quantity: Quantity) {
+    let mut operations = Operations::default();
+    for a in trace.activities.iter().filter(|a| a.class != Class::Kernel) {
+        let value = match quantity {
+            Quantity::Bytes => trace.columns.args.int(Arg::Bytes, a.row),
+            _ => Some(a.span.len()),
+        };
+        if let Some(value) = value {
+            out.add(Key::of(operations.of(trace, a)), quantity, value);
+        }
+    }
+}
+
+/// Time of copies and sets by operation.
+pub fn memory_times(trace: &RankTrace, out: &mut Collector) {
+    memory_operations(trace, out, Quantity::Time);
+}
+
+/// Bytes of copies and sets by operation; those without a recorded size are left out.
+pub fn memory_sizes(trace: &RankTrace, out: &mut Collector) {
+    memory_operations(trace, out, Quantity::Bytes);
+}
+
+/// Kernels, copies and sets.
+pub fn gpu(trace: &RankTrace, out: &mut Collector) {
+    let mut operations = Operations::default();
+    for a in &trace.activities {
+        let key = match a.class {
+            Class::Kernel => Key { category: Some(Label::Known(KERNEL)), ..Key::of(label(a.name)) },
+            _ => Key { category: Some(Label::Known(MEMORY)), ..Key::of(operations.of(trace, a)) },
+        };
+        out.add(key, Quantity::Time, a.span.len());
+    }
+}
+
+/// Calls, kernels, copies and sets.
+pub fn api_and_gpu(trace: &RankTrace, out: &mut Collector) {
+    gpu(trace, out);
+    for row in runtime_calls(trace) {
+        let name = label(trace.columns.name(row as usize));
+        let key = Key { category: Some(Label::Known(API)), ..Key::of(name) };
+        out.add(key, Quantity::Time, trace.span(row).len());
+    }
+}
+
+/// Kernels with the call that launched them.
+///
+/// ```text
+///   host    |call|                    A = call
+///   stream          |kernel...|       Q = from the call's end to the kernel's start, if that is later
+///           |--------T--------|       T = from the call's start to the end of both
+/// ```
+pub fn executions(trace: &RankTrace, out: &mut Collector) {
+    for a in kernels_of(trace) {
+        let Some(row) = a.launch() else { continue };
+        let (process, thread) = thread_of(trace, row);
+        let key = Key {
+            process: process.map(label),
+            thread: thread.map(label),
+            device: a.device(),
+            kernel: Some(label(a.name)),
+            ..Key::of(label(trace.columns.name(row as usize)))
+        };
+        let call = trace.span(row);
+        out.add(key, Quantity::Time, call.end.max(a.span.end).saturating_sub(call.start));
+        out.add(key, Quantity::Api, call.len());
+        out.add(key, Quantity::Kernel, a.span.len());
+        if a.span.start > call.end {
+            out.add(key, Quantity::Queue, a.span.start - call.end);
+        }
+    }
+}
+
+/// Ranges by text and style.
+pub fn range_times(trace: &RankTrace, out: &mut Collector) {
+    for range in ranges(trace) {
+        let name = label(trace.columns.name(range.row as usize));
+        let key = Key { style: Some(Label::Known(range.style())), ..Key::of(name) };
+        out.add(key, Quantity::Time, range.span.len());
+    }
+}
+
+/// Ranges projected to the GPU: from the first start to the last end of what was launched inside them.
+pub fn projections(trace: &RankTrace, out: &mut Collector) {
+    let launches = LaunchesByThread::new(trace);
+    for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
+        let Some(projection) = launches.projection(range) else { continue };
+        let name = label(trace.columns.name(range.row as usize));
+        let key = Key { style: Some(Label::Known(range.style())), ..Key::of(name) };
+        out.add(key, Quantity::Time, projection.span.len());
+        out.add(key, Quantity::Range, range.span.len());
+        out.add(key, Quantity::Operations, i64::try_from(projection.operations).unwrap_or(i64::MAX));
+        out.add(key, Quantity::Level, i64::from(range.level));
+        out.add(key, Quantity::Children, i64::from(range.children));
+    }
+}
+
+/// Kernels by range: a kernel counts in each range around its launch.
+pub fn range_kernels(trace: &RankTrace, out: &mut Collector) {
+    let launches = LaunchesByThread::new(trace);
+    for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
+        let (process, thread) = thread_of(trace, range.row);
+        let key = |kernel: StrId| Key {
+            process: process.map(label),
+            thread: thread.map(label),
+            style: Some(Label::Known(range.style())),
+            kernel: Some(label(kernel)),
+            ..Key::of(label(trace.columns.name(range.row as usize)))
+        };
+        let mut seen = HashSet::new();
+        for a in launches.inside(range).filter(|a| a.class == Class::Kernel) {
+            out.add(key(a.name), Quantity::Time, a.span.len());
+            if seen.insert(a.name) {
+                out.add(key(a.name), Quantity::Range, range.span.len());
+            }
+        }
+    }
+}

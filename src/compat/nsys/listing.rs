@@ -1,0 +1,222 @@
+//! The printed rows of the reports with a row for each event.
+
+use crate::analysis::api::{Align, View};
+use crate::compat::nsys::events::{EventRow, Events, dimension};
+use crate::compat::nsys::sums::megabytes;
+use crate::table::schema::{Batch, Table};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// A column: heading, alignment and cell.
+type Column = (&'static str, Align, fn(&EventRow) -> Option<String>);
+
+fn text(cell: Option<&str>) -> Option<String> {
+    cell.map(str::to_string)
+}
+
+fn number<T: ToString>(cell: Option<T>) -> Option<String> {
+    cell.map(|n| n.to_string())
+}
+
+/// What no input has: the file does not say it, or hta does not read it.
+fn unknown(_: &EventRow) -> Option<String> {
+    None
+}
+
+const START: Column = ("Start (ns)", Align::Right, |r| Some(r.start_ns.to_string()));
+const DURATION: Column = ("Duration (ns)", Align::Right, |r| Some(r.length_ns.to_string()));
+const SOURCE: Column = ("Src Kind", Align::Left, |r| text(r.source));
+const TARGET: Column = ("Dst Kind", Align::Left, |r| text(r.target));
+const BYTES: Column = ("Bytes (MB)", Align::Right, |r| r.size_bytes.map(|b| megabytes(i128::from(b))));
+const PID: Column = ("PID", Align::Right, |r| text(r.process));
+const TID: Column = ("TID", Align::Right, |r| text(r.thread));
+const DEVICE: Column = ("Device ID", Align::Right, |r| number(r.device));
+const CONTEXT: Column = ("Context ID", Align::Right, |r| number(r.context));
+const STREAM: Column = ("Stream ID", Align::Right, |r| number(r.stream));
+const API: Column = ("API Name", Align::Left, |r| text(r.api));
+
+const API_TRACE: &[Column] = &[
+    START,
+    DURATION,
+    ("Name", Align::Left, |r| Some(r.name.to_string())),
+    ("Result", Align::Right, unknown),
+    ("CorrID", Align::Right, |r| number(r.correlation)),
+    ("Pid", Align::Right, |r| text(r.process)),
+    ("Tid", Align::Right, |r| text(r.thread)),
+    ("T-Pri", Align::Right, unknown),
+    ("Thread Name", Align::Left, |r| text(r.thread_name)),
+];
+
+const GPU_TRACE: &[Column] = &[
+    START,
+    DURATION,
+    ("CorrId", Align::Right, |r| number(r.correlation)),
+    ("GrdX", Align::Right, |r| dimension(r.grid, 0)),
+    ("GrdY", Align::Right, |r| dimension(r.grid, 1)),
+    ("GrdZ", Align::Right, |r| dimension(r.grid, 2)),
+    ("BlkX", Align::Right, |r| dimension(r.block, 0)),
+    ("BlkY", Align::Right, |r| dimension(r.block, 1)),
+    ("BlkZ", Align::Right, |r| dimension(r.block, 2)),
+    ("Reg/Trd", Align::Right, |r| number(r.registers)),
+    ("StcSMem (MB)", Align::Right, unknown),
+    ("DymSMem (MB)", Align::Right, unknown),
+    BYTES,
+    ("Throughput (MB/s)", Align::Right, |r| {
+        let bytes = r.size_bytes.filter(|_| r.length_ns > 0)?;
+        Some(format!("{:.3}", bytes as f64 * 1e3 / r.length_ns as f64))
+    }),
+    ("SrcMemKd", Align::Left, |r| text(r.source)),
+    ("DstMemKd", Align::Left, |r| text(r.target)),
+    ("Device", Align::Left, |r| {
+        let name = r.device_name.unwrap_or("GPU");
+        Some(r.device.map_or_else(|| name.to_string(), |id| format!("{name} ({id})")))
+    }),
+    ("Ctx", Align::Right, |r| number(r.context)),
+    ("GreenCtx", Align::Right, unknown),
+    ("Strm", Align::Right, |r| number(r.stream)),
+    ("Name", Align::Left, |r| Some(r.name.to_string())),
+];
+
+const COPIES: &[Column] = &[DURATION, START, SOURCE, TARGET, BYTES, PID, DEVICE, CONTEXT, STREAM, API];
+
+const SETS: &[Column] =
+    &[DURATION, START, ("Memory Kind", Align::Left, |r| text(r.source)), BYTES, PID, DEVICE, CONTEXT, STREAM, API];
+
+const WAITS: &[Column] = &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
+
+const GAPS: &[Column] = &[DURATION, START, PID, DEVICE, CONTEXT];
+
+const USE: &[Column] = &[("In-Use (%)", Align::Right, in_use), DURATION, START, PID, DEVICE, CONTEXT];
+
+fn in_use(row: &EventRow) -> Option<String> {
+    let busy = row.busy_ns.filter(|_| row.length_ns > 0)?;
+    Some(format!("{:.1}", 100.0 * busy as f64 / row.length_ns as f64))
+}
+
+fn all(batches: &[Batch]) -> Vec<EventRow<'_>> {
+    batches.iter().flat_map(Events::rows).collect()
+}
+
+fn view(title: &str, columns: &[Column], rows: &[EventRow]) -> View {
+    let cells = |row: &EventRow| columns.iter().map(|c| (c.2)(row).unwrap_or_default()).collect();
+    View {
+        title: title.to_string(),
+        columns: columns.iter().map(|c| (c.0, c.1)).collect(),
+        rows: rows.iter().map(cells).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// Rows in order of time.
+fn by_start(batches: &[Batch]) -> Vec<EventRow<'_>> {
+    let mut rows = all(batches);
+    rows.sort_by_key(|r| (r.start_ns, r.rank));
+    rows
+}
+
+/// Rows from the longest to the shortest.
+fn by_length(batches: &[Batch]) -> Vec<EventRow<'_>> {
+    let mut rows = by_start(batches);
+    rows.sort_by_key(|r| Reverse(r.length_ns));
+    rows
+}
+
+pub fn api_trace(title: &str, batches: &[Batch]) -> View {
+    view(title, API_TRACE, &by_start(batches))
+}
+
+pub fn gpu_trace(title: &str, batches: &[Batch]) -> View {
+    view(title, GPU_TRACE, &by_start(batches))
+}
+
+pub fn copies(title: &str, batches: &[Batch]) -> View {
+    view(title, COPIES, &by_length(batches))
+}
+
+pub fn sets(title: &str, batches: &[Batch]) -> View {
+    view(title, SETS, &by_length(batches))
+}
+
+pub fn waits(title: &str, batches: &[Batch]) -> View {
+    view(title, WAITS, &by_length(batches))
+}
+
+/// Puts the number of the row before it.
+fn numbered(mut view: View) -> View {
+    view.columns.insert(0, ("Row#", Align::Right));
+    (1..).zip(&mut view.rows).for_each(|(n, row): (u64, _)| row.insert(0, n.to_string()));
+    view
+}
+
+pub fn gaps(title: &str, batches: &[Batch]) -> View {
+    numbered(view(title, GAPS, &by_length(batches)))
+}
+
+/// Parts with little use, the least used first.
+pub fn little_use(title: &str, batches: &[Batch]) -> View {
+    let mut rows = by_start(batches);
+    let share = |r: &EventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
+    rows.sort_by_key(share);
+    numbered(view(title, USE, &rows))
+}
+
+/// Most ranges that a stack lists.
+const DEEPEST: usize = 100;
+
+/// Ranges with their place in the tree; numbers are in order of start, from 1.
+pub fn nested_ranges(title: &str, batches: &[Batch]) -> View {
+    const HEADINGS: [(&str, Align); 14] = [
+        ("Start (ns)", Align::Right),
+        ("End (ns)", Align::Right),
+        ("Duration (ns)", Align::Right),
+        ("DurChild (ns)", Align::Right),
+        ("DurNonChild (ns)", Align::Right),
+        ("Name", Align::Left),
+        ("PID", Align::Right),
+        ("TID", Align::Right),
+        ("Lvl", Align::Right),
+        ("NumChild", Align::Right),
+        ("RangeId", Align::Right),
+        ("ParentId", Align::Right),
+        ("RangeStack", Align::Left),
+        ("NameTree", Align::Left),
+    ];
+    let mut rows = all(batches);
+    rows.sort_by_key(|r| (r.start_ns, Reverse(r.length_ns), r.rank, r.id));
+    let numbers: HashMap<(u32, u64), u64> =
+        rows.iter().zip(1..).filter_map(|(r, n)| Some(((r.rank, r.id?), n))).collect();
+    let parents: HashMap<u64, u64> = rows
+        .iter()
+        .filter_map(|r| Some((*numbers.get(&(r.rank, r.id?))?, *numbers.get(&(r.rank, r.parent?))?)))
+        .collect();
+    let cells = |(r, id): (&EventRow, u64)| {
+        let mut stack: Vec<String> = std::iter::successors(Some(id), |n| parents.get(n).copied())
+            .take(DEEPEST)
+            .map(|n| format!(":{n}"))
+            .collect();
+        stack.reverse();
+        let (children, level) = (r.children_ns.unwrap_or(0), r.level.unwrap_or(0));
+        vec![
+            r.start_ns.to_string(),
+            r.start_ns.saturating_add(r.length_ns).to_string(),
+            r.length_ns.to_string(),
+            children.to_string(),
+            (r.length_ns - children).to_string(),
+            format!(":{}", r.name),
+            r.process.unwrap_or_default().to_string(),
+            r.thread.unwrap_or_default().to_string(),
+            level.to_string(),
+            r.children.unwrap_or(0).to_string(),
+            id.to_string(),
+            parents.get(&id).map(u64::to_string).unwrap_or_default(),
+            stack.concat(),
+            format!("{}:{}", "--".repeat((level as usize).min(DEEPEST)), r.name),
+        ]
+    };
+    View {
+        title: title.to_string(),
+        columns: HEADINGS.to_vec(),
+        rows: rows.iter().zip(1..).map(cells).collect(),
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,153 @@
+//! The reports, each an analysis of its own.
+
+use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::compat::nsys::collect;
+use crate::compat::nsys::events::{self, Events};
+use crate::compat::nsys::listing;
+use crate::compat::nsys::samples::{Collector, Samples};
+use crate::compat::nsys::sums;
+use crate::compat::nsys::usage;
+use crate::job::Job;
+use crate::table::schema::Batch;
+use crate::trace::rank_trace::RankTrace;
+
+/// How a report is made.
+enum Method {
+    /// Ranks leave the values of each row, and the rows of all ranks are summed.
+    Sums(fn(&RankTrace, &mut Collector), fn(&str, &[Partial]) -> View),
+    /// Ranks give a row for each event.
+    Events(fn(&RankTrace, &mut events::Emit), fn(&str, &[Batch]) -> View),
+}
+
+/// One report of `nsys stats` or `nsys analyze`.
+pub struct Report {
+    pub name: &'static str,
+    /// One line on what it lists.
+    pub about: &'static str,
+    method: Method,
+}
+
+const fn sums(
+    name: &'static str,
+    about: &'static str,
+    map: fn(&RankTrace, &mut Collector),
+    view: fn(&str, &[Partial]) -> View,
+) -> Report {
+    Report { name, about, method: Method::Sums(map, view) }
+}
+
+const fn listed(
+    name: &'static str,
+    about: &'static str,
+    map: fn(&RankTrace, &mut events::Emit),
+    view: fn(&str, &[Batch]) -> View,
+) -> Report {
+    Report { name, about, method: Method::Events(map, view) }
+}
+
+/// All reports: those of `nsys stats`, then the rules of `nsys analyze`.
+pub static REPORTS: [Report; 20] = [
+    sums("cuda_api_sum", "calls of the CUDA API by name", collect::api, sums::api),
+    listed("cuda_api_trace", "every call of the CUDA API", events::api_calls, listing::api_trace),
+    sums("cuda_gpu_kern_sum", "kernels by name", collect::kernels, sums::kernels),
+    sums("cuda_gpu_kern_gb_sum", "kernels by name, grid and block", collect::kernels_by_grid, sums::kernels_by_grid),
+    sums("cuda_gpu_mem_time_sum", "time of copies and sets by operation", collect::memory_times, sums::memory_times),
+    sums("cuda_gpu_mem_size_sum", "bytes of copies and sets by operation", collect::memory_sizes, sums::memory_sizes),
+    sums("cuda_gpu_sum", "kernels, copies and sets", collect::gpu, sums::operations),
+    sums("cuda_api_gpu_sum", "API calls, kernels, copies and sets", collect::api_and_gpu, sums::operations),
+    listed("cuda_gpu_trace", "every kernel, copy and set", events::gpu_events, listing::gpu_trace),
+    sums(
+        "cuda_kern_exec_sum",
+        "kernels with their calls: call, queue, kernel, total",
+        collect::executions,
+        sums::executions,
+    ),
+    sums("nvtx_sum", "ranges by text", collect::range_times, sums::ranges),
+    listed(
+        "nvtx_pushpop_trace",
+        "every range, with its place in the tree",
+        events::nested_ranges,
+        listing::nested_ranges,
+    ),
+    sums(
+        "nvtx_gpu_proj_sum",
+        "ranges by text, as long as their work on the GPU",
+        collect::projections,
+        sums::projections,
+    ),
+    sums("nvtx_kern_sum", "kernels by the ranges around their launch", collect::range_kernels, sums::range_kernels),
+    listed(
+        "cuda_memcpy_async",
+        "asynchronous copies of pageable memory, which block",
+        events::async_copies,
+        listing::copies,
+    ),
+    listed("cuda_memcpy_sync", "copies by calls that block the host", events::sync_copies, listing::copies),
+    listed("cuda_memset_sync", "sets by calls that block the host", events::sync_sets, listing::sets),
+    listed("cuda_api_sync", "calls that wait for the device", events::waiting_calls, listing::waits),
+    listed("gpu_gaps", "idle times of at least 100 us and 1 % of a step", usage::gaps, listing::gaps),
+    listed(
+        "gpu_time_util",
+        "thirtieths in which a device is busy for less than half",
+        usage::little_use,
+        listing::little_use,
+    ),
+];
+
+/// The report of a name.
+pub fn find(name: &str) -> Option<&'static Report> {
+    REPORTS.iter().find(|r| r.name == name)
+}
+
+impl Report {
+    /// The printed rows of a report with a row for each event; `None` of a sum.
+    pub fn listing(&self, batches: &[Batch]) -> Option<View> {
+        match self.method {
+            Method::Sums(..) => None,
+            Method::Events(_, view) => Some(view(self.about, batches)),
+        }
+    }
+}
+
+impl Analysis for Report {
+    fn about(&self) -> About {
+        About {
+            stem: "nsys-stats",
+            title: self.about,
+            explain: crate::compat::nsys::PAGE,
+            tables: match self.method {
+                Method::Sums(..) => &[Samples::SPEC],
+                Method::Events(..) => &[Events::SPEC],
+            },
+            definitions: Some("nsys"),
+            takes_steps: false,
+            ..About::DEFAULT
+        }
+    }
+
+    fn reads_event_args(&self, _: &Options) -> bool {
+        true
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
+        let tables = match self.method {
+            Method::Sums(collect, _) => {
+                let mut values = Collector::default();
+                collect(trace, &mut values);
+                vec![values.finish(trace)]
+            }
+            Method::Events(map, _) => {
+                map(trace, give);
+                Vec::new()
+            }
+        };
+        Partial { rank: trace.rank, tables, reason: None }
+    }
+
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        match self.method {
+            Method::Sums(_, view) => Output { views: vec![view(self.about, partials)], ..Output::default() },
+            Method::Events(..) => Output::default(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a rank leaves for a summary: the values of each key as distinct values with counts.
+
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use hashbrown::HashMap;
+
+table! {
+    /// The values of a summary's rows; their size depends on the number of keys and distinct values, not of events.
+    pub struct Samples, SampleRow = "nsys_samples" by "keys, quantity, value" {
+        rank;
+        process: Option<Text>, "", "process";
+        thread: Option<Text>, "", "thread";
+        device;
+        category: Option<Text>, "", "kind of operation, as nsys calls it";
+        style: Option<Text>, "", "PushPop or StartEnd";
+        grid: Option<Text>, "", "blocks: x y z";
+        block: Option<Text>, "", "threads per block: x y z";
+        name: Text, "", "call, kernel, operation or range";
+        kernel: Option<Text>, "", "kernel of the call, or in the range";
+        quantity: Text, "", "what the value is";
+        value: i64, "", "ns, bytes or a number";
+        count: u64, "", "how often it occurs";
+    }
+}
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quantity {
+    /// Duration of what the row is about, ns.
+    Time,
+    Bytes,
+    /// Duration of the launching call, ns.
+    Api,
+    /// From the end of the call to the start of the kernel, ns.
+    Queue,
+    /// Duration of the kernel, ns.
+    Kernel,
+    /// Duration of the range on the host, ns.
+    Range,
+    /// GPU operations of a range.
+    Operations,
+    /// Ranges around a range.
+    Level,
+    /// Ranges directly inside a range.
+    Children,
+}
+
+impl Quantity {
+    const ALL: [Quantity; 9] = [
+        Quantity::Time,
+        Quantity::Bytes,
+        Quantity::Api,
+        Quantity::Queue,
+        Quantity::Kernel,
+        Quantity::Range,
+        Quantity::Operations,
+        Quantity::Level,
+        Quantity::Children,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Quantity::Time => "time",
+            Quantity::Bytes => "bytes",
+            Quantity::Api => "api",
+            Quantity::Queue => "queue",
+            Quantity::Kernel => "kernel",
+            Quantity::Range => "range",
+            Quantity::Operations => "operations",
+            Quantity::Level => "level",
+            Quantity::Children => "children",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|q| q.name() == name)
+    }
+}
+
+/// A text of the trace, or of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Label {
+    Recorded(StrId),
+    Known(&'static str),
+}
+
+impl From<StrId> for Label {
+    fn from(id: StrId) -> Self {
+        Self::Recorded(id)
+    }
+}
+
+impl From<&'static str> for Label {
+    fn from(text: &'static str) -> Self {
+        Self::Known(text)
+    }
+}
+
+impl Label {
+    fn text(self, trace: &RankTrace) -> &str {
+        match self {
+            Label::Recorded(id) => trace.text(id),
+            Label::Known(text) => text,
+        }
+    }
+}
+
+/// What the rows of a summary are for; fields that a summary does not use are empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<T> {
+    pub process: Option<T>,
+    pub thread: Option<T>,
+    pub device: Option<i64>,
+    pub category: Option<T>,
+    pub style: Option<T>,
+    pub grid: Option<T>,
+    pub block: Option<T>,
+    pub name: T,
+    pub kernel: Option<T>,
+}
+
+impl<T> Key<T> {
+    pub fn of(name: impl Into<T>) -> Self {
+        Self {
+            process: None,
+            thread: None,
+            device: None,
+            category: None,
+            style: None,
+            grid: None,
+            block: None,
+            name: name.into(),
+            kernel: None,
+        }
+    }
+}
+
+impl Key<Label> {
+    fn text(self, trace: &RankTrace) -> Key<&str> {
+        let text = |label: Option<Label>| label.map(|l| l.text(trace));
+        Key {
+            process: text(self.process),
+            thread: text(self.thread),
+            device: self.device,
+            category: text(self.category),
+            style: text(self.style),
+            grid: text(self.grid),
+            block: text(self.block),
+            name: self.name.text(trace),
+            kernel: text(self.kernel),
+        }
+    }
+}
+
+/// Collects the values of a rank.
+#[derive(Debug, Default)]
+pub struct Collector(HashMap<(Key<Label>, Quantity), Vec<i64>>);
+
+impl Collector {
+    pub fn add(&mut self, key: Key<Label>, quantity: Quantity, value: i64) {
+        self.0.entry((key, quantity)).or_default().push(value);
+    }
+
+    /// The rows, in the order of their texts.
+    pub fn finish(self, trace: &RankTrace) -> Batch {
+        let mut all: Vec<_> = self.0.into_iter().map(|((key, q), values)| (key.text(trace), q, values)).collect();
+        all.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        let mut table = Samples::default();
+        for (key, quantity, mut values) in all {
+            values.sort_unstable();
+            for same in values.chunk_by(|a, b| a == b) {
+                table.push(SampleRow {
+                    rank: trace.rank,
+                    process: key.process,
+                    thread: key.thread,
+                    device: key.device,
+                    category: key.category,
+                    style: key.style,
+                    grid: key.grid,
+                    block: key.block,
+                    name: key.name,
+                    kernel: key.kernel,
+                    quantity: quantity.name(),
+                    value: same.first().copied().unwrap_or_default(),
+                    count: same.len() as u64,
+                });
+            }
+        }
+        table.finish()
+    }
+}
+
+/// The key of a row.
+pub fn key<'a>(row: &SampleRow<'a>) -> Key<&'a str> {
+    Key {
+        process: row.process,
+        thread: row.thread,
+        device: row.device,
+        category: row.category,
+        style: row.style,
+        grid: row.grid,
+        block: row.block,
+        name: row.name,
+        kernel: row.kernel,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_found_by_their_names() {
+        assert!(Quantity::ALL.into_iter().all(|q| Quantity::named(q.name()) == Some(q)));
+        assert_eq!(Quantity::named("colour"), None);
+    }
+}

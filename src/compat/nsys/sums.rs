@@ -1,0 +1,273 @@
+//! The printed rows of the summaries.
+
+use crate::analysis::api::{Align, Partial, View, rows};
+use crate::compat::nsys::distribution::Distribution;
+use crate::compat::nsys::names::shown_dimensions;
+use crate::compat::nsys::samples::{Key, Quantity, Samples, key};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+type Columns = Vec<(&'static str, Align)>;
+
+/// The values of one row.
+type Values = BTreeMap<Quantity, Distribution>;
+
+/// The rows of a summary with their values, the largest total first.
+fn groups(partials: &[Partial], by: Quantity) -> Vec<(Key<&str>, Values)> {
+    let mut groups: BTreeMap<Key<&str>, Values> = BTreeMap::new();
+    for row in rows::<Samples>(partials) {
+        if let Some(quantity) = Quantity::named(row.quantity) {
+            let values = groups.entry(key(&row)).or_default().entry(quantity).or_default();
+            values.add(row.value, row.count);
+        }
+    }
+    let mut all: Vec<_> = groups.into_iter().collect();
+    all.sort_by_cached_key(|(_, values)| Reverse(values.get(&by).map_or(0, Distribution::total)));
+    all
+}
+
+/// A number with one digit behind the point.
+fn tenths(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |v| format!("{v:.1}"))
+}
+
+fn whole(value: Option<i64>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+/// Mean, median, least, largest and deviation.
+fn spread(d: &Distribution) -> [String; 5] {
+    [tenths(d.mean()), tenths(d.median()), whole(d.min()), whole(d.max()), tenths(d.deviation())]
+}
+
+fn share(part: i128, all: i128) -> String {
+    tenths((all != 0).then(|| 100.0 * part as f64 / all as f64))
+}
+
+/// A key column of a summary: heading and cell.
+type KeyColumn = (&'static str, fn(&Key<&str>) -> String);
+
+/// The text of a range as nsys prints it: behind the colon is the text, before it the domain, which is not read.
+fn range_text(name: &str) -> String {
+    format!(":{name}")
+}
+
+/// A summary of times: share, total, count, spread, then what the row is for.
+fn times(title: &str, partials: &[Partial], count: &'static str, keys: &[KeyColumn]) -> View {
+    let groups = groups(partials, Quantity::Time);
+    let nothing = Distribution::default();
+    let of = |values: &Values| values.get(&Quantity::Time).unwrap_or(&nothing).clone();
+    let all: i128 = groups.iter().map(|(_, values)| of(values).total()).sum();
+    let mut columns: Columns =
+        ["Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
+            .map(|heading| (heading, Align::Right))
+            .to_vec();
+    columns.extend(keys.iter().map(|k| (k.0, Align::Left)));
+    let row = |(key, values): &(Key<&str>, Values)| {
+        let d = of(values);
+        let mut row = vec![share(d.total(), all), d.total().to_string(), d.count().to_string()];
+        row.extend(spread(&d));
+        row.extend(keys.iter().map(|k| (k.1)(key)));
+        row
+    };
+    View { title: title.to_string(), columns, rows: groups.iter().map(row).collect(), notes: Vec::new() }
+}
+
+const NAME: KeyColumn = ("Name", |k| k.name.to_string());
+const OPERATION: KeyColumn = ("Operation", |k| k.name.to_string());
+const CATEGORY: KeyColumn = ("Category", |k| k.category.unwrap_or_default().to_string());
+const GRID: KeyColumn = ("GridXYZ", |k| shown_dimensions(k.grid));
+const BLOCK: KeyColumn = ("BlockXYZ", |k| shown_dimensions(k.block));
+const STYLE: KeyColumn = ("Style", |k| k.style.unwrap_or_default().to_string());
+const RANGE: KeyColumn = ("Range", |k| range_text(k.name));
+
+pub fn api(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Num Calls", &[NAME])
+}
+
+pub fn kernels(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Instances", &[NAME])
+}
+
+pub fn kernels_by_grid(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Instances", &[GRID, BLOCK, NAME])
+}
+
+pub fn memory_times(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Count", &[OPERATION])
+}
+
+pub fn operations(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Instances", &[CATEGORY, OPERATION])
+}
+
+pub fn ranges(title: &str, partials: &[Partial]) -> View {
+    times(title, partials, "Instances", &[STYLE, RANGE])
+}
+
+/// Bytes as megabytes of 10^6 bytes, exactly.
+pub fn megabytes(bytes: i128) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    let bytes = bytes.unsigned_abs();
+    format!("{sign}{}.{:06}", bytes / 1_000_000, bytes % 1_000_000)
+}
+
+pub fn memory_sizes(title: &str, partials: &[Partial]) -> View {
+    let ratio = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{:.6}", v / 1e6));
+    let exact = |v: Option<i64>| v.map_or_else(String::new, |v| megabytes(i128::from(v)));
+    let headings = ["Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)"];
+    let mut columns: Columns = headings.map(|heading| (heading, Align::Right)).to_vec();
+    columns.push(("Operation", Align::Left));
+    let row = |(key, values): (Key<&str>, Values)| {
+        let d = values.get(&Quantity::Bytes).cloned().unwrap_or_default();
+        vec![
+            megabytes(d.total()),
+            d.count().to_string(),
+            ratio(d.mean()),
+            ratio(d.median()),
+            exact(d.min()),
+            exact(d.max()),
+            ratio(d.deviation()),
+            key.name.to_string(),
+        ]
+    };
+    let rows = groups(partials, Quantity::Bytes).into_iter().map(row).collect();
+    View { title: title.to_string(), columns, rows, notes: Vec::new() }
+}
+
+pub fn executions(title: &str, partials: &[Partial]) -> View {
+    const HEADINGS: [&str; 25] = [
+        "PID",
+        "TID",
+        "DevId",
+        "Count",
+        "QCount",
+        "TAvg (ns)",
+        "TMed (ns)",
+        "TMin (ns)",
+        "TMax (ns)",
+        "TStdDev (ns)",
+        "AAvg (ns)",
+        "AMed (ns)",
+        "AMin (ns)",
+        "AMax (ns)",
+        "AStdDev (ns)",
+        "QAvg (ns)",
+        "QMed (ns)",
+        "QMin (ns)",
+        "QMax (ns)",
+        "QStdDev (ns)",
+        "KAvg (ns)",
+        "KMed (ns)",
+        "KMin (ns)",
+        "KMax (ns)",
+        "KStdDev (ns)",
+    ];
+    let mut columns: Columns = HEADINGS.map(|heading| (heading, Align::Right)).to_vec();
+    columns.extend([("API Name", Align::Left), ("Kernel Name", Align::Left)]);
+    let row = |(key, values): (Key<&str>, Values)| {
+        let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
+        let text = |t: Option<&str>| t.unwrap_or_default().to_string();
+        let mut row = vec![
+            text(key.process),
+            text(key.thread),
+            whole(key.device),
+            of(Quantity::Time).count().to_string(),
+            of(Quantity::Queue).count().to_string(),
+        ];
+        for quantity in [Quantity::Time, Quantity::Api, Quantity::Queue, Quantity::Kernel] {
+            row.extend(spread(&of(quantity)));
+        }
+        row.extend([key.name.to_string(), text(key.kernel)]);
+        row
+    };
+    let rows = groups(partials, Quantity::Time).into_iter().map(row).collect();
+    View { title: title.to_string(), columns, rows, notes: Vec::new() }
+}
+
+pub fn projections(title: &str, partials: &[Partial]) -> View {
+    const HEADINGS: [&str; 12] = [
+        "Total Proj Time (ns)",
+        "Total Range Time (ns)",
+        "Range Instances",
+        "Proj Avg (ns)",
+        "Proj Med (ns)",
+        "Proj Min (ns)",
+        "Proj Max (ns)",
+        "Proj StdDev (ns)",
+        "Total GPU Ops",
+        "Avg GPU Ops",
+        "Avg Range Lvl",
+        "Avg Num Child",
+    ];
+    let mut columns: Columns = vec![("Range", Align::Left), ("Style", Align::Left)];
+    columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
+    let row = |(key, values): (Key<&str>, Values)| {
+        let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
+        let projected = of(Quantity::Time);
+        let mut row = vec![
+            range_text(key.name),
+            key.style.unwrap_or_default().to_string(),
+            projected.total().to_string(),
+            of(Quantity::Range).total().to_string(),
+            projected.count().to_string(),
+        ];
+        row.extend(spread(&projected));
+        row.push(of(Quantity::Operations).total().to_string());
+        row.extend([Quantity::Operations, Quantity::Level, Quantity::Children].map(|q| tenths(of(q).mean())));
+        row
+    };
+    let rows = groups(partials, Quantity::Time).into_iter().map(row).collect();
+    View { title: title.to_string(), columns, rows, notes: Vec::new() }
+}
+
+pub fn range_kernels(title: &str, partials: &[Partial]) -> View {
+    const HEADINGS: [&str; 10] = [
+        "PID",
+        "TID",
+        "NVTX Inst",
+        "Kern Inst",
+        "Total Time (ns)",
+        "Avg (ns)",
+        "Med (ns)",
+        "Min (ns)",
+        "Max (ns)",
+        "StdDev (ns)",
+    ];
+    let mut columns: Columns = vec![("NVTX Range", Align::Left), ("Style", Align::Left)];
+    columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
+    columns.push(("Kernel Name", Align::Left));
+    let row = |(key, values): (Key<&str>, Values)| {
+        let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
+        let text = |t: Option<&str>| t.unwrap_or_default().to_string();
+        let d = of(Quantity::Time);
+        let mut row = vec![
+            range_text(key.name),
+            text(key.style),
+            text(key.process),
+            text(key.thread),
+            of(Quantity::Range).count().to_string(),
+            d.count().to_string(),
+            d.total().to_string(),
+        ];
+        row.extend(spread(&d));
+        row.push(text(key.kernel));
+        row
+    };
+    let rows = groups(partials, Quantity::Time).into_iter().map(row).collect();
+    View { title: title.to_string(), columns, rows, notes: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn megabytes_are_exact() {
+        assert_eq!(
+            [0, 4, 1_000_000, 8_046_134_272].map(megabytes),
+            ["0.000000", "0.000004", "1.000000", "8046.134272"]
+        );
+        assert_eq!(megabytes(-1), "-0.000001");
+    }
+}
