@@ -8,6 +8,7 @@ pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;
 pub(crate) mod kernel_work;
+pub(crate) mod lines;
 pub(crate) mod machine;
 pub(crate) mod marked_inputs;
 pub(crate) mod modules;

@@ -168,7 +168,7 @@ args! {
     PythonParent: ["Python parent id"] "python_parent_id" Int Analysis "" "id of the calling frame";
     PythonModule: ["Python module id"] "python_module_id" Int Events "" "instance of an nn.Module";
     PythonThread: ["Python thread"] "python_thread" Int Events "" "the profiler's number of the thread";
-    CallFrom: ["CallFrom"] "call_from" Text Events "" "caller, file:line";
+    CallFrom: ["CallFrom"] "call_from" Text Analysis "" "caller, file:line";
     Finished: ["finished"] "finished" Bool Analysis "" "false: cut at the end of the window";
     TimelineStep: ["step"] "step_arg" Int Analysis "" "step, as other writers record it (what-if timelines)";
 }
