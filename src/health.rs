@@ -138,6 +138,11 @@ counters! {
     RankWorldMismatch "rank_world_mismatch" Info "rank and world size of the files disagree";
     BaseDiffers "base_time_differs" Info "files of one job have different base times; added";
     EraMixed "time_era_mixed" Info "files of one job write times in different ways";
+    MemoryZeroBytes "memory_zero_bytes" Info "memory records of 0 bytes; left out";
+    MemoryWithoutBytes "memory_without_bytes" Loss "memory records without a size; left out";
+    MemoryTotalJump "memory_total_jump" Info "the total of allocated memory jumps between two records by something else than the second's size: records are missing; the recorded totals are used";
+    MemoryAllocOverLive "memory_alloc_over_live" Info "allocations at an address that was not freed; the end of the older one is unknown";
+    MemorySizeMismatch "memory_size_mismatch" Info "frees of another size than the allocation at the address";
     NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
 }
 

@@ -147,8 +147,13 @@ fn part(
 ) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
     let texts = common.texts()?;
-    let skip_python = request.load.skip_python;
-    let options = partial::record(request.options, compat, &texts, skip_python, events);
+    let skipped = match (request.load.skip_python, request.load.skip_memory) {
+        (false, false) => None,
+        (true, false) => Some("python_function"),
+        (false, true) => Some("memory"),
+        (true, true) => Some("python_function,memory"),
+    };
+    let options = partial::record(request.options, compat, &texts, skipped, events);
     let folder = Folder::create_by(Groups::ByRank, place, events)?;
     let set = map(request, Extent::Part, &folder, &Bar::default()).map_err(to(&args.out))?;
     warn(&set.refused);

@@ -134,7 +134,7 @@ pub enum CompatArg {
 pub enum SkipArg {
     /// Python frames
     PythonFunction,
-    /// Allocator records (they are counted, never loaded, in this version)
+    /// Records of allocations and frees
     Memory,
 }
 
@@ -376,6 +376,7 @@ impl CommonArgs {
             rest_args,
             memory: memory::limit(self.memory_limit),
             skip_python: self.skip.contains(&SkipArg::PythonFunction),
+            skip_memory: self.skip.contains(&SkipArg::Memory),
             ..LoadOptions::default()
         }
     }

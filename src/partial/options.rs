@@ -33,7 +33,7 @@ pub fn record(
     options: &Options,
     compat: Option<Compat>,
     texts: &OptionTexts,
-    skip_python: bool,
+    skipped: Option<&str>,
     events: Option<bool>,
 ) -> Recorded {
     let name =
@@ -57,7 +57,7 @@ pub fn record(
         // Write the shortest text that parses to the same number.
         ("--straggler-min-pct", Some(format!("{:?}", across.straggler_min_pct))),
         ("--group", (!across.groups.is_empty()).then_some(groups)),
-        ("--skip", flag(skip_python)),
+        ("--skip", skipped.map(str::to_string)),
         ("--no-events", flag(events.is_none())),
         ("--keep-args", flag(events == Some(true))),
     ];
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_restored() {
-        let mut o = restore(&record(&plain(), None, &OptionTexts::default(), false, Some(false))).unwrap().options;
+        let mut o = restore(&record(&plain(), None, &OptionTexts::default(), None, Some(false))).unwrap().options;
         o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
         o.model.step_window = StepWindow::Device;
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
@@ -165,9 +165,9 @@ mod tests {
         o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
         o.kernel_wait_max = 1;
         let texts = OptionTexts { rules: Some("rule = []".to_string()), peaks: Some("device = []".to_string()) };
-        let recorded = record(&o, Some(Compat::Hta), &texts, true, None);
+        let recorded = record(&o, Some(Compat::Hta), &texts, Some("python_function"), None);
         let Restored { options: again, compat, events } = restore(&recorded).unwrap();
-        assert_eq!(record(&again, compat, &texts, true, events), recorded);
+        assert_eq!(record(&again, compat, &texts, Some("python_function"), events), recorded);
         assert_eq!((again.model.steps, again.across.groups), (o.model.steps, o.across.groups));
         assert_eq!(again.across.straggler_min_pct.to_bits(), (0.1f64 + 0.2).to_bits());
     }
@@ -177,7 +177,7 @@ mod tests {
         for (name, value) in
             [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
         {
-            let mut recorded = record(&plain(), None, &OptionTexts::default(), false, None);
+            let mut recorded = record(&plain(), None, &OptionTexts::default(), None, None);
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
         }

@@ -10,6 +10,8 @@ pub struct LoadOptions {
     pub rest_args: bool,
     /// Leave out Python frames, but count them.
     pub skip_python: bool,
+    /// Leave out allocations and frees, but count them.
+    pub skip_memory: bool,
     /// Load only device activities and the calls that launch them, and of other host events only the time range. Saves
     /// memory if nothing else is needed.
     pub device_only: bool,

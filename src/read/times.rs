@@ -42,6 +42,10 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     // Impossible times do not extend the capture.
     let possible = |t: i64| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(&t);
     columns.unloaded = columns.unloaded.filter(|(s, e)| possible(*s) && possible(*e));
+    let records = columns.memory.len();
+    columns.memory.retain(|m| possible(m.ts));
+    let lost = (records - columns.memory.len()) as u64;
+    columns.health.add(Counter::TimeOverflow, lost, None, "");
     meta.era = match meta.base_ns {
         Some(_) => TimeEra::Based,
         None if columns.ts.iter().all(|t| t.unsigned_abs() < EPOCH_MIN_NS.unsigned_abs()) => {
@@ -57,6 +61,9 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
         }
         for flow in &mut columns.flows {
             flow.ts = flow.ts.saturating_add(base);
+        }
+        for record in &mut columns.memory {
+            record.ts = record.ts.saturating_add(base);
         }
         columns.unloaded = columns.unloaded.map(|(s, e)| (s.saturating_add(base), e.saturating_add(base)));
         columns.window_start = columns.window_start.map(|t| t.saturating_add(base));

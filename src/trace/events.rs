@@ -9,6 +9,7 @@
 use crate::health::{Counter, Health};
 use crate::trace::args::ArgColumns;
 use crate::trace::category::{Class, classify};
+use crate::trace::memory::MemoryRecord;
 use crate::trace::strings::{Interner, StrId, Texts};
 use crate::units::{Ns, Span};
 use arrow_buffer::ScalarBuffer;
@@ -76,6 +77,8 @@ pub struct Recorded {
     /// Number of starts and ends by flow category, for counting unpaired ones.
     pub flow_counts: BTreeMap<StrId, [u64; 2]>,
     pub lane_names: Vec<LaneName>,
+    /// Allocations and frees; in a finished trace by device and time.
+    pub memory: Vec<MemoryRecord>,
     /// Number of events by phase (`X`, `i`, `s`, ...).
     pub phases: BTreeMap<u8, u64>,
     /// Start of the record window: the `Iteration Start` mark, on the file's axis.
@@ -215,6 +218,7 @@ impl ColumnsBuilder {
             + of(&self.launch_flows)
             + of(&self.flows)
             + of(&self.lane_names)
+            + of(&self.memory)
             + self.args.held_bytes()
             + self.strings.held_bytes()
     }
@@ -272,6 +276,7 @@ impl ColumnsBuilder {
             ..m
         }));
         self.launch_flows.extend(theirs.launch_flows);
+        self.memory.extend(theirs.memory.into_iter().map(|m| MemoryRecord { lane: lane(m.lane), ..m }));
         self.flows.extend(theirs.flows.into_iter().map(|f| FlowEnd { lane: lane(f.lane), ..f }));
         for (cat, n) in theirs.flow_counts {
             let mine = self.flow_counts.entry(text(cat)).or_default();

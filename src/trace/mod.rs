@@ -10,6 +10,7 @@ pub mod event_batch;
 pub mod events;
 pub mod interval;
 pub(crate) mod launch;
+pub(crate) mod memory;
 pub mod meta;
 pub(crate) mod narrow;
 pub mod rank_trace;

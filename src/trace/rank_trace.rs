@@ -9,6 +9,7 @@ use crate::trace::category::{Class, refine};
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
 use crate::trace::launch::{Launches, is_launch_call};
+use crate::trace::memory;
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
@@ -121,6 +122,7 @@ impl RankTrace {
         options: &ModelOptions,
     ) -> Self {
         let mut health = std::mem::take(&mut columns.recorded.health);
+        memory::put_in_order(&mut columns.recorded.memory, &mut health);
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
         // In parallel: GPU activities on one thread, host rows and steps on the other.

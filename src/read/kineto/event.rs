@@ -7,6 +7,7 @@ use crate::flops::has_model;
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
+use crate::read::kineto::memory::{MemoryArg, record};
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
@@ -17,6 +18,7 @@ use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
 use crate::trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
+use crate::trace::memory::MemoryRecordKind;
 use crate::trace::strings::StrId;
 use std::sync::LazyLock;
 
@@ -69,7 +71,10 @@ fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
     match KEYS.find(key) {
         Some(arg) if wanted.get(arg as usize) == Some(&true) => GapEnd::Arg(arg),
         Some(_) => GapEnd::Unwanted,
-        None => GapEnd::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
+        None => match MemoryArg::of(key) {
+            Some(arg) => GapEnd::Memory(arg),
+            None => GapEnd::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
+        },
     }
 }
 
@@ -224,6 +229,7 @@ impl EventReader {
                     // The last of several counts, as for every key.
                     s.repeated_key |= s.seen_args;
                     s.args.clear();
+                    s.memory.clear();
                     s.rest.clear();
                     (s.seen_args, s.in_args) = (true, true);
                     // Arguments of counters have arbitrary names. If the category is not known yet, this is decided at
@@ -240,11 +246,14 @@ impl EventReader {
                     c.value()?;
                 }
                 GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                GapEnd::Other { label } => {
+                GapEnd::Other { .. } | GapEnd::Memory(_) => {
                     let value = c.value()?;
+                    if let GapEnd::Memory(arg) = made.step {
+                        s.memory.push((arg, value));
+                    }
                     let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
                     s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
-                    if label {
+                    if made.step == (GapEnd::Other { label: true }) {
                         s.label = value;
                     }
                     if keep_rest {
@@ -291,7 +300,10 @@ impl EventReader {
             b'X' | b'B' | b'E' => self.commit_slice(phase, buf, at),
             b's' | b'f' | b't' => self.commit_flow(phase, buf, at),
             b'M' => self.commit_label(buf, at),
-            b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
+            b'i' | b'I' | b'R' | b'n' => {
+                self.commit_instant(buf);
+                self.commit_memory(buf, at);
+            }
             // Counters and object events have no duration.
             _ => {}
         }
@@ -300,6 +312,7 @@ impl EventReader {
     /// Registers that the event is kept although its arguments could not be read.
     pub fn drop_args(&mut self, at: u64) {
         self.scratch.args.clear();
+        self.scratch.memory.clear();
         self.scratch.rest.clear();
         self.scratch.lost_args = true;
         self.columns.health.hit(Counter::ArgsBroken, at);
@@ -674,6 +687,32 @@ impl EventReader {
         let text = self.texts.intern(self.scratch.label, buf, &mut self.columns, at);
         let lane = self.lane(buf, at);
         self.columns.lane_names.push(LaneName { lane, kind, text });
+    }
+
+    /// Keeps an allocation, a free or a failed request.
+    fn commit_memory(&mut self, buf: &[u8], at: u64) {
+        let Some(kind) = MemoryRecordKind::of(self.scratch.name.bytes(buf)) else { return };
+        if self.options.device_only {
+            return;
+        }
+        if self.options.skip_memory {
+            self.columns.health.hit(Counter::NotLoaded, at);
+            return;
+        }
+        // Instants say nothing about the fractions of other times.
+        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default()) {
+            Ok(ts) => ts,
+            Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
+            Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
+        };
+        let lane = self.lane(buf, at);
+        match record(kind, ts, lane, &self.scratch.memory, buf) {
+            Some(record) if kind == MemoryRecordKind::Change && record.bytes == 0 => {
+                self.columns.health.hit(Counter::MemoryZeroBytes, at);
+            }
+            Some(record) => self.columns.memory.push(record),
+            None => self.columns.health.hit(Counter::MemoryWithoutBytes, at),
+        }
     }
 
     fn commit_instant(&mut self, buf: &[u8]) {

@@ -14,6 +14,7 @@
 
 use crate::health::Health;
 use crate::read::kineto::cursor::{Cursor, Parse, TokenError, word_at};
+use crate::read::kineto::memory::MemoryArg;
 use crate::read::kineto::text::decode;
 use crate::trace::args::Arg;
 use hashbrown::HashMap;
@@ -40,6 +41,8 @@ pub enum GapEnd {
     Other {
         label: bool,
     },
+    /// An argument of `[memory]` records; there is no column for it.
+    Memory(MemoryArg),
     /// The end of `args`, after its closing brace.
     Close,
     /// The end of the event, after its closing brace.

@@ -6,6 +6,7 @@ pub mod event;
 pub(crate) mod gaps;
 pub(crate) mod header;
 pub(crate) mod load;
+mod memory;
 pub mod number;
 mod peek;
 pub(crate) mod pieces;

@@ -1,6 +1,7 @@
 //! The tokens of one event, collected before its row is made, because keys come in any order.
 
 use super::cursor::{Token, TokenKind};
+use super::memory::MemoryArg;
 use crate::trace::args::Arg;
 
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub struct Scratch {
     pub id: Token,
     /// Arguments with columns: argument, value, position of the key's opening quote.
     pub(super) args: Vec<(Arg, Token, usize)>,
+    /// Arguments of `[memory]` records.
+    pub(super) memory: Vec<(MemoryArg, Token)>,
     /// Arguments without a column: from the key's opening quote to the end of the value.
     pub(super) rest: Vec<Token>,
     /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
@@ -36,9 +39,11 @@ pub struct Scratch {
 impl Scratch {
     pub(super) fn clear(&mut self) {
         let (mut args, mut rest) = (std::mem::take(&mut self.args), std::mem::take(&mut self.rest));
+        let mut memory = std::mem::take(&mut self.memory);
         args.clear();
         rest.clear();
-        *self = Scratch { args, rest, ..Scratch::default() };
+        memory.clear();
+        *self = Scratch { args, memory, rest, ..Scratch::default() };
     }
 
     /// Whether reading stopped inside `args`, after everything that identifies the event.

@@ -61,7 +61,7 @@ fn left(set: &str, extent: Extent, threads: usize, above: usize) -> Files {
     pool.install(|| {
         if is_part {
             let set = map(&request, extent, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
-            leave(&sink.folder, &set, record(&options, None, &OptionTexts::default(), false, None)).expect("a partial");
+            leave(&sink.folder, &set, record(&options, None, &OptionTexts::default(), None, None)).expect("a partial");
         } else {
             let outcome = run(&request, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
             outcome.inventory.iter().flat_map(|p| &p.tables).for_each(|b| sink.folder.append(b).expect("rows"));
