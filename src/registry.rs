@@ -19,6 +19,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::kernels::Kernels,
     &crate::analysis::patterns::Patterns,
     &crate::analysis::ops::Ops,
+    &crate::analysis::lines::LinesOf,
     &crate::analysis::annotations::Annotations,
     &crate::analysis::counters::CountersOf,
     &crate::analysis::cupti::Cupti,

@@ -158,6 +158,13 @@ pub struct View {
     pub notes: Vec<String>,
 }
 
+/// A file that the user's options name, for the command to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    pub path: String,
+    pub text: String,
+}
+
 /// The result of `reduce`.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
@@ -166,6 +173,8 @@ pub struct Output {
     pub views: Vec<View>,
     /// Replaces views and observations on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
+    /// Files to write besides.
+    pub files: Vec<OutputFile>,
     /// What the job needs most; made by the diagnosis alone.
     pub verdict: Option<JobVerdict>,
 }

@@ -38,6 +38,10 @@ pub enum ValueType {
     Choices(&'static [&'static str]),
     /// Any text; none by default.
     Text,
+    /// A file to write; none by default.
+    OutputFile,
+    /// A text file to read, whose content is stored with [`Settings::set_file`]; none by default.
+    InputFile,
     /// A regular expression; none by default.
     Regex,
 }
@@ -54,7 +58,12 @@ impl Setting {
             ValueType::Count { default, .. } | ValueType::Micros { default } => Some(default.to_string()),
             ValueType::Percent { default } => Some(default.to_string()),
             ValueType::Choice(of) => of.first().map(|c| (*c).to_string()),
-            ValueType::Flag | ValueType::Choices(_) | ValueType::Text | ValueType::Regex => None,
+            ValueType::Flag
+            | ValueType::Choices(_)
+            | ValueType::Text
+            | ValueType::OutputFile
+            | ValueType::InputFile
+            | ValueType::Regex => None,
         }
     }
 
@@ -79,7 +88,8 @@ impl Setting {
             ValueType::Choice(of) => Err(one_of(of)),
             ValueType::Choices(of) if text.split(',').all(|t| of.contains(&t)) => Ok(Value::Text(text.to_string())),
             ValueType::Choices(of) => Err(one_of(of)),
-            ValueType::Text => Ok(Value::Text(text.to_string())),
+            ValueType::OutputFile | ValueType::InputFile if text.is_empty() => Err(expected("a file".to_string())),
+            ValueType::Text | ValueType::OutputFile | ValueType::InputFile => Ok(Value::Text(text.to_string())),
             ValueType::Regex => Regex::new(text)
                 .map(Value::Regex)
                 .map_err(|e| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()),
@@ -97,6 +107,8 @@ enum Value {
     Percent(f64),
     Text(String),
     Regex(Regex),
+    /// Path and content.
+    File(String, String),
 }
 
 /// The user's values, by analysis and option.
@@ -114,6 +126,19 @@ impl Settings {
         let value = setting.read(text)?;
         self.given.insert((setting.stem, setting.flag), value);
         Ok(())
+    }
+
+    /// Stores the content of the file that an option names.
+    pub fn set_file(&mut self, setting: &Setting, path: &str, content: String) {
+        self.given.insert((setting.stem, setting.flag), Value::File(path.to_string(), content));
+    }
+
+    /// Path and content of the file that an option names.
+    pub fn file(&self, setting: &Setting) -> Option<(&str, &str)> {
+        match self.get(setting) {
+            Some(Value::File(path, content)) => Some((path, content)),
+            _ => None,
+        }
     }
 
     fn get(&self, setting: &Setting) -> Option<&Value> {

@@ -5,7 +5,7 @@ use crate::analysis::filters;
 use crate::analysis::ops::COLUMNS;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::cli::analyze::warn;
-use crate::cli::args::TraceArgs;
+use crate::cli::args::{TraceArgs, read_text};
 use crate::cli::exit::Exit;
 use crate::cli::known;
 use crate::cli::output::{note, width};
@@ -15,6 +15,7 @@ use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
 use crate::output::text;
+use crate::output::unfinished::write;
 use crate::registry::find;
 use crate::run::{Request, RowSink, run as run_pipeline};
 use crate::table::schema::{Batch, TableSpec};
@@ -22,6 +23,7 @@ use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;
+use std::path::Path;
 use std::sync::Mutex;
 
 #[derive(Debug, Args)]
@@ -142,6 +144,15 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
             _ => matches.get_one::<String>(s.name()).map(String::as_str),
         };
         let Some(text) = text else { continue };
+        if s.kind == ValueType::InputFile {
+            let content = read_text(Path::new(text)).map_err(|e| SetError::Argument {
+                option: s.flag,
+                value: text.to_string(),
+                reason: e.to_string(),
+            })?;
+            options.settings.set_file(s, text, content);
+            continue;
+        }
         options.settings.set(s, text).map_err(|reason| SetError::Argument {
             option: s.flag,
             value: text.to_string(),
@@ -172,6 +183,10 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     options.wanted = Wanted::Only(table.name);
     let traces = args.traces.traces()?;
     args.output.allow(&traces.guarded)?;
+    for file in analyses.iter().flat_map(|a| a.about().settings).filter(|s| s.kind == ValueType::OutputFile) {
+        let path = options.settings.text(file).map(Path::new);
+        path.map_or(Ok(()), |path| traces.guarded.allow_file(path))?;
+    }
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,
@@ -190,6 +205,9 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let mut batches = keep.rows.into_inner().unwrap_or_default();
     let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
     batches.extend(reduced.cloned());
+    for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
+        write(Path::new(&file.path), file.text.as_bytes()).with_context(|| format!("cannot write {}", file.path))?;
+    }
     args.output.write(table, &batches, || match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
         Some(raw) => raw.clone(),
         None => text::one_analysis(&outcome, width()),

@@ -54,6 +54,8 @@ pub const QUERIES: &[Query] = queries![
     "modules_by_gpu_time",
     "annotations_by_gpu_time",
     "python_functions",
+    "slowest_lines",
+    "lines_that_differ",
     "matrix_shapes",
     "kernel_mix",
     "model_flops_utilization",

@@ -11,76 +11,25 @@
 //!                                               f;B         3
 //! ```
 //!
-//! A partial is a tree of names, bounded by the number of distinct stacks of a rank; it is converted to text at the
-//! end.
+//! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is converted to
+//! text at the end ([`crate::analysis::stacks`]).
 
-use crate::analysis::api::Partial;
 use crate::analysis::ops::keys::{NO_OPERATOR, UNLINKED};
+use crate::analysis::stacks::{StackTree, Weight, thread_name};
 use crate::facts::calls::CallForest;
 use crate::facts::modules::around;
-use crate::table;
-use crate::table::schema::{Batch, Table};
+use crate::table::schema::Batch;
 use crate::trace::category::Class;
 use crate::trace::strings::StrId;
 use crate::trace::thread::sort_outer_first;
 use crate::units::Ns;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
-
-table! {
-    /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
-    pub struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
-        parent: Option<u32>, "", "row of the node above";
-        name: crate::table::schema::Text, "", "frame, operator, call or kernel";
-        value_ns: i64, "ns", "of this stack itself";
-    }
-}
-
-/// Largest number of frames of a stack; deeper calls count for the last of them.
-const MOST_FRAMES: u32 = 1_000;
-
-/// The values of folded stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// Host time.
-    Host,
-    /// Durations of the launched GPU work.
-    Gpu,
-}
-
-/// Distinct stacks as a tree of names.
-#[derive(Debug)]
-struct Tree<N> {
-    known: HashMap<(Option<u32>, N), u32>,
-    /// Parent, name, depth and value of each node.
-    nodes: Vec<(Option<u32>, N, u32, Ns)>,
-}
-
-impl<N: Copy + Eq + Hash> Tree<N> {
-    fn new() -> Self {
-        Self { known: HashMap::new(), nodes: Vec::new() }
-    }
-
-    /// The child of a node with a name; at the largest depth the node itself.
-    fn below(&mut self, parent: Option<u32>, name: N) -> u32 {
-        let depth = parent.map_or(0, |p| self.nodes[p as usize].2 + 1);
-        if let Some(parent) = parent.filter(|_| depth >= MOST_FRAMES) {
-            return parent;
-        }
-        *self.known.entry((parent, name)).or_insert_with(|| {
-            self.nodes.push((parent, name, depth, 0));
-            (self.nodes.len() - 1) as u32
-        })
-    }
-
-    fn add(&mut self, node: u32, ns: Ns) {
-        self.nodes[node as usize].3 += ns;
-    }
-}
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Name {
+    /// A thread by its lane; `None` for work whose launch is unknown.
+    Thread(Option<u32>),
     Of(StrId),
     NoOperator,
     Unlinked,
@@ -90,8 +39,8 @@ enum Name {
 pub fn fold(calls: &CallForest, weight: Weight) -> Batch {
     let mut fold = Fold {
         calls,
-        tree: Tree::new(),
-        frames: vec![None; calls.trace.classes.len()],
+        tree: StackTree::default(),
+        frames: HashMap::new(),
         events: vec![None; calls.forest.len()],
         around: around(calls.trace, &calls.forest.rows, Class::Python),
     };
@@ -99,23 +48,21 @@ pub fn fold(calls: &CallForest, weight: Weight) -> Batch {
         Weight::Host => fold.host(),
         Weight::Gpu => fold.gpu(),
     }
-    let mut table = StackNodes::default();
-    for (parent, name, _, value_ns) in &fold.tree.nodes {
-        let name = match name {
-            Name::Of(id) => calls.trace.text(*id),
-            Name::NoOperator => NO_OPERATOR,
-            Name::Unlinked => UNLINKED,
-        };
-        table.push(StackNodeRow { parent: *parent, name, value_ns: *value_ns });
-    }
-    table.finish()
+    let trace = calls.trace;
+    fold.tree.table(|name| match name {
+        Name::Thread(Some(lane)) => thread_name(&trace.columns, lane),
+        Name::Thread(None) => String::new(),
+        Name::Of(id) => trace.text(id).to_string(),
+        Name::NoOperator => NO_OPERATOR.to_string(),
+        Name::Unlinked => UNLINKED.to_string(),
+    })
 }
 
 struct Fold<'a> {
     calls: &'a CallForest<'a>,
-    tree: Tree<Name>,
-    /// Node of each Python frame by row, created when needed.
-    frames: Vec<Option<u32>>,
+    tree: StackTree<Name>,
+    /// Node of each Python frame by thread and row, created when needed. A caller may be on another thread.
+    frames: HashMap<(u32, u32), u32>,
     /// Node of each operator and call by position, created when needed.
     events: Vec<Option<u32>>,
     /// Python frame around each position.
@@ -123,28 +70,34 @@ struct Fold<'a> {
 }
 
 impl Fold<'_> {
-    /// Node of a Python frame.
-    fn frame(&mut self, row: u32) -> u32 {
+    /// Node of a thread.
+    fn thread(&mut self, lane: u32) -> u32 {
+        self.tree.below(None, Name::Thread(Some(lane)))
+    }
+
+    /// Node of a Python frame in the stacks of a thread.
+    fn frame(&mut self, lane: u32, row: u32) -> u32 {
         let trace = self.calls.trace;
         let mut path = Vec::new();
         let mut at = Some(row);
         // Stops in cycles, which wrong ids can form.
-        while let Some(r) = at.filter(|&r| self.frames[r as usize].is_none() && path.len() < self.frames.len()) {
+        while let Some(r) = at.filter(|&r| !self.frames.contains_key(&(lane, r)) && path.len() < trace.classes.len()) {
             path.push(r);
             at = trace.stacks.parent(r);
         }
-        let mut node = at.and_then(|r| self.frames[r as usize]);
+        let known = at.and_then(|r| self.frames.get(&(lane, r)).copied());
+        let mut node = known.unwrap_or_else(|| self.thread(lane));
         while let Some(r) = path.pop() {
-            let own = self.tree.below(node, Name::Of(trace.columns.name(r as usize)));
-            self.frames[r as usize] = Some(own);
-            node = Some(own);
+            node = self.tree.below(Some(node), Name::Of(trace.columns.name(r as usize)));
+            self.frames.insert((lane, r), node);
         }
-        self.frames[row as usize].unwrap_or_default()
+        node
     }
 
-    /// Node of an operator or call. If `ops` is set, calls are skipped, so there may be none.
-    fn event(&mut self, position: u32, ops: bool) -> Option<u32> {
+    /// Node of an operator or call. If `ops` is set, calls are skipped, so that it may be the node of a thread.
+    fn event(&mut self, position: u32, ops: bool) -> u32 {
         let calls = self.calls;
+        let lane = calls.trace.columns.lane[calls.row(position) as usize];
         let mut path = Vec::new();
         let mut at = Some(position);
         let mut root = position;
@@ -153,16 +106,18 @@ impl Fold<'_> {
             root = p;
             at = calls.forest.parent(p);
         }
-        let mut node = match at {
-            Some(p) => self.events[p as usize],
-            None => self.around[root as usize].map(|f| self.frame(f)),
-        };
+        let known = at.and_then(|p| self.events[p as usize]);
+        let around = self.around[root as usize];
+        let mut node = known.unwrap_or_else(|| match around {
+            Some(frame) => self.frame(lane, frame),
+            None => self.thread(lane),
+        });
         while let Some(p) = path.pop() {
             if !ops || calls.is_op(p) {
                 let row = calls.row(p) as usize;
-                node = Some(self.tree.below(node, Name::Of(calls.trace.columns.name(row))));
+                node = self.tree.below(Some(node), Name::Of(calls.trace.columns.name(row)));
             }
-            self.events[p as usize] = node;
+            self.events[p as usize] = Some(node);
         }
         node
     }
@@ -184,11 +139,9 @@ impl Fold<'_> {
                 |row, ns| {
                     let node = match self.calls.forest.position(row) {
                         Some(p) => self.event(p, false),
-                        None => Some(self.frame(row)),
+                        None => self.frame(trace.columns.lane[row as usize], row),
                     };
-                    if let Some(node) = node {
-                        self.tree.add(node, ns);
-                    }
+                    self.tree.add(node, ns);
                 },
             );
         }
@@ -198,16 +151,18 @@ impl Fold<'_> {
         let trace = self.calls.trace;
         for &(p, i) in &self.calls.below.launched {
             let a = &trace.activities[i as usize];
+            let thread = self.thread(trace.columns.lane[self.calls.row(p) as usize]);
             let around = match self.event(p, true) {
-                Some(node) => node,
-                None => self.tree.below(None, Name::NoOperator),
+                node if node == thread => self.tree.below(Some(thread), Name::NoOperator),
+                node => node,
             };
             let node = self.tree.below(Some(around), Name::Of(a.name));
             self.tree.add(node, a.span.len());
         }
         for &i in &trace.launches().unlinked {
             let a = &trace.activities[i as usize];
-            let unlinked = self.tree.below(None, Name::Unlinked);
+            let nowhere = self.tree.below(None, Name::Thread(None));
+            let unlinked = self.tree.below(Some(nowhere), Name::Unlinked);
             let node = self.tree.below(Some(unlinked), Name::Of(a.name));
             self.tree.add(node, a.span.len());
         }
@@ -238,64 +193,6 @@ fn innermost(rows: &[u32], span: impl Fn(u32) -> (Ns, Ns), mut give: impl FnMut(
     }
 }
 
-/// The stacks of all ranks as text: sorted, with equal stacks summed.
-pub fn text(partials: &[Partial]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    let mut ids: HashMap<String, u32> = HashMap::new();
-    let mut tree: Tree<u32> = Tree::new();
-    for batch in partials.iter().filter_map(|p| p.table(StackNodes::SPEC)) {
-        let mut nodes: Vec<u32> = Vec::with_capacity(batch.len());
-        for row in StackNodes::rows(batch) {
-            let name = row.name;
-            let id = match ids.get(name) {
-                Some(id) => *id,
-                None => {
-                    let id = names.len() as u32;
-                    names.push(name.to_string());
-                    ids.insert(name.to_string(), id);
-                    id
-                }
-            };
-            let parent = row.parent.and_then(|p| nodes.get(p as usize)).copied();
-            let node = tree.below(parent, id);
-            tree.add(node, row.value_ns);
-            nodes.push(node);
-        }
-    }
-    let shown: Vec<String> = names.iter().map(|n| frame_name(n)).collect();
-    // Names that look the same are merged into one frame.
-    let mut lines: BTreeMap<String, Ns> = BTreeMap::new();
-    let mut stack = Vec::new();
-    for (node, (_, _, _, value)) in tree.nodes.iter().enumerate().filter(|n| n.1.3 > 0) {
-        stack.clear();
-        let mut at = Some(node as u32);
-        while let Some((parent, name, ..)) = at.and_then(|n| tree.nodes.get(n as usize)) {
-            stack.push(shown[*name as usize].as_str());
-            at = *parent;
-        }
-        stack.reverse();
-        *lines.entry(stack.join(";")).or_default() += value;
-    }
-    lines.iter().map(|(stack, ns)| format!("{stack} {ns}\n")).collect()
-}
-
-/// A name without the characters that separate frames and lines.
-fn frame_name(name: &str) -> String {
-    let clean: String = name
-        .chars()
-        .map(|c| {
-            if c == ';' {
-                '_'
-            } else if c.is_control() {
-                ' '
-            } else {
-                c
-            }
-        })
-        .collect();
-    if clean.is_empty() { "[no name]".to_string() } else { clean }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,18 +204,5 @@ mod tests {
         let mut given = [0; 4];
         innermost(&[0, 1, 2, 3], |r| spans[r as usize], |r, ns| given[r as usize] += ns);
         assert_eq!(given, [4, 2, 14, 0]);
-    }
-
-    #[test]
-    fn names_lose_what_separates_frames() {
-        assert_eq!(frame_name("a;b\nc"), "a_b c");
-        assert_eq!(frame_name(""), "[no name]");
-    }
-
-    #[test]
-    fn stacks_deeper_than_the_limit_count_to_their_last_frame() {
-        let mut tree: Tree<u32> = Tree::new();
-        let deepest = (0..100_000).fold(None, |at, _| Some(tree.below(at, 7)));
-        assert_eq!((tree.nodes.len(), deepest), (MOST_FRAMES as usize, Some(MOST_FRAMES - 1)));
     }
 }

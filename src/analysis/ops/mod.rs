@@ -17,6 +17,7 @@ mod views;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
+use crate::analysis::stacks::{self, StackNodes, Weight};
 use crate::facts::calls::CallForest;
 use crate::facts::modules::InModules;
 use crate::facts::operator_work::OperatorWorks;
@@ -29,7 +30,6 @@ use crate::trace::step::StepRule;
 use crate::units::Ns;
 use anomalies::Anomalies;
 use call_tree::CallTree;
-use folded::Weight;
 use keys::{Key, KeyTexts, Keys};
 use mfu::Mfu;
 use modules::ModulesTable;
@@ -90,6 +90,14 @@ const FOLDED: Setting = Setting {
     kind: ValueType::Choice(&["none", "self", "gpu"]),
 };
 
+const SPEEDSCOPE: Setting = Setting {
+    stem: "ops",
+    flag: "--speedscope",
+    value: "FILE",
+    help: "Write the stacks to a file for speedscope: host time, or GPU durations with --folded gpu",
+    kind: ValueType::OutputFile,
+};
+
 pub struct Ops;
 
 impl Analysis for Ops {
@@ -106,8 +114,8 @@ impl Analysis for Ops {
                 CallStacks::SPEC,
                 CallTree::SPEC,
             ],
-            kept_tables: &[folded::StackNodes::SPEC],
-            settings: &[BY, FOLDED],
+            kept_tables: &[StackNodes::SPEC],
+            settings: &[BY, FOLDED, SPEEDSCOPE],
             is_long: true,
             ..About::DEFAULT
         }
@@ -145,22 +153,27 @@ impl Analysis for Ops {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        let folded = Weight::named(options.settings.text(&FOLDED));
         Output {
             tables: specs.into_iter().flat_map(of).collect(),
             observations: observations::observations(self.about().stem, partials),
             views: views::views(partials, options),
-            raw: weight(options).map(|_| folded::text(partials)).or_else(|| formats::text(partials, options)),
+            raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
+            files: stacks::speedscope_file(
+                self.about().stem,
+                weight(options),
+                options.settings.text(&SPEEDSCOPE),
+                partials,
+            ),
             ..Output::default()
         }
     }
 }
 
+/// The values of the stacks, if any are asked for.
 fn weight(options: &Options) -> Option<Weight> {
-    match options.settings.text(&FOLDED) {
-        Some("self") => Some(Weight::Host),
-        Some("gpu") => Some(Weight::Gpu),
-        _ => None,
-    }
+    let of_file = options.settings.is_given(&SPEEDSCOPE).then_some(Weight::Host);
+    Weight::named(options.settings.text(&FOLDED)).or(of_file)
 }
 
 fn summary(calls: &CallForest) -> Batch {

@@ -21,6 +21,8 @@ const WRAPPER: &str = "autograd::engine::evaluate_function";
 pub struct Backward {
     /// Pairs (row of the forward operator, row of the backward operator), sorted by the second, which is unique.
     pub pairs: Vec<(u32, u32)>,
+    /// The same, with the backward node itself instead of the operator that autograd puts around it.
+    pub nodes: Vec<(u32, u32)>,
     /// Number of backward operators without a forward operator.
     pub unmatched: u64,
     /// `flow` or `sequence`; `None` if neither is recorded.
@@ -38,14 +40,20 @@ impl Backward {
     pub fn new(trace: &RankTrace) -> Self {
         let (mut found, unmatched, rule) =
             if trace.columns.flows.is_empty() { by_sequence(trace) } else { by_flow(trace) };
+        let nodes = unique(found.clone());
         for pair in &mut found {
             pair.1 = with_wrapper(trace, pair.1);
         }
-        found.retain(|p| p.0 != p.1);
-        found.sort_unstable_by_key(|p| (p.1, p.0));
-        found.dedup_by_key(|p| p.1);
-        Self { pairs: found, unmatched, rule }
+        Self { pairs: unique(found), nodes, unmatched, rule }
     }
+}
+
+/// The pairs of two different operators, one for each backward operator, sorted by it.
+fn unique(mut pairs: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    pairs.retain(|p| p.0 != p.1);
+    pairs.sort_unstable_by_key(|p| (p.1, p.0));
+    pairs.dedup_by_key(|p| p.1);
+    pairs
 }
 
 /// The wrapper around a backward node, which also accumulates gradients; else the node itself.

@@ -17,11 +17,15 @@ use crate::facts::lines::{LineId, Lines};
 use crate::units::Ns;
 use hashbrown::HashMap;
 
-/// A line, and whether it is charged for its backward pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
     pub line: LineId,
+    /// Whether it is charged for its backward pass.
     pub is_backward: bool,
+    /// Thread and instant that the line belongs to: those of the forward operator for a backward pass.
+    pub lane: u32,
+    pub t: Ns,
 }
 
 /// Charges of one rank.
@@ -36,7 +40,7 @@ pub struct Charging<'a> {
 
 impl<'a> Charging<'a> {
     pub fn new(calls: &CallForest, lines: &'a Lines) -> Self {
-        let pairs = &calls.backward.pairs;
+        let pairs = &calls.backward.nodes;
         let mut forward: Vec<Option<u32>> = vec![None; if pairs.is_empty() { 0 } else { calls.forest.len() }];
         let mut places = HashMap::new();
         for &(of, backward) in pairs {
@@ -56,17 +60,11 @@ impl<'a> Charging<'a> {
         Self { lines, forward, places }
     }
 
-    /// Who is charged with what happens at an instant of a thread, in the operator or call at a position.
+    /// What is charged with something that happens at an instant of a thread, in the operator or call at a position.
     pub fn of(&self, lane: u32, t: Ns, position: Option<u32>) -> Charge {
-        match self.forward_of(position) {
-            Some((lane, t)) => Charge { line: self.lines.at(lane, t), is_backward: true },
-            None => Charge { line: self.lines.at(lane, t), is_backward: false },
-        }
-    }
-
-    /// Lane and start of the forward operator of the backward operator at or around a position.
-    pub fn forward_of(&self, position: Option<u32>) -> Option<(u32, Ns)> {
-        let row = self.forward.get(position? as usize).copied().flatten()?;
-        self.places.get(&row).copied()
+        let row = position.and_then(|p| self.forward.get(p as usize).copied().flatten());
+        let forward = row.and_then(|row| self.places.get(&row)).copied();
+        let (lane, t) = forward.unwrap_or((lane, t));
+        Charge { line: self.lines.at(lane, t), is_backward: forward.is_some(), lane, t }
     }
 }

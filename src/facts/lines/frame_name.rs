@@ -1,5 +1,7 @@
 //! The parts of a Python frame's name, `train.py(42): forward`, and of the place of a call, `train.py:57`.
 
+use crate::wording::names::frame_parts;
+
 /// The function of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameName<'a> {
@@ -15,8 +17,7 @@ impl<'a> FrameName<'a> {
         if is_built_in(name) || name.starts_with("nn.Module: ") {
             return None;
         }
-        let (place, function) = name.rsplit_once("): ")?;
-        let (file, line) = place.rsplit_once('(')?;
+        let (file, line, function) = frame_parts(name)?;
         Some(Self { file, line: line.parse().ok()?, function }).filter(|f| !f.file.is_empty())
     }
 }
@@ -32,6 +33,12 @@ pub fn call_place(text: &str) -> Option<(&str, u32)> {
     Some((file, line.parse().ok()?)).filter(|(file, _)| !file.is_empty())
 }
 
+/// File and line in the text of a function or a line of Python code.
+pub fn source_place(text: &str) -> Option<(&str, u32)> {
+    let function = FrameName::new(text).map(|f| (f.file, f.line));
+    function.or_else(|| call_place(text)).filter(|(file, _)| file.ends_with(".py"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,7 +47,9 @@ mod tests {
     fn a_frame_has_a_file_a_line_and_a_function() {
         let name = FrameName::new("a (1)/b.py(42): <lambda>").unwrap();
         assert_eq!((name.file, name.line, name.function), ("a (1)/b.py", 42, "<lambda>"));
-        for other in ["nn.Module: Linear_0", "<built-in method x of type object at 0x7f>", "(1): f", "a.py(x): f", "a.py", ""] {
+        for other in
+            ["nn.Module: Linear_0", "<built-in method x of type object at 0x7f>", "(1): f", "a.py(x): f", "a.py", ""]
+        {
             assert_eq!(FrameName::new(other), None, "{other}");
         }
         assert_eq!(FrameName::new("<frozen abc>(117): f").map(|n| n.file), Some("<frozen abc>"));

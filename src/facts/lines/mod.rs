@@ -20,6 +20,7 @@ mod frame_name;
 mod user_code;
 
 pub use charge::{Charge, Charging};
+pub use frame_name::source_place;
 pub use user_code::UserCode;
 
 use crate::facts::lines::frame_name::{FrameName, call_place, is_built_in};

@@ -94,7 +94,9 @@ mod tests {
         ] {
             assert!(!code.holds(file), "{file}");
         }
-        for file in ["train.py", "/root/torch/train.py", "transformers/utils/logging.py", "tqdm/_monitor.py", "torches.py"] {
+        for file in
+            ["train.py", "/root/torch/train.py", "transformers/utils/logging.py", "tqdm/_monitor.py", "torches.py"]
+        {
             assert!(code.holds(file), "{file}");
         }
     }

@@ -12,6 +12,7 @@ mod breakdown;
 mod causes;
 mod grid;
 mod idle;
+mod lines;
 mod names;
 mod overview;
 mod page;

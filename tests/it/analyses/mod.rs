@@ -10,6 +10,7 @@ pub mod efficiency;
 pub mod known_answers;
 pub mod known_samples;
 pub mod launches;
+pub mod lines;
 pub mod ops;
 pub mod ops_known;
 pub mod patterns;

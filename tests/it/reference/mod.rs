@@ -8,6 +8,7 @@ pub mod hta_counters;
 pub mod hta_sequences;
 pub mod hta_tables;
 pub mod kernel_categories;
+pub mod lines;
 pub mod nsys;
 pub mod nsys_stats;
 pub mod pyprof;

@@ -399,6 +399,21 @@ const sections = {
     f.table(python, "Python functions");
   },
 
+  lines(f) {
+    const { lines } = f.grids;
+    addChart(f.body, () => {
+      const rows = largestFirst(lines.of("self_ns").map((v, i) => (lines.of("thread")[i] === "idle" ? 0 : v))).slice(0, 15);
+      const series = [["native", "host", "native_ns"], ["Python code", "python", "python_ns"]];
+      const tints = { host: kinds()[2], python: kinds()[3] };
+      const bars = nameBars(rows.map((i) => lines.of("name")[i]), series.map(([name, key, column]) => ({ name, colour: tints[key], values: rows.map((i) => lines.of(column)[i]) })), {
+        label: "own time over all ranks",
+        hovers: (k, s) => { const i = rows[k]; const v = lines.of(series[s][2])[i]; return `<b>${inLines(lines.of("name")[i])}</b><br>${series[s][0]} ${ns(v)} = ${exact("ns", v)}<br>GPU work ${ns(lines.of("gpu_ns")[i])}, backward ${ns(lines.of("bwd_gpu_ns")[i])}<br>${plural(lines.of("calls")[i], "call")} on ${plural(lines.of("ranks")[i], "rank")}`; },
+      });
+      return { ...bars, says: `Bars of the ${rows.length} source lines with most own time` };
+    });
+    f.table(lines, "lines of user code");
+  },
+
   "what-if"(f) {
     const grid = f.grids.repairs;
     addChart(f.body, () => {

@@ -1,10 +1,10 @@
-// Jump to source: Python frames are named `path/file.py(123): function`. File and line become a link for the editor that
+// Jump to source: Python frames are named `path/file.py(123): function`, lines `path/file.py:123`. File and line become a link for the editor that
 // the reader has. A link is only ever `vscode://file/...` or `cursor://file/...`: no name can make another one.
 
 const FILE = "[^\\s`'\"<>|;,(){}]+\\.(?:py|pyx|pxd|pyi|ipynb)";
-const IN_TEXT = new RegExp(`(${FILE})\\((\\d+)\\)`, "g");
-// a cell that is a frame and nothing else may have spaces in its path
-const WHOLE = /^([^`<>|;\n]+\.(?:py|pyx|pxd|pyi|ipynb))\((\d+)\)(?=: )/;
+const IN_TEXT = new RegExp(`(${FILE})(?:\\((\\d+)\\)|:(\\d+)\\b)`, "g");
+// a cell that is a frame or a line and nothing else may have spaces in its path
+const WHOLE = /^([^`<>|;\n]+\.(?:py|pyx|pxd|pyi|ipynb))(?:\((\d+)\)(?=: )|:(\d+)$)/;
 
 const source = { editor: "none", root: "" };
 
@@ -39,11 +39,11 @@ function sourceLink(shown, path, line) {
 /** A text with its files and lines as links. */
 function linked(text, isName) {
   const whole = isName ? WHOLE.exec(text) : null;
-  if (whole) return [sourceLink(whole[0], whole[1], whole[2]), text.slice(whole[0].length)];
+  if (whole) return [sourceLink(whole[0], whole[1], whole[2] ?? whole[3]), text.slice(whole[0].length)];
   const parts = [];
   let from = 0;
   for (const found of text.matchAll(IN_TEXT)) {
-    parts.push(text.slice(from, found.index), sourceLink(found[0], found[1], found[2]));
+    parts.push(text.slice(from, found.index), sourceLink(found[0], found[1], found[2] ?? found[3]));
     from = found.index + found[0].length;
   }
   parts.push(text.slice(from));

@@ -1,0 +1,147 @@
+//! What a row of the table stands for: a line or function, a function, a file, or a module.
+
+use crate::facts::lines::{Charge, FrameKind, Level, LineId, Lines, NO_PYTHON, NO_USER_CODE, Site};
+use crate::facts::modules::Modules;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::Ns;
+use hashbrown::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Line,
+    Function,
+    File,
+    Module,
+}
+
+impl By {
+    pub const NAMES: [&'static str; 4] = ["line", "function", "file", "module"];
+
+    pub fn named(text: Option<&str>) -> Self {
+        match text {
+            Some("function") => By::Function,
+            Some("file") => By::File,
+            Some("module") => By::Module,
+            _ => By::Line,
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group(u32);
+
+/// GPU work of unknown launch.
+pub const UNLINKED: Group = Group(u32::MAX);
+const NO_FRAME: Group = Group(0);
+const NO_OWNER: Group = Group(1);
+
+/// The key cells of a row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupCells {
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub function: Option<String>,
+    pub module: Option<String>,
+    pub level: &'static str,
+}
+
+/// The rows of one rank.
+pub struct Grouping<'a> {
+    trace: &'a RankTrace,
+    lines: &'a Lines,
+    by: By,
+    /// By the id of a function: the group of its file. Empty unless rows are files.
+    file_of: Vec<Group>,
+    files: Vec<&'a str>,
+    modules: Modules,
+}
+
+impl<'a> Grouping<'a> {
+    pub fn new(trace: &'a RankTrace, lines: &'a Lines, by: By) -> Self {
+        let mut files: Vec<&str> = Vec::new();
+        let mut file_of = Vec::new();
+        if by == By::File {
+            let mut known: HashMap<&str, Group> = HashMap::new();
+            for site in &lines.sites {
+                file_of.push(match site.level {
+                    Level::None => NO_OWNER,
+                    _ => *known.entry(&site.file).or_insert_with(|| {
+                        files.push(&site.file);
+                        Group(files.len() as u32 + NO_OWNER.0)
+                    }),
+                });
+            }
+        }
+        let modules = if by == By::Module { Modules::new(trace) } else { Modules::default() };
+        Self { trace, lines, by, file_of, files, modules }
+    }
+
+    /// The row of the instants at which a frame is the innermost.
+    pub fn of_frame(&self, row: u32) -> Group {
+        let Some(frame) = self.lines.frame(row) else { return NO_FRAME };
+        match self.by {
+            By::Line => Group(frame.line.0),
+            By::Function => Group(frame.function.0),
+            By::File => self.file(frame.function),
+            By::Module => self.modules.of(Some(row)).map_or(NO_OWNER, module),
+        }
+    }
+
+    /// The row of an instant on a thread.
+    pub fn at(&self, lane: u32, t: Ns) -> Group {
+        self.lines.frame_at(lane, t).map_or(NO_FRAME, |row| self.of_frame(row))
+    }
+
+    /// The row that is charged.
+    pub fn of_charge(&self, charge: &Charge) -> Group {
+        match self.by {
+            By::Line => Group(charge.line.0),
+            _ => self.at(charge.lane, charge.t),
+        }
+    }
+
+    /// The rows of which a frame is a call.
+    pub fn called(&self, row: u32) -> impl Iterator<Item = Group> {
+        let frame = self.lines.frame(row);
+        let user = frame.filter(|f| f.kind == FrameKind::User).map(|f| f.function);
+        let (first, second) = match self.by {
+            By::Line => (frame.and_then(|f| f.called_at), user),
+            By::Function => (None, user),
+            By::File | By::Module => (None, None),
+        };
+        let file = user.filter(|_| self.by == By::File).map(|function| self.file(function));
+        let is_call = self.by == By::Module && self.trace.name(row).starts_with("nn.Module: ");
+        let of_module = self.modules.of(Some(row)).filter(|_| is_call).map(module);
+        [first, second].into_iter().flatten().map(|id| Group(id.0)).chain(file).chain(of_module)
+    }
+
+    fn file(&self, function: LineId) -> Group {
+        self.file_of.get(function.0 as usize).copied().unwrap_or(NO_OWNER)
+    }
+
+    pub fn cells(&self, group: Group) -> GroupCells {
+        let none = GroupCells { file: None, line: None, function: None, module: None, level: Level::None.name() };
+        let named = |text: &str| GroupCells { file: Some(text.to_string()), ..none.clone() };
+        let index = group.0.wrapping_sub(NO_OWNER.0 + 1) as usize;
+        match (group, self.by) {
+            (UNLINKED, _) => named("[unlinked]"),
+            (NO_FRAME, _) => named(&self.lines.site(NO_PYTHON).file),
+            (NO_OWNER, By::Module) => named("[no module]"),
+            (NO_OWNER, _) => named(&self.lines.site(NO_USER_CODE).file),
+            (_, By::File) => GroupCells { level: "file", ..named(self.files.get(index).copied().unwrap_or_default()) },
+            (Group(m), By::Module) => {
+                let path = self.modules.path(self.trace, m - NO_OWNER.0 - 1);
+                GroupCells { module: Some(path), level: "module", ..none }
+            }
+            (Group(id), By::Line | By::Function) => {
+                let Site { file, line, function, level } = self.lines.site(LineId(id)).clone();
+                GroupCells { file: Some(file), line, function, level: level.name(), module: None }
+            }
+        }
+    }
+}
+
+fn module(index: u32) -> Group {
+    Group(index + NO_OWNER.0 + 1)
+}

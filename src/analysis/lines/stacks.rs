@@ -1,0 +1,120 @@
+//! Stacks of user code: functions, and the lines from which they call. Library code is left out.
+//!
+//! ```text
+//!   train.py(10): train ; train.py:12 ; model.py(5): forward ; model.py:7     a call made at line 7 of model.py
+//! ```
+
+use crate::analysis::stacks::{StackTree, Weight, thread_name};
+use crate::facts::calls::CallForest;
+use crate::facts::lines::{Charging, FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
+use crate::table::schema::Batch;
+use crate::trace::strings::StrId;
+use crate::units::Ns;
+use hashbrown::HashMap;
+
+/// A name in a stack of one rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    /// A thread by its lane; `None` for work whose launch is unknown.
+    Thread(Option<u32>),
+    Line(LineId),
+    Kernel(StrId),
+    /// Work of the backward pass of the line above.
+    Backward,
+    Unlinked,
+}
+
+/// One rank's stacks.
+pub fn fold(calls: &CallForest, lines: &Lines, weight: Weight) -> Batch {
+    let mut fold = Fold { calls, lines, tree: StackTree::default(), nodes: HashMap::new() };
+    match weight {
+        Weight::Host => fold.host(),
+        Weight::Gpu => fold.gpu(),
+    }
+    let trace = calls.trace;
+    fold.tree.table(|name| match name {
+        Name::Thread(Some(lane)) => thread_name(&trace.columns, lane),
+        Name::Thread(None) => String::new(),
+        Name::Line(id) => lines.site(id).text(),
+        Name::Kernel(id) => trace.text(id).to_string(),
+        Name::Backward => "[backward]".to_string(),
+        Name::Unlinked => "[unlinked]".to_string(),
+    })
+}
+
+struct Fold<'a> {
+    calls: &'a CallForest<'a>,
+    lines: &'a Lines,
+    tree: StackTree<Name>,
+    /// Node of each frame by row, created when needed.
+    nodes: HashMap<u32, u32>,
+}
+
+impl Fold<'_> {
+    fn thread(&mut self, lane: u32) -> u32 {
+        self.tree.below(None, Name::Thread(Some(lane)))
+    }
+
+    /// Node of the instants of a thread at which a frame is the innermost; `None` for no frame.
+    fn frame(&mut self, lane: u32, row: Option<u32>) -> u32 {
+        let mut path = Vec::new();
+        let mut at = row;
+        while let Some(r) = at.filter(|r| !self.nodes.contains_key(r)) {
+            path.push(r);
+            at = self.lines.frame(r).and_then(|f| f.outer);
+        }
+        let known = at.and_then(|r| self.nodes.get(&r).copied());
+        let thread = self.thread(lane);
+        let mut node = known.unwrap_or(thread);
+        while let Some(r) = path.pop() {
+            let Some(frame) = self.lines.frame(r).copied() else { continue };
+            if let Some(line) = frame.called_at {
+                node = self.tree.below(Some(node), Name::Line(line));
+            }
+            if frame.kind == FrameKind::User {
+                node = self.tree.below(Some(node), Name::Line(frame.function));
+            }
+            self.nodes.insert(r, node);
+        }
+        if node != thread {
+            return node;
+        }
+        let outside = if row.is_some() { NO_USER_CODE } else { NO_PYTHON };
+        self.tree.below(Some(thread), Name::Line(outside))
+    }
+
+    fn host(&mut self) {
+        for (lane, innermost) in self.lines.threads() {
+            for piece in innermost.from(Ns::MIN) {
+                let node = self.frame(*lane, Some(piece.row));
+                self.tree.add(node, piece.span.len());
+            }
+        }
+    }
+
+    fn gpu(&mut self) {
+        let trace = self.calls.trace;
+        let charging = Charging::new(self.calls, self.lines);
+        for (call, of) in trace.launches().iter() {
+            let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
+            let charge = charging.of(lane, start, self.calls.forest.position(call));
+            let frame = self.lines.frame_at(charge.lane, charge.t);
+            let mut node = self.frame(charge.lane, frame);
+            if charge.is_backward {
+                node = self.tree.below(Some(node), Name::Backward);
+            }
+            for &i in of {
+                let a = &trace.activities[i as usize];
+                let node = self.tree.below(Some(node), Name::Kernel(a.name));
+                self.tree.add(node, a.span.len());
+            }
+        }
+        for &i in &trace.launches().unlinked {
+            let a = &trace.activities[i as usize];
+            let nowhere = self.tree.below(None, Name::Thread(None));
+            let unlinked = self.tree.below(Some(nowhere), Name::Unlinked);
+            let node = self.tree.below(Some(unlinked), Name::Kernel(a.name));
+            self.tree.add(node, a.span.len());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Stacks with values, for flame graphs: a tree of names for each thread of a rank, as a table that partials keep, and
+//! its two formats, folded text and speedscope. Values are ns.
+
+mod folded;
+mod speedscope;
+
+pub use folded::folded;
+
+use crate::analysis::api::{OutputFile, Partial};
+use crate::table;
+use crate::table::schema::{Batch, Table, Text};
+use crate::trace::events::Columns;
+use crate::trace::strings::StrId;
+use crate::units::Ns;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+table! {
+    /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
+    pub struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
+        parent: Option<u32>, "", "row of the node above; null for a thread";
+        name: Text, "", "frame, operator, call or kernel; of a thread its process and number";
+        value_ns: i64, "ns", "of this stack itself";
+    }
+}
+
+/// The values of stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Host time.
+    Host,
+    /// Durations of the launched GPU work.
+    Gpu,
+}
+
+impl Weight {
+    /// The weight that an option names.
+    pub fn named(text: Option<&str>) -> Option<Self> {
+        match text {
+            Some("self") => Some(Weight::Host),
+            Some("gpu") => Some(Weight::Gpu),
+            _ => None,
+        }
+    }
+}
+
+/// The file that the option `--speedscope` names, with the stacks of all ranks.
+pub fn speedscope_file(
+    stem: &str,
+    weight: Option<Weight>,
+    path: Option<&str>,
+    partials: &[Partial],
+) -> Vec<OutputFile> {
+    let what = match weight {
+        Some(Weight::Gpu) => "GPU time",
+        _ => "host time",
+    };
+    let name = format!("hta {stem}: {what}");
+    let file = |path: &str| OutputFile { path: path.to_string(), text: speedscope::text(partials, &name) };
+    path.map(file).into_iter().collect()
+}
+
+/// Largest number of frames of a stack; deeper calls count for the last of them.
+const MOST_FRAMES: u32 = 1_000;
+
+/// Distinct stacks as a tree of names. Roots are threads.
+#[derive(Debug)]
+pub struct StackTree<N> {
+    known: HashMap<(Option<u32>, N), u32>,
+    nodes: Vec<StackNode<N>>,
+}
+
+#[derive(Debug)]
+struct StackNode<N> {
+    parent: Option<u32>,
+    name: N,
+    depth: u32,
+    ns: Ns,
+}
+
+impl<N> Default for StackTree<N> {
+    fn default() -> Self {
+        Self { known: HashMap::new(), nodes: Vec::new() }
+    }
+}
+
+impl<N: Copy + Eq + Hash> StackTree<N> {
+    /// The child of a node with a name; at the largest depth the node itself.
+    pub fn below(&mut self, parent: Option<u32>, name: N) -> u32 {
+        let depth = parent.and_then(|p| self.nodes.get(p as usize)).map_or(0, |p| p.depth + 1);
+        if let Some(parent) = parent.filter(|_| depth > MOST_FRAMES) {
+            return parent;
+        }
+        *self.known.entry((parent, name)).or_insert_with(|| {
+            self.nodes.push(StackNode { parent, name, depth, ns: 0 });
+            (self.nodes.len() - 1) as u32
+        })
+    }
+
+    pub fn add(&mut self, node: u32, ns: Ns) {
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            node.ns += ns;
+        }
+    }
+
+    /// The table of the nodes; `name` gives their texts.
+    pub fn table(&self, name: impl Fn(N) -> String) -> Batch {
+        let mut table = StackNodes::default();
+        for StackNode { parent, name: own, ns, .. } in &self.nodes {
+            table.push(StackNodeRow { parent: *parent, name: &name(*own), value_ns: *ns });
+        }
+        table.finish()
+    }
+}
+
+/// Process and number of a thread.
+pub fn thread_name(columns: &Columns, lane: u32) -> String {
+    let text = |id: StrId| columns.strings.get(id);
+    columns.lanes.get(lane as usize).map_or_else(String::new, |l| format!("{}/{}", text(l.pid), text(l.tid)))
+}
+
+/// A stack of a rank that has a value.
+struct Stack<'a> {
+    /// Process and number of its thread.
+    thread: &'a str,
+    /// From the root on.
+    names: Vec<&'a str>,
+    ns: Ns,
+}
+
+/// The stacks of a table that have a value, in order of its rows.
+fn stacks(batch: &Batch) -> Vec<Stack<'_>> {
+    let rows: Vec<StackNodeRow> = StackNodes::rows(batch).collect();
+    let mut all = Vec::new();
+    for row in rows.iter().filter(|r| r.value_ns > 0) {
+        let mut names = Vec::new();
+        let mut at = Some(row);
+        while let Some(node) = at {
+            names.push(node.name);
+            // A parent precedes its child; a partial that says otherwise is cut there.
+            at = node.parent.and_then(|p| rows.get(p as usize)).filter(|_| names.len() <= MOST_FRAMES as usize + 1);
+        }
+        let thread = names.pop().unwrap_or_default();
+        names.reverse();
+        all.push(Stack { thread, names, ns: row.value_ns });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_deeper_than_the_limit_count_to_their_last_frame() {
+        let mut tree: StackTree<u32> = StackTree::default();
+        let deepest = (0..100_000).fold(None, |at, _| Some(tree.below(at, 7)));
+        assert_eq!((tree.nodes.len(), deepest), (MOST_FRAMES as usize + 1, Some(MOST_FRAMES)));
+    }
+}

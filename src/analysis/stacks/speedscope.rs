@@ -1,0 +1,96 @@
+//! Stacks in the file format of speedscope (<https://www.speedscope.app>): one sampled profile for each rank and thread.
+//!
+//! A sample is a stack, root first, as indices into the frames, and its weight is the time of the stack, so weights of a
+//! profile add up to the time of its thread.
+
+use crate::analysis::api::Partial;
+use crate::analysis::stacks::{StackNodes, stacks};
+use crate::facts::lines::source_place;
+use crate::units::Ns;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: String,
+    name: &'a str,
+    #[serde(rename = "activeProfileIndex")]
+    active: usize,
+    shared: Shared<'a>,
+    profiles: Vec<Profile>,
+}
+
+#[derive(Serialize)]
+struct Shared<'a> {
+    frames: Vec<Frame<'a>>,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    r#type: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: Ns,
+    end_value: Ns,
+    samples: Vec<Vec<u32>>,
+    weights: Vec<Ns>,
+}
+
+/// The stacks of all ranks as JSON.
+pub fn text(partials: &[Partial], name: &str) -> String {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut known: HashMap<&str, u32> = HashMap::new();
+    let mut profiles = Vec::new();
+    for partial in partials {
+        let Some(batch) = partial.table(StackNodes::SPEC) else { continue };
+        let mut by_thread: BTreeMap<&str, Profile> = BTreeMap::new();
+        for stack in stacks(batch) {
+            let sample = stack.names.iter().map(|name| {
+                *known.entry(name).or_insert_with(|| {
+                    let place = source_place(name);
+                    frames.push(Frame { name, file: place.map(|p| p.0), line: place.map(|p| p.1) });
+                    (frames.len() - 1) as u32
+                })
+            });
+            let profile = by_thread.entry(stack.thread).or_insert_with(|| Profile {
+                r#type: "sampled",
+                name: format!("rank {}, thread {}", partial.rank, stack.thread),
+                unit: "nanoseconds",
+                start_value: 0,
+                end_value: 0,
+                samples: Vec::new(),
+                weights: Vec::new(),
+            });
+            profile.samples.push(sample.collect());
+            profile.weights.push(stack.ns);
+            profile.end_value += stack.ns;
+        }
+        // The thread with most time first, which is the one that a viewer opens.
+        let mut of_rank: Vec<Profile> = by_thread.into_values().collect();
+        of_rank.sort_by_key(|p| std::cmp::Reverse(p.end_value));
+        profiles.extend(of_rank);
+    }
+    let file = File {
+        schema: "https://www.speedscope.app/file-format-schema.json",
+        exporter: format!("hta {}", env!("CARGO_PKG_VERSION")),
+        name,
+        active: 0,
+        shared: Shared { frames },
+        profiles,
+    };
+    let mut text = serde_json::to_string(&file).unwrap_or_default();
+    text.push('\n');
+    text
+}
