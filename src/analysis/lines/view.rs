@@ -87,7 +87,7 @@ fn lines(partials: &[Partial], options: &Options) -> View {
     view.columns.extend(columns.iter().filter(|c| c.1).map(|c| (c.0, Align::Right)));
     let time = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
     for ((idle, key), t) in rows.iter().take(options.top) {
-        let (mark, share) = match idle {
+        let (mark, share) = match *idle {
             true => (" (idle)", "-".to_string()),
             false => ("", fmt_pct(percent(t.host_self, all))),
         };
