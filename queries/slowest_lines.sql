@@ -14,7 +14,7 @@
 --   blocked_ns: in calls that wait for the GPU
 --   gpu_ns: GPU work launched there
 --   bwd_gpu_ns: GPU work of its backward pass; null where no backward operators are joined
---   calls: calls made there
+--   call_count: calls made there
 -- Tables: lines
 WITH sums AS (
     SELECT
@@ -27,7 +27,7 @@ WITH sums AS (
         CAST(SUM(blocked_ns) AS BIGINT) AS blocked_ns,
         CAST(SUM(gpu_sum_ns) AS BIGINT) AS gpu_ns,
         CAST(SUM(bwd_gpu_sum_ns) AS BIGINT) AS bwd_gpu_ns,
-        CAST(SUM(calls) AS BIGINT) AS calls
+        CAST(SUM(calls) AS BIGINT) AS call_count
     FROM lines
     WHERE scope = 'capture' AND NOT is_idle_thread
     GROUP BY file, line, function
@@ -43,6 +43,6 @@ SELECT
     blocked_ns,
     gpu_ns,
     bwd_gpu_ns,
-    calls
+    call_count
 FROM sums
 ORDER BY self_ns DESC, gpu_ns DESC, file, line NULLS LAST, function NULLS LAST;

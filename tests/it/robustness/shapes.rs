@@ -119,6 +119,7 @@ fn a_cpu_only_rank_is_measured_by_its_operators() {
         ("idle", None),
         ("kernels", Some("no GPU activity")),
         ("launches", Some("no launches recorded")),
+        ("lines", Some("no Python frames: record with with_stack=True")),
         ("overlap", Some("no communication")),
         ("patterns", Some("no GPU activity")),
         ("queue", Some("no GPU activity")),
