@@ -15,6 +15,7 @@ pub mod inventory;
 pub mod kernels;
 pub(crate) mod launches;
 pub(crate) mod lines;
+pub(crate) mod memory;
 pub(crate) mod ops;
 pub(crate) mod overlap;
 pub(crate) mod patterns;

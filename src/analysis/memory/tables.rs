@@ -1,0 +1,171 @@
+//! The tables about memory, shared by everything that records it: traces with `[memory]` records, snapshots of the
+//! caching allocator, and memory timelines. Column `source` says which, because they do not measure the same bytes: a
+//! trace has blocks (rounded up), a snapshot what was requested, a timeline the storages of tensors.
+//!
+//! Bytes are `i64`, because changes have a sign. Numbers of records (`seq`) count from 0 per device, in order of time.
+
+use crate::table;
+use crate::table::schema::Text;
+
+table! {
+    /// The level of a device's memory after every record; it holds until the next one.
+    pub struct MemoryCurve, MemoryCurveRow = "memory_curve" by "rank, source, device_type, device, seq" {
+        rank;
+        device_type: Text, "", "cpu, cuda, hip, xpu, mtia, privateuse1, or the recorded number of another type";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "what recorded it: trace, snapshot or timeline";
+        seq: u64, "", "number of the record on the device, from 0";
+        ts_ns: Option<i64>, "ns", "time of the record; null where none is recorded";
+        delta_bytes: i64, "bytes", "allocated (positive) or freed (negative)";
+        allocated_bytes: i64, "bytes", "allocated after the record";
+        reserved_bytes: Option<i64>, "bytes", "reserved from the device after the record; null where it is not recorded, and for host memory";
+        is_relative: bool, "", "the level before the recording is unknown: allocated_bytes counts from 0";
+        category: Option<Text>, "", "timeline: category of the tensor";
+    }
+}
+
+table! {
+    /// The highest level of a device's memory in the capture and in each step, and what made it.
+    pub struct MemoryPeaks, MemoryPeakRow = "memory_peaks" by "rank, source, device_type, device, scope, step" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        scope: Text, "", "capture or step";
+        step; step_label;
+        peak_bytes: i64, "bytes", "highest level";
+        base_bytes: Option<i64>, "bytes", "level before the first record; null where it is unknown";
+        is_relative: bool, "", "the level before the recording is unknown: peak_bytes counts from 0";
+        reserved_bytes: Option<i64>, "bytes", "reserved at that moment";
+        unused_max_bytes: Option<i64>, "bytes", "largest difference of reserved and allocated in the scope";
+        seq: u64, "", "number of the first record that reaches the peak";
+        ts_ns: Option<i64>, "ns", "time of that record";
+        in_step_ns: Option<i64>, "ns", "the same from the start of the step in which it lies";
+        phase: Option<Text>, "", "forward, backward, optimizer, zero_grad, data or outside";
+        trigger_bytes: i64, "bytes", "size of the allocation that reaches the peak";
+        trigger_op: Option<Text>, "", "operator that makes it; an empty tensor's is shown as `parent (aten::empty)`";
+        trigger_chain: Option<Text>, "", "all operators around it, outermost first, joined by ;";
+        trigger_site: Option<Text>, "", "line or function of the user's code around it";
+        module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator";
+        known_count: Option<u64>, "", "allocations of the recording that are alive at that moment; null without addresses";
+        known_bytes: Option<i64>, "bytes", "their size";
+        before_bytes: Option<i64>, "bytes", "the rest of the peak: allocated before the recording";
+        device_total_bytes: Option<i64>, "bytes", "memory of the device";
+    }
+}
+
+table! {
+    /// What holds the memory at a moment; the rows of one key_kind add up to the level, exactly.
+    pub struct MemoryContent, MemoryContentRow = "memory_content" by "rank, source, device_type, device, at, step, key_kind, bytes descending, key" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        at: Text, "", "peak (of the capture), end (of the recording) or step (peak of a step)";
+        step;
+        key_kind: Text, "", "what the key names: op, line, module, phase, stack, node or category";
+        key: Text, "", "holder; `[before window]`: allocated before the recording";
+        count: Option<u64>, "", "allocations; null where they are not known one by one";
+        bytes: i64, "bytes", "their size";
+        pct: Option<f64>, "%", "share of the level";
+    }
+}
+
+table! {
+    /// Every allocation, with the time and place of its end.
+    pub struct MemoryAllocations, MemoryAllocationRow = "memory_allocations" by "rank, source, device_type, device, seq" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        seq: Option<u64>, "", "number of the record that allocates; null for allocations from before the recording";
+        free_seq: Option<u64>, "", "number of the record that frees";
+        ts_ns: Option<i64>, "ns", "time of the allocation";
+        free_ts_ns: Option<i64>, "ns", "time of the free";
+        lifetime_ns: Option<i64>, "ns", "from the one to the other";
+        bytes: i64, "bytes", "size";
+        block_bytes: Option<i64>, "bytes", "size of the block, where bytes is what was requested";
+        address: Option<u64>, "", "address";
+        stream;
+        op: Option<Text>, "", "operator that allocates";
+        site: Option<Text>, "", "line or function of the user's code around it";
+        level: Option<Text>, "", "what site is: line or function";
+        module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator";
+        phase: Option<Text>, "", "forward, backward, optimizer, zero_grad, data or outside";
+        step;
+        free_phase: Option<Text>, "", "phase of the free";
+        free_step: Option<u32>, "", "index of the step of the free";
+        ended: Text, "", "freed; live: at the end of the recording; before: a free of what was allocated before the recording; unknown: its address was allocated again";
+        stack_id: Option<u64>, "", "stack in memory_stacks";
+    }
+}
+
+table! {
+    /// What operators allocate and free. Own figures add up over the rows; the others include operators inside.
+    pub struct MemoryOperators, MemoryOperatorRow = "memory_operators" by "rank, source, device_type, device, alloc_self_bytes descending, name" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        name: Text, "", "operator; `[no operator]`: records outside any";
+        count: Option<u64>, "", "calls in the recording; null for `[no operator]`";
+        net_bytes: i64, "bytes", "allocated minus freed inside; a free counts where it happens, so this is no leak";
+        alloc_bytes: i64, "bytes", "allocated inside";
+        alloc_count: u64, "", "allocations inside";
+        net_self_bytes: i64, "bytes", "allocated minus freed by the operator itself";
+        alloc_self_bytes: i64, "bytes", "allocated by the operator itself";
+        alloc_self_count: u64, "", "allocations of the operator itself";
+    }
+}
+
+table! {
+    /// The level of a device's memory over each step, and what of a step outlives the next one.
+    pub struct MemorySteps, MemoryStepRow = "memory_steps" by "rank, source, device_type, device, step" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        step; step_label; is_partial;
+        start_bytes: i64, "bytes", "level when the step begins";
+        end_bytes: i64, "bytes", "level when it ends";
+        net_bytes: i64, "bytes", "the difference";
+        max_bytes: i64, "bytes", "highest level in the step";
+        min_bytes: i64, "bytes", "lowest level in the step";
+        survivor_count: Option<u64>, "", "allocations of the step that are alive when the next step ends; null if that is unknown";
+        survivor_bytes: Option<i64>, "bytes", "their size";
+    }
+}
+
+table! {
+    /// Sites whose allocations outlive the step after theirs, and so may pile up.
+    pub struct MemoryLeaks, MemoryLeakRow = "memory_leaks" by "rank, source, device_type, device, key_kind, bytes descending, site" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        site: Text, "", "operator, line or module";
+        key_kind: Text, "", "what site is: op, line, module or stack";
+        groups: u64, "", "steps (snapshot: groups of entries) with such allocations";
+        count: u64, "", "allocations that survive";
+        bytes: i64, "bytes", "their size";
+        bytes_per_group: i64, "bytes", "bytes / groups, rounded down";
+        is_recurring: bool, "", "they come again and again: a leak, or a cache that grows; else made once";
+    }
+}
+
+table! {
+    /// What happens to the allocator: failed requests, and memory taken from the device or given back.
+    pub struct MemoryEvents, MemoryEventRow = "memory_events" by "rank, source, device_type, device, ts_ns, seq" {
+        rank;
+        device_type: Text, "", "type of the device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        seq: Option<u64>, "", "number of the entry; null in traces, where such records are no part of the curve";
+        ts_ns: Option<i64>, "ns", "time";
+        kind: Text, "", "oom, retry, empty_cache, segment_alloc, segment_free, map, unmap or annotation";
+        bytes: Option<i64>, "bytes", "requested, or size of the segment";
+        device_free_bytes: Option<i64>, "bytes", "free on the device";
+        reserved_bytes: Option<i64>, "bytes", "reserved after it";
+        site: Option<Text>, "", "line, function or operator around it";
+    }
+}
