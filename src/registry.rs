@@ -21,6 +21,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::ops::Ops,
     &crate::analysis::lines::LinesOf,
     &crate::analysis::annotations::Annotations,
+    &crate::analysis::memory::Memory,
     &crate::analysis::counters::CountersOf,
     &crate::analysis::cupti::Cupti,
     &crate::analysis::collectives::CollectivesOf,

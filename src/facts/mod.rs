@@ -11,6 +11,7 @@ pub(crate) mod kernel_work;
 pub(crate) mod lines;
 pub(crate) mod machine;
 pub(crate) mod marked_inputs;
+pub(crate) mod memory_places;
 pub(crate) mod modules;
 pub(crate) mod operator_work;
 pub(crate) mod optimizer_steps;

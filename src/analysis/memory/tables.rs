@@ -158,7 +158,7 @@ table! {
     pub struct MemoryEvents, MemoryEventRow = "memory_events" by "rank, source, device_type, device, ts_ns, seq" {
         rank;
         device_type: Text, "", "type of the device";
-        device: Option<i64>, "", "device index; null for host memory";
+        device: Option<i64>, "", "device index; null for host memory, and for calls, which do not record it";
         source: Text, "", "trace, snapshot or timeline";
         seq: Option<u64>, "", "number of the entry; null in traces, where such records are no part of the curve";
         ts_ns: Option<i64>, "ns", "time";

@@ -1,0 +1,77 @@
+//! The records of one device with their places, levels and allocations: what all tables are made of.
+
+use crate::facts::memory_places::{MemoryPlace, MemoryPlaces};
+use crate::trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, levels};
+use crate::trace::rank_trace::RankTrace;
+use crate::units::Ns;
+
+/// The memory of one device over the recording.
+pub struct DeviceMemory<'a> {
+    pub rank: u32,
+    pub device_type: String,
+    pub device: Option<i64>,
+    pub records: &'a [MemoryRecord],
+    /// Where each record happens.
+    pub places: Vec<MemoryPlace>,
+    /// Level before the first record; 0 if it is unknown.
+    pub before: i64,
+    /// Whether it is unknown.
+    pub is_relative: bool,
+    /// Level after each record.
+    pub levels: Vec<i64>,
+    /// `None` without addresses.
+    pub allocations: Option<Allocations>,
+    /// Memory of the device.
+    pub total: Option<i64>,
+}
+
+/// All devices of a rank, in order of type and number.
+pub fn devices<'a>(trace: &'a RankTrace, places: &MemoryPlaces) -> Vec<DeviceMemory<'a>> {
+    let of_each = by_device(&trace.columns.memory).map(|records| DeviceMemory::new(trace, places, records));
+    let mut all: Vec<DeviceMemory> = of_each.collect();
+    all.sort_by(|a, b| (&a.device_type, a.device).cmp(&(&b.device_type, b.device)));
+    all
+}
+
+impl<'a> DeviceMemory<'a> {
+    fn new(trace: &'a RankTrace, places: &MemoryPlaces, records: &'a [MemoryRecord]) -> Self {
+        let (kind, device) = records.first().map_or((0, None), MemoryRecord::place);
+        let (before, is_relative, levels) = levels(records);
+        let properties = device.and_then(|id| trace.device_properties(Some(id)));
+        Self {
+            rank: trace.rank,
+            device_type: device_type_name(kind),
+            device,
+            records,
+            places: records.iter().map(|r| places.at(r.lane, r.ts)).collect(),
+            before,
+            is_relative,
+            levels,
+            allocations: Allocations::pair(records),
+            total: properties.and_then(|p| p.memory_bytes).and_then(|b| i64::try_from(b).ok()),
+        }
+    }
+
+    /// Reserved after a record; `None` for the host, whose allocator reserves nothing.
+    pub fn reserved(&self, number: usize) -> Option<i64> {
+        self.records.get(number).filter(|r| r.device.is_some()).and_then(|r| r.total_reserved)
+    }
+
+    /// Reserved but not allocated after a record.
+    pub fn unused(&self, number: usize) -> Option<i64> {
+        Some(self.reserved(number)?.saturating_sub(*self.levels.get(number)?))
+    }
+
+    /// The level at an instant, before anything that is recorded at that instant.
+    pub fn level_before(&self, t: Ns) -> i64 {
+        let count = self.records.partition_point(|r| r.ts < t);
+        count.checked_sub(1).and_then(|last| self.levels.get(last)).copied().unwrap_or(self.before)
+    }
+
+    /// The first record with the highest level of those in a step (of all, if none is given).
+    pub fn peak(&self, step: Option<u32>) -> Option<usize> {
+        let of_step = |number: &usize| step.is_none() || self.places.get(*number).is_some_and(|p| p.step == step);
+        let numbers = (0..self.levels.len()).filter(of_step);
+        numbers.max_by_key(|&n| (self.levels[n], std::cmp::Reverse(n)))
+    }
+}

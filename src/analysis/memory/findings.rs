@@ -1,0 +1,223 @@
+//! Observations: the peak and what holds it, growth from step to step, ranks that differ, and requests that failed.
+
+use crate::analysis::api::{Certainty, Observation, Partial, rows};
+use crate::analysis::memory::holders::BEFORE;
+use crate::analysis::memory::report::{Place, content_at, device_name, peaks, size};
+use crate::analysis::memory::tables::{
+    MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
+};
+use crate::table::schema::TableSpec;
+use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::{capital, counted, plural};
+use crate::wording::names::clip;
+use crate::wording::ranks::ranks_named;
+use std::collections::BTreeMap;
+
+/// Fewest full steps, all of which must grow, for a leak.
+const GROWING_STEPS: usize = 3;
+/// Smallest growth of the median step that is a leak: bytes, and part of the peak (one in ...).
+const GROWTH_MIN_BYTES: i64 = 1 << 20;
+const GROWTH_MIN_PART: i64 = 1000;
+/// Smallest distance of a rank's peak from the median of the ranks that is told, percent.
+const DIFFERS_FROM_PCT: f64 = 10.0;
+
+pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+    let observation = |ranks: Vec<u32>, certainty, sentence: String, table: &TableSpec| Observation {
+        analysis: stem,
+        ranks,
+        steps: Vec::new(),
+        cost_ns_per_step: 0,
+        share_of_step: None,
+        certainty,
+        sentence,
+        table: table.name,
+    };
+    let mut all = Vec::new();
+    for (rank, sentence) in failed(partials) {
+        all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryEvents::SPEC));
+    }
+    if let Some(leak) = leaks(partials).first() {
+        all.push(observation(vec![leak.rank], Certainty::Inferred, leak.sentence(partials), MemorySteps::SPEC));
+    }
+    if let Some((rank, sentence)) = peak(partials) {
+        all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryPeaks::SPEC));
+    }
+    for (ranks, sentence) in different(partials) {
+        all.push(observation(ranks, Certainty::Measured, sentence, MemoryPeaks::SPEC));
+    }
+    all
+}
+
+/// The peak of the device that is nearest to its limit.
+fn peak(partials: &[Partial]) -> Option<(u32, String)> {
+    let peak = peaks(partials).into_iter().next()?;
+    let place = Place::of(&peak);
+    let holders = content_at(partials, &place, "op", "peak");
+    let several = partials.len() > 1;
+    let share = peak.device_total_bytes.and_then(|total| percent(peak.peak_bytes, total));
+    let of_device = share.map_or(String::new(), |s| format!(" ({} of the device)", fmt_pct(Some(s))));
+    let of_peak = |bytes: i64| fmt_pct(percent(bytes, peak.peak_bytes));
+    let known = holders.iter().filter(|h| h.key != BEFORE).max_by_key(|h| h.bytes);
+    let mut held: Vec<String> = Vec::new();
+    held.extend(known.map(|h| format!("`{}` holds {} of it", clip(h.key, 60), of_peak(h.bytes))));
+    let before = holders.iter().find(|h| h.key == BEFORE && h.bytes > 0);
+    held.extend(before.map(|h| format!("{} was allocated before the recording", of_peak(h.bytes))));
+    let held = if held.is_empty() { String::new() } else { format!("; {}", held.join(", ")) };
+    let what = if peak.is_relative { "rises at most by" } else { "is highest at" };
+    let sentence = format!(
+        "Memory of {} {what} {}{of_device}, {}{held}",
+        place.shown(several),
+        size(peak.peak_bytes),
+        when(&peak)
+    );
+    Some((peak.rank, sentence))
+}
+
+/// When a peak is: `12.3 ms into step 7, in backward`.
+pub fn when(peak: &MemoryPeakRow) -> String {
+    let phase = match peak.phase {
+        Some("outside") => "outside operators".to_string(),
+        Some("zero_grad") => "in zero_grad".to_string(),
+        Some("data") => "in the data loader".to_string(),
+        Some("optimizer") => "in the optimizer".to_string(),
+        Some(phase) => format!("in {phase}"),
+        None => String::new(),
+    };
+    match peak.in_step_ns {
+        Some(ns) => format!("{} into its step, {phase}", fmt_ns(ns)),
+        None => phase,
+    }
+}
+
+/// A device whose level grows in each of the last full steps.
+pub struct Leak<'a> {
+    pub rank: u32,
+    place: Place<'a>,
+    /// Number of the steps at the end that grow.
+    steps: usize,
+    /// Growth of the median one.
+    pub bytes: i64,
+    /// Level after the last of them.
+    level: i64,
+    total: Option<i64>,
+}
+
+impl Leak<'_> {
+    fn sentence(&self, partials: &[Partial]) -> String {
+        let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
+        let until =
+            left.map_or(String::new(), |n| format!("; the device is full in about {} steps", fmt_count(n as u64)));
+        let site = self.site(partials).map_or(String::new(), |site| {
+            format!(
+                "; most of what outlives its step is allocated at `{}`: {} a step",
+                clip(site.site, 60),
+                size(site.bytes_per_group)
+            )
+        });
+        format!(
+            "Memory of {} grows in each of the last {}, by {} in the median one{site}{until}",
+            self.place.shown(partials.len() > 1),
+            plural(self.steps, "full step"),
+            size(self.bytes)
+        )
+    }
+
+    /// The site of most survivors: a line if there are any, else an operator.
+    fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
+        let of_device = |kind: &'static str| {
+            rows::<MemoryLeaks>(partials)
+                .filter(move |r| r.key_kind == kind && r.is_recurring && self.place.is(r.rank, r.device_type, r.device))
+                .find(|r| !r.site.starts_with('['))
+        };
+        of_device("line").or_else(|| of_device("op"))
+    }
+}
+
+/// The leaks, the one that grows fastest first.
+pub fn leaks(partials: &[Partial]) -> Vec<Leak<'_>> {
+    let mut by_place: BTreeMap<Place, Vec<MemoryStepRow>> = BTreeMap::new();
+    for row in rows::<MemorySteps>(partials) {
+        by_place
+            .entry(Place { rank: row.rank, device_type: row.device_type, device: row.device })
+            .or_default()
+            .push(row);
+    }
+    let mut found: Vec<Leak> = Vec::new();
+    for peak in rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture") {
+        let place = Place::of(&peak);
+        let Some(steps) = by_place.get(&place) else { continue };
+        // The first step of the recording makes state that stays.
+        let full: Vec<&MemoryStepRow> =
+            steps.iter().filter(|s| s.step.is_some_and(|s| s > 0) && s.is_partial == Some(false)).collect();
+        let mut growing: Vec<i64> = full.iter().rev().map(|s| s.net_bytes).take_while(|net| *net > 0).collect();
+        if growing.len() < GROWING_STEPS {
+            continue;
+        }
+        growing.sort_unstable();
+        let median = growing[(growing.len() - 1) / 2];
+        let of_peak = if peak.is_relative { 0 } else { peak.peak_bytes / GROWTH_MIN_PART };
+        if median > GROWTH_MIN_BYTES.max(of_peak) {
+            found.push(Leak {
+                rank: peak.rank,
+                place,
+                steps: growing.len(),
+                bytes: median,
+                level: full.last().map_or(0, |s| s.end_bytes),
+                total: peak.device_total_bytes.filter(|_| !peak.is_relative),
+            });
+        }
+    }
+    found.sort_by_key(|l| std::cmp::Reverse(l.bytes));
+    found
+}
+
+/// Ranks whose peak differs from the median of those with the same type of device.
+fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
+    let mut by_type: BTreeMap<&str, BTreeMap<u32, i64>> = BTreeMap::new();
+    for row in rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture" && !r.is_relative) {
+        let most = by_type.entry(row.device_type).or_default().entry(row.rank).or_default();
+        *most = row.peak_bytes.max(*most);
+    }
+    let mut told = Vec::new();
+    for (device_type, peaks) in by_type.into_iter().filter(|(_, peaks)| peaks.len() >= 3) {
+        let mut sorted: Vec<i64> = peaks.values().copied().collect();
+        sorted.sort_unstable();
+        let median = sorted[(sorted.len() - 1) / 2];
+        let distance = |bytes: i64| percent(bytes.saturating_sub(median).saturating_abs(), median).unwrap_or(0.0);
+        let ranks: Vec<u32> =
+            peaks.iter().filter(|(_, bytes)| distance(**bytes) > DIFFERS_FROM_PCT).map(|(rank, _)| *rank).collect();
+        let farthest =
+            peaks.iter().max_by_key(|(rank, bytes)| ((**bytes - median).saturating_abs(), std::cmp::Reverse(**rank)));
+        if let (Some((rank, bytes)), false) = (farthest, ranks.is_empty()) {
+            let verb = if ranks.len() == 1 { "differs" } else { "differ" };
+            let sentence = format!(
+                "The peak of {} {verb} by more than {} from the median of the ranks ({} of {device_type} memory): rank {rank} \
+                 has {}",
+                ranks_named(&ranks),
+                fmt_pct(Some(DIFFERS_FROM_PCT)),
+                size(median),
+                size(*bytes)
+            );
+            told.push((ranks, sentence));
+        }
+    }
+    told
+}
+
+/// Ranks on which requests failed.
+fn failed(partials: &[Partial]) -> Vec<(u32, String)> {
+    let mut by_place: BTreeMap<Place, (u64, i64)> = BTreeMap::new();
+    for row in rows::<MemoryEvents>(partials).filter(|r| r.kind == "oom") {
+        let place = Place { rank: row.rank, device_type: row.device_type, device: row.device };
+        let (count, most) = by_place.entry(place).or_default();
+        *count += 1;
+        *most = row.bytes.unwrap_or(0).max(*most);
+    }
+    let told = by_place.into_iter().map(|(place, (count, most))| {
+        let of = format!("{} of rank {}", device_name(place.device_type, place.device), place.rank);
+        let most = fmt_bytes(most.max(0) as u64);
+        let requests = counted(count, "request");
+        (place.rank, capital(&format!("{requests} for memory of {of} failed, the largest of {most}")))
+    });
+    told.collect()
+}
