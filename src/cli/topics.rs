@@ -26,7 +26,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
         "report.html: its contents, aggregation of large jobs, links to source",
         include_str!("explain/report.md"),
     ),
-    ("memory", "how much memory hta uses, and how to limit it", include_str!("explain/memory.md")),
+    ("memory-limit", "how much memory hta uses, and how to limit it", include_str!("explain/memory-limit.md")),
     ("partials", "analyse ranks on several machines, and merge", include_str!("explain/partials.md")),
     ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
     ("schema", "every table and column, as one page of Markdown", ""),

@@ -74,7 +74,7 @@ fn peak(partials: &[Partial]) -> Option<(u32, String)> {
 }
 
 /// When a peak is: `12.3 ms into step 7, in backward`.
-pub fn when(peak: &MemoryPeakRow) -> String {
+fn when(peak: &MemoryPeakRow) -> String {
     let phase = match peak.phase {
         Some("outside") => "outside operators".to_string(),
         Some("zero_grad") => "in zero_grad".to_string(),

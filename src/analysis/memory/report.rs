@@ -1,7 +1,6 @@
 //! The printed tables: peaks of all ranks, and of one of them what holds the peak, its operators and steps.
 
 use crate::analysis::api::{Align, Options, Partial, View, rows};
-use crate::analysis::memory::findings::when;
 use crate::analysis::memory::holders::BEFORE;
 use crate::analysis::memory::tables::{
     MemoryContent, MemoryContentRow, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeakRow, MemoryPeaks,
@@ -10,7 +9,7 @@ use crate::analysis::memory::tables::{
 use crate::analysis::memory::{AT, BY, DEVICE};
 use crate::analysis::population::reasons;
 use crate::analysis::sums::more;
-use crate::units::{fmt_bytes, fmt_count, fmt_pct, percent};
+use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
 
 /// Largest width of a key in print, characters.
@@ -93,6 +92,9 @@ pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
 
 fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -> View {
     let mut notes = reasons(partials);
+    if peaks.iter().any(|r| r.device_total_bytes.is_some()) {
+        notes.push("share: of the device's memory".to_string());
+    }
     notes.extend(more(peaks.len().saturating_sub(options.top), "row"));
     if peaks.iter().any(|r| r.reserved_bytes.is_some()) {
         notes.push(
@@ -122,8 +124,8 @@ fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -
             optional(r.reserved_bytes),
             optional(r.reserved_bytes.map(|reserved| reserved.saturating_sub(r.peak_bytes))),
             optional(r.unused_max_bytes),
-            optional(r.before_bytes),
-            when(r),
+            r.in_step_ns.map_or_else(|| "-".to_string(), fmt_ns),
+            r.phase.unwrap_or("-").to_string(),
         ]
     };
     View {
@@ -132,12 +134,12 @@ fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -
             ("rank", Align::Right),
             ("device", Align::Left),
             ("peak", Align::Right),
-            ("of device", Align::Right),
+            ("share", Align::Right),
             ("reserved", Align::Right),
             ("unused", Align::Right),
             ("at most", Align::Right),
-            ("before", Align::Right),
-            ("when", Align::Left),
+            ("in step", Align::Right),
+            ("phase", Align::Left),
         ],
         rows: peaks.iter().take(options.top).map(cells).collect(),
         notes,

@@ -11,6 +11,7 @@ pub mod known_answers;
 pub mod known_samples;
 pub mod launches;
 pub mod lines;
+pub mod memory;
 pub mod ops;
 pub mod ops_known;
 pub mod patterns;

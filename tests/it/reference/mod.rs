@@ -9,6 +9,7 @@ pub mod hta_sequences;
 pub mod hta_tables;
 pub mod kernel_categories;
 pub mod lines;
+pub mod memory;
 pub mod nsys;
 pub mod nsys_stats;
 pub mod pyprof;
