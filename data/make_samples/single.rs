@@ -7,8 +7,9 @@
 //!
 //! Planted in every step: a loop body of three short kernels that the host launches one by one, so that the GPU waits
 //! for the host; ten kernels in one graph launch; a blocking copy from pageable memory and small copies; a value that
-//! is read back; then long kernels that queue up. One step has a longer loader and an additional kernel, one allocates
-//! memory. Times in ns.
+//! is read back; then long kernels that queue up. One step has a longer loader and an additional kernel, one takes
+//! memory from the device and gives it back. Each cell allocates an activation, which backward frees; the first step also
+//! allocates a state that stays. Times in ns.
 
 use hta::trace::testing::{Call, SyncKind, TraceBuilder, us};
 use std::ops::Range;
@@ -45,6 +46,15 @@ pub const SMALL_BYTES: u64 = 4 << 10;
 pub const GRAPH_KERNELS: i64 = 10;
 pub const LONG_KERNELS: i64 = 40;
 pub const LONG_NS: i64 = 100_000;
+/// Allocated on the device before the recording, and reserved.
+const BEFORE_BYTES: i64 = 64 << 20;
+const RESERVED_BYTES: i64 = 128 << 20;
+/// What each cell allocates.
+const ACTIVATION_BYTES: i64 = 256 << 10;
+/// What the first step allocates and keeps.
+const STATE_BYTES: i64 = 2 << 20;
+/// The kernel of the backward pass whose operator allocates the state.
+const STATE_KERNEL: i64 = LONG_KERNELS - 4;
 
 /// The trace of `gpu_single`.
 pub fn trace() -> TraceBuilder {
@@ -58,8 +68,10 @@ pub fn trace() -> TraceBuilder {
             .with_flows()
             .device("NVIDIA A100-SXM4-40GB", 108)
             .top_level("with_stack", "1")
-            .top_level("record_shapes", "1"),
+            .top_level("record_shapes", "1")
+            .top_level("profile_memory", "1"),
         free: 0,
+        allocated: BEFORE_BYTES,
     };
     let mut at = us(1_000);
     for step in FIRST_STEP..FIRST_STEP + STEPS {
@@ -76,9 +88,19 @@ struct Job {
     trace: TraceBuilder,
     /// When the stream becomes free.
     free: i64,
+    /// Memory that is allocated on the device.
+    allocated: i64,
 }
 
 impl Job {
+    /// An allocation (positive) or a free on the device.
+    fn memory(&mut self, ts: i64, slot: i64, bytes: i64) {
+        const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+        self.allocated += bytes;
+        let address = FIRST_ADDRESS + (slot as u64) * (STATE_BYTES as u64);
+        self.trace.thread(MAIN).memory(ts, address, bytes, self.allocated).on_device(0, RESERVED_BYTES);
+    }
+
     fn step(&mut self, step: u64, start: i64) -> i64 {
         let slow = step == SLOW_STEP;
         let loader = start + us(10)..start + us(10) + LOADER_NS + if slow { SLOW_LOADER_EXTRA_NS } else { 0 };
@@ -150,6 +172,9 @@ impl Job {
                 let start = self.free.max(at + us(11));
                 thread.launch(at + us(4)..at + us(10)).kernel(name, STREAM, start..start + dur).grid([8, 1, 1]);
                 self.free = start + dur;
+                if operator == "aten::add" {
+                    self.memory(at + us(2), cell, ACTIVATION_BYTES);
+                }
                 at += us(15);
             }
             self.trace
@@ -207,6 +232,12 @@ impl Job {
                 thread.launch(at + us(3)..at + us(7)).kernel(name, STREAM, start..start + dur).grid([432, 1, 1]);
             }
             self.free = start + dur;
+            if (k as i64) < CELLS {
+                self.memory(at + us(2), CELLS - 1 - k as i64, -ACTIVATION_BYTES);
+            }
+            if step == FIRST_STEP && k as i64 == STATE_KERNEL {
+                self.memory(at + us(2), CELLS, STATE_BYTES);
+            }
             at += us(11);
         }
         at

@@ -56,6 +56,8 @@ pub const QUERIES: &[Query] = queries![
     "python_functions",
     "slowest_lines",
     "lines_that_differ",
+    "memory_peak_holders",
+    "memory_growth_by_step",
     "matrix_shapes",
     "kernel_mix",
     "model_flops_utilization",

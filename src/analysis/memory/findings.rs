@@ -2,7 +2,7 @@
 
 use crate::analysis::api::{Certainty, Observation, Partial, rows};
 use crate::analysis::memory::holders::BEFORE;
-use crate::analysis::memory::report::{Place, content_at, device_name, peaks, size};
+use crate::analysis::memory::report::{Place, content_at, peaks, size};
 use crate::analysis::memory::tables::{
     MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
 };
@@ -65,7 +65,7 @@ fn peak(partials: &[Partial]) -> Option<(u32, String)> {
     let held = if held.is_empty() { String::new() } else { format!("; {}", held.join(", ")) };
     let what = if peak.is_relative { "rises at most by" } else { "is highest at" };
     let sentence = format!(
-        "Memory of {} {what} {}{of_device}, {}{held}",
+        "Memory on {} {what} {}{of_device}, {}{held}",
         place.shown(several),
         size(peak.peak_bytes),
         when(&peak)
@@ -115,7 +115,7 @@ impl Leak<'_> {
             )
         });
         format!(
-            "Memory of {} grows in each of the last {}, by {} in the median one{site}{until}",
+            "Memory on {} grows in each of the last {}, by {} in the median one{site}{until}",
             self.place.shown(partials.len() > 1),
             plural(self.steps, "full step"),
             size(self.bytes)
@@ -214,10 +214,10 @@ fn failed(partials: &[Partial]) -> Vec<(u32, String)> {
         *most = row.bytes.unwrap_or(0).max(*most);
     }
     let told = by_place.into_iter().map(|(place, (count, most))| {
-        let of = format!("{} of rank {}", device_name(place.device_type, place.device), place.rank);
+        let of = place.shown(true);
         let most = fmt_bytes(most.max(0) as u64);
         let requests = counted(count, "request");
-        (place.rank, capital(&format!("{requests} for memory of {of} failed, the largest of {most}")))
+        (place.rank, capital(&format!("{requests} for memory on {of} failed, the largest of {most}")))
     });
     told.collect()
 }

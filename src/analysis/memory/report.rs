@@ -32,10 +32,10 @@ impl<'a> Place<'a> {
         (self.rank, self.device_type, self.device) == (rank, device_type, device)
     }
 
-    /// `cuda:0 of rank 3`; without the rank if there is only one.
+    /// `cuda:0 (rank 3)`; without the rank if there is only one.
     pub fn shown(&self, several: bool) -> String {
         let name = device_name(self.device_type, self.device);
-        if several { format!("{name} of rank {}", self.rank) } else { name }
+        if several { format!("{name} (rank {})", self.rank) } else { name }
     }
 }
 
@@ -177,7 +177,7 @@ fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Optio
         vec![shown(by, r.key), r.count.map_or_else(|| "-".to_string(), fmt_count), size(r.bytes), fmt_pct(r.pct)]
     };
     Some(View {
-        title: format!("What holds {} at {moment}, by {by}", place.shown(true)),
+        title: format!("What holds memory at {moment}, by {by}: {}", place.shown(true)),
         columns: vec![
             ("holder", Align::Left),
             ("count", Align::Right),
@@ -203,7 +203,7 @@ fn operator_view(partials: &[Partial], place: &Place, options: &Options) -> Opti
         ]
     };
     (!all.is_empty()).then(|| View {
-        title: format!("Operators by what they allocate, {}", place.shown(true)),
+        title: format!("Operators by what they allocate: {}", place.shown(true)),
         columns: vec![
             ("operator", Align::Left),
             ("calls", Align::Right),
@@ -231,7 +231,7 @@ fn step_view(partials: &[Partial], place: &Place, options: &Options) -> Option<V
         ]
     };
     (!all.is_empty()).then(|| View {
-        title: format!("Steps, {}", place.shown(true)),
+        title: format!("Memory by step: {}", place.shown(true)),
         columns: vec![
             ("step", Align::Right),
             ("start", Align::Right),
@@ -263,7 +263,7 @@ fn leak_view(partials: &[Partial], place: &Place, options: &Options) -> Option<V
         ]
     };
     (!all.is_empty()).then(|| View {
-        title: format!("Allocated in every step and alive when the next one ends, {}", place.shown(true)),
+        title: format!("Allocated in every step, alive when the next one ends: {}", place.shown(true)),
         columns: vec![
             ("site", Align::Left),
             ("kind", Align::Left),

@@ -13,6 +13,7 @@ mod causes;
 mod grid;
 mod idle;
 mod lines;
+mod memory;
 mod names;
 mod overview;
 mod page;

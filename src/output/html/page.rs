@@ -5,7 +5,7 @@ use crate::output::html::grid::Section;
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
-use crate::output::html::{across, breakdown, causes, idle, lines, names, overview, time};
+use crate::output::html::{across, breakdown, causes, idle, lines, memory, names, overview, time};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -109,6 +109,7 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
         ("patterns", &|texts| names::patterns(results, texts)),
         ("utilization", &|texts| time::utilization(results, &ranks, texts)),
         ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
+        ("memory", &|texts| memory::section(results, &ranks, texts)),
         ("ops", &|texts| names::operators(results, texts)),
         ("lines", &|texts| lines::section(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),

@@ -16,6 +16,7 @@ function ns(v) {
 }
 
 function bytes(v) {
+  if (v < 0) return `-${bytes(-v)}`;
   if (v < 1e3) return `${v} B`;
   if (v < 1e6) return `${significant(v / 1e3)} kB`;
   if (v < 1e9) return `${significant(v / 1e6)} MB`;

@@ -62,6 +62,28 @@ fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {
 }
 
 #[test]
+fn memory_in_the_page_is_that_of_the_tables_and_holders_sum_to_the_peak() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let peaks = rows("memory", "memory_peaks", sample);
+        let peaks: Vec<&Value> = peaks.iter().filter(|r| r["scope"] == "capture").collect();
+        if peaks.is_empty() {
+            continue;
+        }
+        assert_eq!(page.sum("memory", "peaks", "peak_bytes"), sum(&peaks, "peak_bytes"), "{sample}");
+        let first = page.cells("memory", "peaks", "peak_bytes")[0];
+        let highest = page.cells("memory", "curve", "highest_bytes").into_iter().flatten().max();
+        assert_eq!(highest, first, "{sample}");
+        let kinds: std::collections::BTreeSet<i64> =
+            page.cells("memory", "content", "kind").into_iter().flatten().collect();
+        // Every kind of holder adds up to the peak.
+        let held = page.sum("memory", "content", "bytes");
+        assert_eq!(Some(held), first.map(|peak| peak * kinds.len() as i64), "{sample}");
+        assert!(!kinds.is_empty(), "{sample}");
+    }
+}
+
+#[test]
 fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
     for sample in SAMPLES {
         let page = of_sample(sample);
