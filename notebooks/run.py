@@ -28,7 +28,7 @@ KNOWN = ROOT / "data" / "samples" / "KNOWN_ANSWERS.json"
 SAMPLES = ("gpu_ddp8", "gpu_single", "gloo_ddp4", "gpu_counters", "cpu_single")
 HOME = {"01_first_look": "gpu_ddp8", "02_who_is_the_straggler": "gpu_ddp8",
         "03_overlap_and_bandwidth": "gpu_ddp8", "04_kernels_and_patterns": "gpu_single",
-        "05_what_the_work_was": "gpu_ddp8"}
+        "05_what_the_work_was": "gpu_ddp8", "06_memory": "gpu_single"}
 SECONDS = 300  # a cell that takes longer hangs
 FIGURE = "application/vnd.plotly.v1+json"
 
@@ -200,6 +200,10 @@ QUESTIONS = {
         "loop in a step": [int(repeats["length"][1]), int(repeats["count"][1])]}""",
     "05_what_the_work_was": """{
         "flops": [int(f) for f in whole.sort("rank")["matrix_flops"]]}""",
+    "06_memory": """{
+        "peak": int(top["peak_bytes"]),
+        "held": [list(r) for r in held.select("key", "bytes").rows()],
+        "net": [int(n) for n in by_step["net_bytes"]]}""",
 }
 
 
@@ -246,9 +250,16 @@ def work_done() -> dict:
     return {"flops": [5 * 6 * (3 * product + bias)] * 8}
 
 
+def memory() -> dict:
+    # data/make_samples/single.rs: 64 MiB before, 24 cells of 256 KiB in each step, 2 MiB that the first step keeps
+    before, cells, state = 64 << 20, 24 * (256 << 10), 2 << 20
+    held = [["[before window]", before], ["aten::add", cells], ["aten::mm", state]]
+    return {"peak": before + cells + state, "held": held, "net": [state] + 7 * [0]}
+
+
 EXPECTED = {"01_first_look": first_look, "02_who_is_the_straggler": straggler,
             "03_overlap_and_bandwidth": overlap, "04_kernels_and_patterns": kernels,
-            "05_what_the_work_was": work_done}
+            "05_what_the_work_was": work_done, "06_memory": memory}
 
 if __name__ == "__main__":
     sys.exit(main())

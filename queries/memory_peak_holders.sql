@@ -1,8 +1,8 @@
 -- What holds the peak of memory
 --
 -- Answers: which operators hold the memory of each device when it is fullest?
--- Read: the rows of a device add up to its peak. `[before window]` was allocated before the recording began: parameters,
---   optimizer states, the data of earlier steps.
+-- Read: the rows of a device add up to its peak. `[before window]` was allocated before the recording began:
+--   parameters, optimizer states, the data of earlier steps.
 -- Columns:
 --   rank: rank
 --   device_type: type of the device
