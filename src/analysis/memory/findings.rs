@@ -186,8 +186,9 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
         let distance = |bytes: i64| percent(bytes.saturating_sub(median).saturating_abs(), median).unwrap_or(0.0);
         let ranks: Vec<u32> =
             peaks.iter().filter(|(_, bytes)| distance(**bytes) > DIFFERS_FROM_PCT).map(|(rank, _)| *rank).collect();
-        let farthest =
-            peaks.iter().max_by_key(|(rank, bytes)| ((**bytes - median).saturating_abs(), std::cmp::Reverse(**rank)));
+        let farthest = peaks
+            .iter()
+            .max_by_key(|(rank, bytes)| (bytes.saturating_sub(median).saturating_abs(), std::cmp::Reverse(**rank)));
         if let (Some((rank, bytes)), false) = (farthest, ranks.is_empty()) {
             let verb = if ranks.len() == 1 { "differs" } else { "differ" };
             let sentence = format!(

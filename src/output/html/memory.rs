@@ -155,7 +155,7 @@ fn peaks(listed: &[Listed], start: i64, texts: &mut Texts) -> Grid {
             l.base.into(),
             l.reserved.into(),
             l.unused.into(),
-            (l.ts - start).into(),
+            l.ts.saturating_sub(start).into(),
             l.in_step.into(),
             phase,
             op,
@@ -185,7 +185,7 @@ fn curve(results: &Results, of: &Listed, start: i64, length: i64) -> Result<Grid
     };
     results.read::<Level>(|r| {
         let Some(ts) = r.ts_ns.filter(|_| of.place.is(r.rank, r.device_type, r.device)) else { return };
-        let now = (ts - start).div_euclid(width.max(1)).clamp(0, used - 1);
+        let now = ts.saturating_sub(start).div_euclid(width.max(1)).clamp(0, used - 1);
         // The level before the record holds up to its stretch.
         reach(at, now, carried);
         carried = (r.allocated_bytes, r.reserved_bytes);
@@ -241,7 +241,9 @@ fn steps(results: &Results, of: &Listed, start: i64) -> Result<Grid, ResultsErro
     let mut starts: Vec<(Option<u32>, i64)> = Vec::new();
     results.read::<Peak>(|r| {
         if r.scope == "step" && of.place.is(r.rank, r.device_type, r.device) {
-            starts.extend(r.ts_ns.zip(r.in_step_ns).map(|(ts, inside)| (r.step, ts - inside - start)));
+            starts.extend(
+                r.ts_ns.zip(r.in_step_ns).map(|(ts, inside)| (r.step, ts.saturating_sub(inside).saturating_sub(start))),
+            );
         }
     })?;
     let mut grid = Grid::new(
