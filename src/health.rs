@@ -144,6 +144,12 @@ counters! {
     MemoryAllocOverLive "memory_alloc_over_live" Info "allocations at an address that was not freed; the end of the older one is unknown";
     MemorySizeMismatch "memory_size_mismatch" Info "frees of another size than the allocation at the address";
     NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
+    SnapshotCut "snapshot_cut" Loss "a memory snapshot or timeline ends early; complete entries were used";
+    SnapshotStateDisagrees "snapshot_state_disagrees" Info "bytes by which the history of a snapshot and its blocks at the end disagree: entries are missing or were edited";
+    SnapshotAllocOverLive "snapshot_alloc_over_live" Info "entries of a snapshot that allocate an address that is still allocated; the older allocation ends there";
+    SnapshotSumDiffers "snapshot_sum_differs" Info "segments of a snapshot whose stated sums are not those of their blocks; the blocks count";
+    SnapshotValueUnusable "snapshot_value_unusable" Loss "a size, time, address or stack in a snapshot or timeline that cannot be one; read as missing";
+    SnapshotActionUnknown "snapshot_action_unknown" Info "entries of a snapshot with an action this version does not know; in no sum";
 }
 
 impl Counter {

@@ -10,6 +10,7 @@ pub mod options;
 pub mod reading;
 mod reports;
 pub mod room;
+pub mod snapshot;
 pub mod source;
 mod sqlite;
 mod times;

@@ -1,0 +1,26 @@
+//! Memory snapshots of PyTorch's caching allocator: a pickle reader of our own, and the columns that it fills.
+//!
+//! A snapshot is untrusted input that Python would execute. This reader knows a closed list of opcodes, none of which can
+//! import or call anything, and refuses the others by name and place. It reads in one pass and block by block; a dict
+//! goes into columns as soon as it closes, and stacks are stored once, so a snapshot takes less memory than its file.
+
+mod bytes;
+mod container;
+mod error;
+mod keys;
+mod load;
+mod machine;
+mod opcode;
+mod rows;
+mod store;
+
+pub use error::{Problem, SnapshotError};
+pub use load::{load_snapshot, read_snapshot};
+pub use store::{
+    Action, Annotation, Block, BlockState, DeviceHistory, Entry, Frame, Generation, Segment, Snapshot, StackId, Stacks,
+};
+
+/// Whether a file that begins with these bytes is a pickle of a protocol that snapshots use.
+pub fn is_pickle(head: &[u8]) -> bool {
+    matches!(head, [0x80, 2..=5, ..])
+}
