@@ -33,6 +33,7 @@
 //!   collectives.
 //! - [`job`]: ranks joined: matching of calls, clock offsets, waiting and transfer, delays.
 //! - [`analysis`]: one folder per analysis, and their list.
+//! - [`snapshot`]: memory snapshots and timelines, in the tables of the analysis of memory.
 //! - [`diff`]: comparison of two sets of traces.
 //! - [`compat`]: answers in the definitions of other tools and of a paper, each an analysis of its own.
 //! - [`store`]: what ranks leave, from mapping to reducing: in memory, or in a temporary file if it is much.
@@ -95,6 +96,7 @@ pub mod partial;
 pub mod read;
 pub mod registry;
 pub mod run;
+pub mod snapshot;
 pub mod sql;
 pub mod store;
 pub mod table;

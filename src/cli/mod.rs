@@ -21,6 +21,7 @@ mod progress;
 mod pyprof;
 mod query;
 mod report;
+mod snapshots;
 mod table;
 mod topics;
 
@@ -72,6 +73,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
+        Some(("memory", m)) => memory_of(m),
         Some((stem, m)) => analysis::run(stem, m),
         None => Ok(Exit::Nothing),
     };
@@ -79,6 +81,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(exit) => exit.code(),
         Err(e) => exit::report(&e).code(),
+    }
+}
+
+/// `hta memory`: of snapshots and timelines, or of traces.
+fn memory_of(matches: &clap::ArgMatches) -> anyhow::Result<Exit> {
+    match snapshots::inputs(matches)? {
+        Some(files) => snapshots::run(matches, files),
+        None => analysis::run("memory", matches),
     }
 }
 
@@ -121,5 +131,10 @@ pub fn command() -> Command {
                 .arg(known::arg("name", explain::names()).help("an analysis, query, table or topic; none lists them")),
         )
         .subcommand(completions::command());
+    // Traces and snapshots share the subcommand.
+    root = match crate::registry::ANALYSES.iter().any(|a| a.stem() == "memory") {
+        true => root.mut_subcommand("memory", snapshots::with_options),
+        false => root.subcommand(snapshots::command()),
+    };
     man::add(root)
 }

@@ -51,10 +51,10 @@ pub fn has_trace_name(path: &Path) -> bool {
 static RANK_FILE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?\d+(\.[^/]*)?\.json$").ok());
 
-/// File name without folders and without the endings of trace files.
+/// File name without folders and without the endings of traces and memory snapshots.
 pub(super) fn base_name(path: &Path) -> String {
     let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt"] {
+    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt", ".pickle", ".pkl"] {
         if let Some(short) = name.strip_suffix(ending) {
             name = short.to_string();
         }

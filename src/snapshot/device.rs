@@ -30,14 +30,39 @@ impl DeviceMemory<'_> {
     }
 }
 
+/// Which devices are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnlyDevice {
+    #[default]
+    Any,
+    Number(i64),
+    /// Pinned memory of the host.
+    Host,
+}
+
+impl OnlyDevice {
+    fn takes(self, device: Option<i64>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Number(number) => device == Some(number),
+            Self::Host => device.is_none(),
+        }
+    }
+}
+
 /// The devices of a snapshot that have segments or a history, the host last. Counts what does not agree.
-pub fn devices<'a>(snapshot: &'a Snapshot, until: Until, only: Option<i64>, health: &mut Health) -> Vec<DeviceMemory<'a>> {
+pub fn devices<'a>(
+    snapshot: &'a Snapshot,
+    until: Until,
+    only: OnlyDevice,
+    health: &mut Health,
+) -> Vec<DeviceMemory<'a>> {
     let of_segments = snapshot.segments.iter().map(|s| s.device);
     let of_histories = snapshot.histories.iter().filter(|h| !h.is_host).map(|h| h.device);
     let numbers: BTreeSet<i64> = of_segments.chain(of_histories).collect();
     let has_host = !snapshot.host_segments.is_empty() || snapshot.histories.iter().any(|h| h.is_host);
     let all = numbers.into_iter().map(Some).chain(has_host.then_some(None));
-    all.filter(|device| only.is_none() || *device == only).map(|d| device(snapshot, d, until, health)).collect()
+    all.filter(|device| only.takes(*device)).map(|d| device(snapshot, d, until, health)).collect()
 }
 
 fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health: &mut Health) -> DeviceMemory<'a> {

@@ -68,7 +68,7 @@ impl Sites {
         me.none = StackFacts { site: me.add(NO_FRAMES), node: me.add(NO_NODE), ..none };
         let frames = snapshot.stacks.distinct_frames();
         let known: Vec<FrameFacts> = frames.iter().map(|f| me.frame(f, snapshot)).collect();
-        let alike = alike_files(frames, snapshot);
+        let alike = alike_files(frames, &known, snapshot);
         for stack in 0..snapshot.stacks.len() as u32 {
             let places = snapshot.stacks.places(StackId(stack));
             let facts = me.stack(places, frames, &known, &alike, snapshot);
@@ -134,7 +134,8 @@ impl Sites {
         let first = |test: fn(&FrameFacts) -> bool| places.iter().find(|p| test(&of(p)));
         let line = |place: &u32| -> String {
             let Some(frame) = frames.get(*place as usize) else { return NO_PYTHON.to_string() };
-            let file = shown_file(snapshot.texts.get(frame.file), alike);
+            let is_user = known.get(*place as usize).is_some_and(|f| f.is_user);
+            let file = shown_file(snapshot.texts.get(frame.file), !is_user, alike);
             match frame.line {
                 Some(line) => format!("{file}:{line}"),
                 None => file,
@@ -164,19 +165,20 @@ fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// Names of files that several folders have.
-fn alike_files(frames: &[Frame], snapshot: &Snapshot) -> BTreeSet<String> {
+/// Names of the user's files that several folders have.
+fn alike_files(frames: &[Frame], known: &[FrameFacts], snapshot: &Snapshot) -> BTreeSet<String> {
     let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for path in frames.iter().map(|f| snapshot.texts.get(f.file)) {
+    let of_user = frames.iter().zip(known).filter(|(_, facts)| facts.is_user);
+    for path in of_user.map(|(f, _)| snapshot.texts.get(f.file)) {
         folders.entry(file_name(path)).or_default().insert(path);
     }
     folders.into_iter().filter(|(_, paths)| paths.len() > 1).map(|(name, _)| name.to_string()).collect()
 }
 
-/// The name of a file, with its folder if another file has the same name.
-fn shown_file(path: &str, alike: &BTreeSet<String>) -> String {
+/// The name of a file; with its folder if it is of a library, or if another file has the same name.
+fn shown_file(path: &str, is_library: bool, alike: &BTreeSet<String>) -> String {
     let name = file_name(path);
-    if !alike.contains(name) {
+    if !is_library && !alike.contains(name) {
         return name.to_string();
     }
     let folder = path.strip_suffix(name).map(|p| file_name(p.trim_end_matches(['/', '\\']))).unwrap_or_default();

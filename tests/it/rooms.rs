@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 23] = [
+const ROOMS: [&str; 24] = [
     "units",
     "health",
     "error",
@@ -24,6 +24,7 @@ const ROOMS: [&str; 23] = [
     "facts",
     "job",
     "analysis",
+    "snapshot",
     "diagnosis",
     "registry",
     "diff",

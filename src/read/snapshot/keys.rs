@@ -49,7 +49,6 @@ known! {
     DEVICE = "device";
     TOTAL_SIZE = "total_size";
     ALLOCATED_SIZE = "allocated_size";
-    ACTIVE_SIZE = "active_size";
     SEGMENT_TYPE = "segment_type";
     SEGMENT_POOL_ID = "segment_pool_id";
     IS_EXPANDABLE = "is_expandable";
@@ -58,7 +57,6 @@ known! {
     SEGMENTS = "segments";
     DEVICE_TRACES = "device_traces";
     ALLOCATOR_SETTINGS = "allocator_settings";
-    EXTERNAL_ANNOTATIONS = "external_annotations";
     HOST_SEGMENTS = "host_segments";
     HOST_TRACES = "host_traces";
     ENTRIES = "entries";
@@ -66,7 +64,6 @@ known! {
     SMALL = "small";
     LARGE = "large";
     START = "START";
-    END = "END";
     ACTIVE_ALLOCATED = "active_allocated";
     ACTIVE_PENDING_FREE = "active_pending_free";
     ACTIVE_AWAITING_FREE = "active_awaiting_free";

@@ -40,7 +40,8 @@ pub struct Machine {
     /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
     memo: Vec<Memo>,
-    /// The object that the last opcode made, which is the only one that may go to the memo.
+    /// The object that the last opcode made or completed, which is the only one that may go to the memo: Python remembers
+    /// a container before it is filled, PyTorch's own writer after.
     made: Option<Memo>,
     pub containers: Containers,
     pub rows: Rows,
@@ -169,9 +170,7 @@ impl Machine {
                 let mark = self.pop_mark(byte)?;
                 let pairs = self.stack.split_off(mark);
                 self.make(Object::EmptyDict, byte)?;
-                let made = self.made;
                 self.fill(&pairs, byte)?;
-                self.made = made;
             }
             op::SETITEM => {
                 let at = self.height(3, byte)? + 1;
@@ -303,8 +302,9 @@ impl Machine {
         let Some(dict) = at.checked_sub(1).and_then(|d| self.stack.get(d)).copied() else {
             return Err(malformed("a dict below its items", "nothing", byte));
         };
-        let pairs = self.stack.get(at..).unwrap_or_default();
-        if matches!(self.containers.object(dict), Some(Object::EmptyDict)) && pairs.len() % 2 == 0 {
+        if matches!(self.containers.object(dict), Some(Object::EmptyDict)) && (self.stack.len() - at) % 2 == 0 {
+            self.completed(dict);
+            let pairs = self.stack.get(at..).unwrap_or_default();
             if let Some(object) = self.rows.close(pairs, &mut self.containers, byte) {
                 self.containers.close(dict, object);
                 self.stack.truncate(at - 1);
@@ -316,6 +316,12 @@ impl Machine {
         self.fill(&pairs, byte)
     }
 
+    fn completed(&mut self, container: Value) {
+        if let Value::Object(at) = container {
+            self.made = Some(Memo::Object(at));
+        }
+    }
+
     /// Puts pairs into the dict on top of the stack.
     fn fill(&mut self, pairs: &[Value], byte: u64) -> Result<(), Problem> {
         let Some(dict) = self.stack.last().copied() else {
@@ -324,6 +330,7 @@ impl Machine {
         if pairs.len() % 2 != 0 {
             return Err(malformed("keys with their values", "a key without one", byte));
         }
+        self.completed(dict);
         if matches!(self.containers.object(dict), Some(Object::EmptyDict)) {
             if let Some(object) = self.rows.close(pairs, &mut self.containers, byte) {
                 self.containers.close(dict, object);
@@ -367,13 +374,14 @@ impl Machine {
             self.containers.append(list, *value).map_err(|e| unfit(e, byte))?;
         }
         self.stack.truncate(at);
+        self.completed(list);
         Ok(())
     }
 
-    /// Stores the object that the last opcode made. So the memo never has more places than the file has objects.
+    /// Stores the object that the last opcode made or completed. So the memo grows no faster than the objects do.
     fn put(&mut self, made: Option<Memo>, at: usize, byte: u64) -> Result<(), Problem> {
         let Some(made) = made else {
-            return Err(malformed("a new text or container to remember", "something else", byte));
+            return Err(malformed("a text or container to remember", "something else", byte));
         };
         let next = self.memo.len();
         match self.memo.get_mut(at) {

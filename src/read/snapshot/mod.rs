@@ -8,16 +8,22 @@ mod bytes;
 mod container;
 mod error;
 mod keys;
+mod kind;
 mod load;
 mod machine;
 mod opcode;
 mod rows;
 mod store;
+mod timeline;
 
 pub use error::{Problem, SnapshotError};
+pub use kind::{MemoryFile, memory_file};
 pub use load::{load_snapshot, read_snapshot};
 pub use store::{
     Action, Annotation, Block, BlockState, DeviceHistory, Entry, Frame, Generation, Segment, Snapshot, StackId, Stacks,
+};
+pub use timeline::{
+    CATEGORIES, MemoryTimeline, Sizes, TimelineAction, TimelineRow, is_timeline, load_timeline, read_timeline,
 };
 
 /// Whether a file that begins with these bytes is a pickle of a protocol that snapshots use.

@@ -1,0 +1,199 @@
+//! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks, and memory
+//! that is reserved but of no use.
+
+use super::events::{EventKind, events};
+use super::history::Origin;
+use super::rows::DeviceRows;
+use crate::analysis::api::{Certainty, Observation};
+use crate::units::{fmt_bytes, fmt_count, fmt_pct, percent};
+use crate::wording::counts::counted;
+
+/// Share of the reserved memory above which split blocks are named, percent.
+const SPLIT_PCT: f64 = 10.0;
+/// The same of memory that `empty_cache()` would give back.
+const RELEASABLE_PCT: f64 = 20.0;
+/// Share of the active memory above which rounding is named, percent.
+const ROUNDING_PCT: f64 = 5.0;
+/// Difference to the median of the ranks' peaks from which a rank is named, percent.
+const PEAK_DIFFERENCE_PCT: f64 = 10.0;
+/// Number of failed requests and of flushes that are named one by one.
+const NAMED: usize = 3;
+
+/// Bytes in a sentence.
+pub fn size(bytes: i64) -> String {
+    fmt_bytes(bytes.unsigned_abs())
+}
+
+fn observation(rank: u32, sentence: String, table: &'static str, certainty: Certainty) -> Observation {
+    Observation {
+        analysis: "memory",
+        ranks: vec![rank],
+        steps: Vec::new(),
+        cost_ns_per_step: 0,
+        share_of_step: None,
+        certainty,
+        sentence,
+        table,
+    }
+}
+
+/// The findings of one device, the most important first.
+pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
+    let mut out = Vec::new();
+    let place = format!("rank {}, {}", rows.rank, rows.device.name());
+    let mut tell = |sentence: String, table, certainty| {
+        out.push(observation(rows.rank, format!("{place}: {sentence}"), table, certainty));
+    };
+    let all = events(rows.device, rows.sites);
+    let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
+    for e in of(EventKind::Oom).take(NAMED) {
+        let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
+        let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
+        let unused = e.reserved - level;
+        tell(
+            format!(
+                "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the reserved \
+                 were unused, in pieces or by rounding",
+                size(e.bytes),
+                fmt_count(u64::from(e.seq)),
+                rows.sites.site(e.stack),
+                size(level),
+                size(e.reserved),
+                size(unused)
+            ),
+            "memory_events",
+            Certainty::Measured,
+        );
+    }
+    if let Some(sentence) = peak(rows) {
+        tell(sentence, "memory_peaks", Certainty::Measured);
+    }
+    for leak in rows.leaks().into_iter().filter(|l| l.is_recurring()) {
+        tell(
+            format!(
+                "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or a list or \
+                 cache that grows",
+                leak.site,
+                size(leak.bytes_per_group()),
+                leak.groups,
+                size(leak.bytes),
+                counted(leak.count, "allocation")
+            ),
+            "memory_leaks",
+            Certainty::Inferred,
+        );
+    }
+    let retries: Vec<_> = of(EventKind::Retry).collect();
+    if let Some(first) = retries.first() {
+        tell(
+            format!(
+                "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} given back): each \
+                 time the device is waited for",
+                times(retries.len()),
+                rows.sites.site(first.stack),
+                fmt_count(u64::from(first.seq)),
+                size(first.bytes)
+            ),
+            "memory_events",
+            Certainty::Inferred,
+        );
+    }
+    let in_loop: Vec<_> = of(EventKind::EmptyCache).filter(|e| e.is_followed).collect();
+    if let Some(first) = in_loop.first().filter(|_| in_loop.len() > 1) {
+        let bytes: i64 = in_loop.iter().map(|e| e.bytes).sum();
+        tell(
+            format!(
+                "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} (entry {})",
+                times(in_loop.len()),
+                size(bytes),
+                rows.sites.site(first.stack),
+                fmt_count(u64::from(first.seq))
+            ),
+            "memory_events",
+            Certainty::Measured,
+        );
+    }
+    let end = &rows.device.end;
+    let share = |part, whole, least: f64| percent(part, whole).filter(|p| *p > least);
+    if let Some(pct) = share(end.split, end.reserved, SPLIT_PCT) {
+        tell(
+            format!(
+                "{} of the reserved memory ({}) lie free beside blocks in use, where only smaller requests fit: \
+                 fragmentation; the largest free block has {}",
+                fmt_pct(Some(pct)),
+                size(end.split),
+                size(end.largest_inactive)
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    if let Some(pct) = share(end.releasable, end.reserved, RELEASABLE_PCT) {
+        tell(
+            format!(
+                "{} of the reserved memory ({}) are in segments without any block in use: the cache, which empty_cache() \
+                 would give back",
+                fmt_pct(Some(pct)),
+                size(end.releasable)
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    if let Some(pct) = share(end.rounding(), end.active, ROUNDING_PCT) {
+        tell(
+            format!("{} of the active memory ({}) were not asked for: sizes are rounded up", fmt_pct(Some(pct)), size(end.rounding())),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    out
+}
+
+fn times(n: usize) -> String {
+    if n == 1 { "once".to_string() } else { format!("{n} times") }
+}
+
+/// When the peak is, and how much of it was there before.
+fn peak(rows: &DeviceRows) -> Option<String> {
+    let (replay, history) = (rows.device.replay.as_ref()?, rows.device.history?);
+    let held = replay.content(rows.device.snapshot, history, replay.peak.seq);
+    let sum = |is: fn(&Origin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
+    let freed = sum(|o| matches!(o, Origin::BeforeFreed(_)));
+    let alive = sum(|o| matches!(o, Origin::BeforeAlive));
+    let mut out = format!("the peak is {}", size(replay.peak.bytes));
+    match replay.peak.seq {
+        None => out.push_str(", before the first entry of the history"),
+        Some(seq) => {
+            let entry = rows.device.snapshot.entries(history).nth(seq as usize)?;
+            if let Some((name, us)) = rows.device.phases.since(entry) {
+                out.push_str(&format!(", {} us into {name}", fmt_count(us.unsigned_abs())));
+            }
+            let site = rows.sites.site(entry.stack);
+            out.push_str(&format!(", with {} for {site} (entry {})", size(entry.size), fmt_count(u64::from(seq))));
+        }
+    }
+    let share = |bytes| fmt_pct(percent(bytes, replay.peak.bytes));
+    if freed > 0 {
+        out.push_str(&format!("; {} were allocated before the history and freed later", share(freed)));
+    }
+    if alive > 0 {
+        out.push_str(&format!("; {} were allocated before it and never freed", share(alive)));
+    }
+    Some(out)
+}
+
+/// Ranks whose peak is not that of the others: rank, device, peak.
+pub fn uneven(peaks: &[(u32, String, i64)]) -> Vec<Observation> {
+    let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0).collect();
+    let mut sizes: Vec<i64> = peaks.iter().map(|p| p.2).collect();
+    sizes.sort_unstable();
+    let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
+    let differs = |p: &&(u32, String, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
+    let tell = |(rank, device, bytes): &(u32, String, i64)| {
+        let sentence =
+            format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
+        observation(*rank, sentence, "memory_peaks", Certainty::Measured)
+    };
+    peaks.iter().filter(differs).map(tell).collect()
+}

@@ -1,0 +1,24 @@
+//! Memory snapshots: what the allocator held when the snapshot was taken, and its history.
+//!
+//! A snapshot is not a trace: it has no operators or steps, but blocks, segments and a stack for every allocation. It is
+//! answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the tables, [`report`] writes the
+//! text, [`findings`] says what stands out.
+
+pub mod content;
+pub mod device;
+pub mod end_state;
+pub mod events;
+pub mod findings;
+pub mod history;
+pub mod leak;
+pub mod moment;
+pub mod phase;
+pub mod report;
+pub mod rows;
+pub mod site;
+mod stack_text;
+pub mod tables;
+pub mod timeline;
+mod user_code;
+
+pub use stack_text::folded;
