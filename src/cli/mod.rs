@@ -88,8 +88,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn memory_of(matches: &clap::ArgMatches) -> anyhow::Result<Exit> {
     match snapshots::inputs(matches)? {
         Some(files) => snapshots::run(matches, files),
-        None => analysis::run("memory", matches),
+        None if has_memory_of_traces() => analysis::run("memory", matches),
+        None => Err(snapshots::refusal(matches).into()),
     }
+}
+
+/// Whether there is an analysis of the memory of traces.
+fn has_memory_of_traces() -> bool {
+    crate::registry::ANALYSES.iter().any(|a| a.stem() == "memory")
 }
 
 /// The whole command line, with a subcommand for every analysis of the registry.
@@ -132,7 +138,7 @@ pub fn command() -> Command {
         )
         .subcommand(completions::command());
     // Traces and snapshots share the subcommand.
-    root = match crate::registry::ANALYSES.iter().any(|a| a.stem() == "memory") {
+    root = match has_memory_of_traces() {
         true => root.mut_subcommand("memory", snapshots::with_options),
         false => root.subcommand(snapshots::command()),
     };

@@ -2,7 +2,7 @@
 //!
 //! Whether the inputs are such files is decided by their content, before a trace would be read.
 
-use crate::analysis::api::{Observation, Output, View};
+use crate::analysis::api::{Output, View};
 use crate::cli::args::{RankRanges, parse_ranks};
 use crate::cli::exit::Exit;
 use crate::cli::memory;
@@ -18,7 +18,7 @@ use crate::read::snapshot::{MemoryFile, SnapshotError, load_snapshot, load_timel
 use crate::read::source::ByteCount;
 use crate::snapshot::content::{Key, allocated, parts};
 use crate::snapshot::device::{OnlyDevice, devices};
-use crate::snapshot::findings::{findings, uneven};
+use crate::snapshot::findings::{Finding, findings, uneven};
 use crate::snapshot::history::Until;
 use crate::snapshot::moment::Moment;
 use crate::snapshot::report::{ReportOptions, views};
@@ -46,18 +46,38 @@ pub fn command() -> Command {
 
 /// Adds the options that snapshots take to a command, except those that it has already.
 pub fn with_options(mut command: Command) -> Command {
-    let traces = Arg::new("traces").value_name("SNAPSHOT").required(true).num_args(1..).value_parser(value_parser!(PathBuf));
+    let traces =
+        Arg::new("traces").value_name("SNAPSHOT").required(true).num_args(1..).value_parser(value_parser!(PathBuf));
     let options = [
         traces.help("Memory snapshots (pickles) and memory timelines: files, folders (one level deep) or patterns"),
         text_option("by", "KEY", "Key of what holds the memory: line (default), stack, node (of autograd) or phase"),
         text_option("at", "WHEN", "Moment of the content: peak (default), end, entry:N or nanoseconds since the epoch"),
         text_option("device", "N", "Only this device"),
         text_option("until", "WHEN", "When freed memory stops counting: completed (default) or requested"),
-        text_option("folded", "WHAT", "Print stacks with bytes for a flame graph: alloc (all allocations), peak or end"),
-        Arg::new("top").long("top").value_name("N").value_parser(value_parser!(usize)).help("Rows to print of each table [default: 16]"),
-        Arg::new("ranks").long("ranks").value_name("LIST").value_parser(parse_ranks).help("Only these ranks, e.g. 0,3,8-15"),
-        Arg::new("memory_limit").long("memory-limit").value_name("SIZE").value_parser(memory::parse).help("Memory limit, e.g. 4GB"),
-        Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("Treat any loss in the input as an error: exit 2"),
+        text_option(
+            "folded",
+            "WHAT",
+            "Print stacks with bytes for a flame graph: alloc (all allocations), peak or end",
+        ),
+        Arg::new("top")
+            .long("top")
+            .value_name("N")
+            .value_parser(value_parser!(usize))
+            .help("Rows to print of each table [default: 16]"),
+        Arg::new("ranks")
+            .long("ranks")
+            .value_name("LIST")
+            .value_parser(parse_ranks)
+            .help("Only these ranks, e.g. 0,3,8-15"),
+        Arg::new("memory_limit")
+            .long("memory-limit")
+            .value_name("SIZE")
+            .value_parser(memory::parse)
+            .help("Memory limit, e.g. 4GB"),
+        Arg::new("strict")
+            .long("strict")
+            .action(ArgAction::SetTrue)
+            .help("Treat any loss in the input as an error: exit 2"),
     ];
     for option in options {
         if !command.get_arguments().any(|a| a.get_id() == option.get_id()) {
@@ -68,7 +88,9 @@ pub fn with_options(mut command: Command) -> Command {
         let (name, help) = (option.get_id().to_string(), option.get_help().cloned());
         if SHARED.contains(&name.as_str()) {
             command = command.mut_arg(name, |arg| match (arg.get_help().cloned(), help) {
-                (Some(own), Some(help)) => arg.value_parser(value_parser!(String)).help(format!("{own}; snapshots: {help}")),
+                (Some(own), Some(help)) => {
+                    arg.value_parser(value_parser!(String)).help(format!("{own}; snapshots: {help}"))
+                }
                 _ => arg.value_parser(value_parser!(String)),
             });
         }
@@ -114,11 +136,24 @@ pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError
         (false, Some(other)) => Err(SetError::Argument {
             option: "the inputs",
             value: other.shown,
-            reason: "expected only memory snapshots and timelines, or only traces: they measure different bytes, so run \
+            reason:
+                "expected only memory snapshots and timelines, or only traces: they measure different bytes, so run \
                      `hta memory` on each kind by itself"
-                .to_string(),
+                    .to_string(),
         }),
     }
+}
+
+/// Why inputs cannot be used none of which is a snapshot or timeline.
+pub fn refusal(matches: &ArgMatches) -> SetError {
+    let paths: Vec<PathBuf> = matches.try_get_many("traces").ok().flatten().into_iter().flatten().cloned().collect();
+    let found = match discover(&paths) {
+        Ok(found) => found,
+        Err(e) => return e,
+    };
+    let value = found.first().map_or_else(String::new, |i| i.shown.clone());
+    let reason = "expected a memory snapshot (pickle) or a memory timeline".to_string();
+    SetError::Argument { option: "hta memory", value, reason }
 }
 
 /// The files of a folder in natural order.
@@ -171,7 +206,9 @@ impl Chosen {
             Some("cpu") => OnlyDevice::Host,
             Some(d) => match d.strip_prefix("cuda:").unwrap_or(d).parse() {
                 Ok(number) => OnlyDevice::Number(number),
-                Err(_) => return Err(bad("--device", d, "expected 0, cuda:0 or another index, or cpu for pinned memory")),
+                Err(_) => {
+                    return Err(bad("--device", d, "expected 0, cuda:0 or another index, or cpu for pinned memory"));
+                }
             },
         };
         let until = match text("until").map(String::as_str) {
@@ -197,7 +234,7 @@ impl Chosen {
 struct Answer {
     batches: Vec<Batch>,
     views: Vec<View>,
-    observations: Vec<Observation>,
+    findings: Vec<Finding>,
     /// Rank, device and peak of each device with a history.
     peaks: Vec<(u32, String, i64)>,
     folded: String,
@@ -276,8 +313,10 @@ fn write(output: &OutputArgs, table: &'static TableSpec, answer: Answer, chosen:
         print(visible::lines(&answer.folded).as_bytes())?;
         return Ok(exit);
     }
-    let mut observations = uneven(&answer.peaks);
-    observations.splice(0..0, answer.observations);
+    let mut found = answer.findings;
+    found.extend(uneven(&answer.peaks));
+    found.sort_by_key(|(subject, _)| *subject);
+    let observations = found.into_iter().map(|(_, observation)| observation).collect();
     let report = Output { observations, views: answer.views, ..Output::default() };
     output.write(table, &answer.batches, || text::one_output(&report, width()))?;
     Ok(exit)
@@ -324,7 +363,7 @@ fn add_snapshot(
                 }
             }
             (None, None) => {
-                answer.observations.extend(findings(&rows));
+                answer.findings.extend(findings(&rows));
                 let options = ReportOptions { by: chosen.by, at: chosen.at.unwrap_or_default(), top: chosen.top };
                 answer.views.extend(views(&rows, options));
             }

@@ -2,9 +2,9 @@
 
 use super::device::DeviceMemory;
 use super::history::{Held, Origin};
-use crate::read::snapshot::Action;
 use super::site::Sites;
 use super::stack_text::folded;
+use crate::read::snapshot::Action;
 use std::collections::BTreeMap;
 
 /// What memory is added up by.

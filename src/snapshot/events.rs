@@ -87,7 +87,8 @@ pub fn events(device: &DeviceMemory, sites: &Sites) -> Vec<AllocatorEvent> {
         }
         match (event, gives_back) {
             (Some(event), true) => {
-                let of_run = run.get_or_insert(Run { first: AllocatorEvent { bytes: 0, ..event }, is_empty_cache: false });
+                let of_run =
+                    run.get_or_insert(Run { first: AllocatorEvent { bytes: 0, ..event }, is_empty_cache: false });
                 of_run.first.bytes += event.bytes;
                 of_run.first.reserved = event.reserved;
                 of_run.first.count += 1;

@@ -37,12 +37,29 @@ fn observation(rank: u32, sentence: String, table: &'static str, certainty: Cert
     }
 }
 
+/// What a finding is about, the most important first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    Oom,
+    Leak,
+    Retry,
+    UnevenPeak,
+    Peak,
+    EmptyCache,
+    Split,
+    Releasable,
+    Rounding,
+}
+
+/// A finding with its subject, by which the findings of several devices are sorted.
+pub type Finding = (Subject, Observation);
+
 /// The findings of one device, the most important first.
-pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
+pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
     let mut out = Vec::new();
     let place = format!("rank {}, {}", rows.rank, rows.device.name());
-    let mut tell = |sentence: String, table, certainty| {
-        out.push(observation(rows.rank, format!("{place}: {sentence}"), table, certainty));
+    let mut tell = |subject: Subject, sentence: String, table, certainty| {
+        out.push((subject, observation(rows.rank, format!("{place}: {sentence}"), table, certainty)));
     };
     let all = events(rows.device, rows.sites);
     let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
@@ -51,6 +68,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
         let unused = e.reserved - level;
         tell(
+            Subject::Oom,
             format!(
                 "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the reserved \
                  were unused, in pieces or by rounding",
@@ -66,10 +84,11 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
         );
     }
     if let Some(sentence) = peak(rows) {
-        tell(sentence, "memory_peaks", Certainty::Measured);
+        tell(Subject::Peak, sentence, "memory_peaks", Certainty::Measured);
     }
     for leak in rows.leaks().into_iter().filter(|l| l.is_recurring()) {
         tell(
+            Subject::Leak,
             format!(
                 "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or a list or \
                  cache that grows",
@@ -86,6 +105,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
     let retries: Vec<_> = of(EventKind::Retry).collect();
     if let Some(first) = retries.first() {
         tell(
+            Subject::Retry,
             format!(
                 "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} given back): each \
                  time the device is waited for",
@@ -102,6 +122,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
     if let Some(first) = in_loop.first().filter(|_| in_loop.len() > 1) {
         let bytes: i64 = in_loop.iter().map(|e| e.bytes).sum();
         tell(
+            Subject::EmptyCache,
             format!(
                 "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} (entry {})",
                 times(in_loop.len()),
@@ -117,6 +138,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
     let share = |part, whole, least: f64| percent(part, whole).filter(|p| *p > least);
     if let Some(pct) = share(end.split, end.reserved, SPLIT_PCT) {
         tell(
+            Subject::Split,
             format!(
                 "{} of the reserved memory ({}) lie free beside blocks in use, where only smaller requests fit: \
                  fragmentation; the largest free block has {}",
@@ -130,6 +152,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
     }
     if let Some(pct) = share(end.releasable, end.reserved, RELEASABLE_PCT) {
         tell(
+            Subject::Releasable,
             format!(
                 "{} of the reserved memory ({}) are in segments without any block in use: the cache, which empty_cache() \
                  would give back",
@@ -142,11 +165,17 @@ pub fn findings(rows: &DeviceRows) -> Vec<Observation> {
     }
     if let Some(pct) = share(end.rounding(), end.active, ROUNDING_PCT) {
         tell(
-            format!("{} of the active memory ({}) were not asked for: sizes are rounded up", fmt_pct(Some(pct)), size(end.rounding())),
+            Subject::Rounding,
+            format!(
+                "{} of the active memory ({}) were not asked for: sizes are rounded up",
+                fmt_pct(Some(pct)),
+                size(end.rounding())
+            ),
             "memory_segments",
             Certainty::Measured,
         );
     }
+    out.sort_by_key(|(subject, _)| *subject);
     out
 }
 
@@ -173,27 +202,28 @@ fn peak(rows: &DeviceRows) -> Option<String> {
             out.push_str(&format!(", with {} for {site} (entry {})", size(entry.size), fmt_count(u64::from(seq))));
         }
     }
-    let share = |bytes| fmt_pct(percent(bytes, replay.peak.bytes));
-    if freed > 0 {
-        out.push_str(&format!("; {} were allocated before the history and freed later", share(freed)));
+    let share = |bytes| percent(bytes, replay.peak.bytes).filter(|pct| *pct >= 1.0);
+    if let Some(pct) = share(freed) {
+        out.push_str(&format!("; {} were allocated before the history and freed later", fmt_pct(Some(pct))));
     }
-    if alive > 0 {
-        out.push_str(&format!("; {} were allocated before it and never freed", share(alive)));
+    if let Some(pct) = share(alive) {
+        out.push_str(&format!("; {} were allocated before the history and never freed", fmt_pct(Some(pct))));
     }
     Some(out)
 }
 
 /// Ranks whose peak is not that of the others: rank, device, peak.
-pub fn uneven(peaks: &[(u32, String, i64)]) -> Vec<Observation> {
+pub fn uneven(peaks: &[(u32, String, i64)]) -> Vec<Finding> {
     let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0).collect();
     let mut sizes: Vec<i64> = peaks.iter().map(|p| p.2).collect();
     sizes.sort_unstable();
     let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
-    let differs = |p: &&(u32, String, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
+    let differs =
+        |p: &&(u32, String, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
     let tell = |(rank, device, bytes): &(u32, String, i64)| {
         let sentence =
             format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
-        observation(*rank, sentence, "memory_peaks", Certainty::Measured)
+        (Subject::UnevenPeak, observation(*rank, sentence, "memory_peaks", Certainty::Measured))
     };
     peaks.iter().filter(differs).map(tell).collect()
 }

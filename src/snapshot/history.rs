@@ -115,10 +115,16 @@ struct Changes<'a> {
 enum Change {
     Alloc,
     /// Frees what this entry allocated, of this size.
-    Free { of: u32, bytes: i64 },
+    Free {
+        of: u32,
+        bytes: i64,
+    },
     FreeUnmatched,
     /// The entry allocates where this one is still alive.
-    Replace { of: u32, bytes: i64 },
+    Replace {
+        of: u32,
+        bytes: i64,
+    },
     None,
 }
 
@@ -188,8 +194,7 @@ impl Replay {
             reserved_most = reserved_most.max(reserved);
             levels.push(level);
         };
-        let open =
-            Changes { until, open: HashMap::new(), told: &mut tell }.run(snapshot.entries(history));
+        let open = Changes { until, open: HashMap::new(), told: &mut tell }.run(snapshot.entries(history));
         let blocks = segments.iter().flat_map(|s| snapshot.blocks(s));
         let of_before = |b: &&Block| until.is_alive(b.state) && !open.contains_key(&b.address);
         let before_alive: Vec<Block> = blocks.filter(of_before).copied().collect();
@@ -231,7 +236,8 @@ impl Replay {
         let until = at.map_or(0, |seq| seq as usize + 1);
         let before = self.before_alive.iter();
         held.extend(before.map(|b| Held { origin: Origin::BeforeAlive, bytes: b.requested, stack: b.stack }));
-        let mut freed_later = self.unmatched_frees.iter().copied().filter(|seq| at.is_none_or(|at| *seq > at)).peekable();
+        let mut freed_later =
+            self.unmatched_frees.iter().copied().filter(|seq| at.is_none_or(|at| *seq > at)).peekable();
         let mut nothing = |_: u32, _: &Entry, _: Change| {};
         let changes = Changes { until: self.until, open: HashMap::new(), told: &mut nothing };
         let open = changes.run(snapshot.entries(history).take(until));

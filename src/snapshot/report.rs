@@ -8,6 +8,7 @@ use super::rows::DeviceRows;
 use crate::analysis::api::{Align, View};
 use crate::read::snapshot::Generation;
 use crate::units::{fmt_count, fmt_pct, percent};
+use crate::wording::counts::counted;
 
 /// What the report shows.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +86,10 @@ fn state(rows: &DeviceRows, place: &str) -> View {
     let mut notes = Vec::new();
     if let Some(index) = end.fragmentation() {
         let pct = fmt_pct(Some(100.0 * index));
-        notes.push(format!("largest free block {}: {pct} of the free memory lie in other blocks", size(end.largest_inactive)));
+        notes.push(format!(
+            "largest free block {}: {pct} of the free memory lie in other blocks",
+            size(end.largest_inactive)
+        ));
     }
     if let Some(replay) = &rows.device.replay {
         notes.push(format!(
@@ -101,12 +105,17 @@ fn state(rows: &DeviceRows, place: &str) -> View {
     }
     View {
         title: format!("Reserved when the snapshot was taken: {} ({place})", size(end.reserved)),
-        columns: vec![("part", Align::Left), ("bytes", Align::Right), ("share", Align::Right), ("meaning", Align::Left)],
+        columns: vec![
+            ("part", Align::Left),
+            ("bytes", Align::Right),
+            ("share", Align::Right),
+            ("meaning", Align::Left),
+        ],
         rows: vec![
-            row("requested", end.requested, format!("of {} active blocks", fmt_count(end.active_blocks))),
+            row("requested", end.requested, format!("of {}", counted(end.active_blocks, "active block"))),
             row("rounding", end.rounding(), "sizes are rounded up".to_string()),
             row("pending", end.pending, "freed, but another stream may still use it".to_string()),
-            row("releasable", end.releasable, "segments without a block in use: empty_cache() returns them".to_string()),
+            row("releasable", end.releasable, "whole segments that empty_cache() would return".to_string()),
             row("split", end.split, "free beside blocks in use: fragmentation".to_string()),
         ],
         notes,
@@ -124,7 +133,8 @@ fn by_place(rows: &DeviceRows) -> Option<String> {
         let pool = if *pool == (0, 0) { String::new() } else { format!("pool {},{} ", pool.0, pool.1) };
         format!("{pool}stream {stream} {}", size(*bytes))
     };
-    (places.len() > 1).then(|| format!("reserved by stream: {}", places.iter().map(shown).collect::<Vec<_>>().join(", ")))
+    (places.len() > 1)
+        .then(|| format!("reserved by stream: {}", places.iter().map(shown).collect::<Vec<_>>().join(", ")))
 }
 
 fn sites(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View> {
@@ -169,9 +179,8 @@ fn survivors(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<V
 
 fn happened(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View> {
     let all = events(rows.device, rows.sites);
-    let is_segment = |kind| {
-        matches!(kind, EventKind::SegmentAlloc | EventKind::SegmentFree | EventKind::Map | EventKind::Unmap)
-    };
+    let is_segment =
+        |kind| matches!(kind, EventKind::SegmentAlloc | EventKind::SegmentFree | EventKind::Map | EventKind::Unmap);
     let entries = rows.device.history.map_or(0, |h| h.len());
     let grown = all.iter().filter(|e| matches!(e.kind, EventKind::SegmentAlloc | EventKind::Map));
     let late: Vec<i64> = grown.filter(|e| e.seq as usize >= entries / 3).map(|e| e.bytes).collect();
@@ -188,9 +197,9 @@ fn happened(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<Vi
     }
     if !late.is_empty() {
         notes.push(format!(
-            "after the first third of the history {} were still reserved in {} requests",
+            "after the first third of the history {} were still reserved in {}",
             size(late.iter().sum()),
-            fmt_count(late.len() as u64)
+            counted(late.len() as u64, "request")
         ));
     }
     (!shown.is_empty() || !notes.is_empty()).then(|| View {

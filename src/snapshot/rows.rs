@@ -11,8 +11,8 @@ use super::phase::UNKNOWN;
 use super::site::Sites;
 use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
 use crate::analysis::memory::tables::{
-    MemoryAllocationRow, MemoryAllocations, MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow,
-    MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
+    MemoryAllocationRow, MemoryAllocations, MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow,
+    MemoryEventRow, MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
 };
 use crate::read::snapshot::{Action, BlockState, Entry, StackId};
 use crate::table::schema::{Batch, TableSpec};
@@ -157,7 +157,8 @@ impl<'a> DeviceRows<'a> {
         // Without a history, the blocks at the end are all that is known.
         let blocks = self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s));
         let alive = blocks.filter(|b| matches!(b.state, BlockState::Allocated | BlockState::Pending));
-        let held = |b: &crate::read::snapshot::Block| Held { origin: Origin::BeforeAlive, bytes: b.requested, stack: b.stack };
+        let held =
+            |b: &crate::read::snapshot::Block| Held { origin: Origin::BeforeAlive, bytes: b.requested, stack: b.stack };
         Some((at, alive.map(held).collect()))
     }
 

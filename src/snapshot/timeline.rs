@@ -96,7 +96,8 @@ impl Levels {
     /// Bytes by category at a moment, the largest first.
     fn parts(&self, moment: Moment) -> Option<Vec<(&'static str, i64)>> {
         let levels = &self.at(moment)?.levels;
-        let mut parts: Vec<(&str, i64)> = CATEGORIES.into_iter().zip(levels.iter().copied()).filter(|p| p.1 != 0).collect();
+        let mut parts: Vec<(&str, i64)> =
+            CATEGORIES.into_iter().zip(levels.iter().copied()).filter(|p| p.1 != 0).collect();
         parts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         Some(parts)
     }
@@ -200,7 +201,8 @@ impl Levels {
     pub fn view(&self, rank: u32, moment: Moment) -> Option<View> {
         let instant = self.at(moment)?;
         let first = self.instants.iter().find_map(|i| i.ts_ns);
-        let since = instant.ts_ns.zip(first).map_or_else(String::new, |(t, first)| format!(", {} in", fmt_ns(t - first)));
+        let since =
+            instant.ts_ns.zip(first).map_or_else(String::new, |(t, first)| format!(", {} in", fmt_ns(t - first)));
         let parts = self.parts(moment)?;
         let whole = total(&instant.levels);
         let most = |name: &str| CATEGORIES.iter().zip(self.most).find(|(c, _)| **c == name).map_or(0, |(_, most)| most);
@@ -209,7 +211,11 @@ impl Levels {
         };
         let when = if moment == Moment::Peak { "at the peak".to_string() } else { format!("at {}", moment.name()) };
         Some(View {
-            title: format!("Memory {when}: {} (rank {rank}, timeline, row {}{since})", size(whole), fmt_count(instant.seq)),
+            title: format!(
+                "Memory {when}: {} (rank {rank}, timeline, row {}{since})",
+                size(whole),
+                fmt_count(instant.seq)
+            ),
             columns: vec![
                 ("category", Align::Left),
                 ("bytes", Align::Right),

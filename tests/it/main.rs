@@ -11,3 +11,4 @@ mod robustness;
 mod rooms;
 mod run;
 mod shared;
+mod snapshots;

@@ -25,16 +25,7 @@ pub struct Bytes {
 
 impl Bytes {
     pub fn new(source: Box<dyn Source>) -> Self {
-        Self {
-            source,
-            block: vec![0; BLOCK],
-            at: 0,
-            end: 0,
-            base: 0,
-            long: Vec::new(),
-            damage: None,
-            is_done: false,
-        }
+        Self { source, block: vec![0; BLOCK], at: 0, end: 0, base: 0, long: Vec::new(), damage: None, is_done: false }
     }
 
     /// Offset of the next byte.

@@ -31,7 +31,11 @@ pub enum Value {
     Object(u32),
     Frame(u32),
     /// Dicts that became rows, one after the other.
-    Rows { kind: RowKind, first: u32, len: u32 },
+    Rows {
+        kind: RowKind,
+        first: u32,
+        len: u32,
+    },
 }
 
 impl Value {
@@ -65,11 +69,18 @@ pub enum Object {
     EmptyDict,
     EmptyList,
     /// A dict that became a row.
-    Row { kind: RowKind, at: u32 },
+    Row {
+        kind: RowKind,
+        at: u32,
+    },
     /// A dict that became a frame.
     Frame(u32),
     /// A list of rows.
-    Rows { kind: RowKind, first: u32, len: u32 },
+    Rows {
+        kind: RowKind,
+        first: u32,
+        len: u32,
+    },
     /// A list of frames that may still grow: a place in `open`.
     Frames(u32),
     /// A list of frames that was used as a stack.

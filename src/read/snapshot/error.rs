@@ -29,9 +29,9 @@ impl SnapshotError {
             Problem::Malformed { .. } | Problem::Exceeds { .. } => {
                 Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a file that can be read")
             }
-            Problem::FlightRecorder => {
-                Some("PyTorch's `torchfrtrace` reads such dumps; memory is dumped with `torch.cuda.memory._dump_snapshot`")
-            }
+            Problem::FlightRecorder => Some(
+                "PyTorch's `torchfrtrace` reads such dumps; memory is dumped with `torch.cuda.memory._dump_snapshot`",
+            ),
             Problem::Other { .. } => Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a memory snapshot"),
             Problem::TooLarge { .. } => Some("raise --memory-limit"),
         }

@@ -78,6 +78,13 @@ fn host_lists(list: Value, values: Vec<Value>) -> Vec<Value> {
 
 /// A cut file can be used if its segments are complete: then the key after them was read.
 fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Result<Snapshot, Problem> {
+    if let [top] = machine.stack[..]
+        && machine.containers.get(top, keys::SEGMENTS).is_some()
+    {
+        // Only the end mark is missing.
+        machine.rows.health.add(Counter::SnapshotCut, 1, Some(byte), "");
+        return whole(machine, top);
+    }
     let damage = machine.bytes.damage.take();
     let too_early = || match damage {
         Some(reason) => Problem::Packed(reason),
@@ -171,7 +178,9 @@ fn assemble(machine: Machine, parts: Parts) -> Snapshot {
 
 fn range(value: &Value, of: RowKind) -> Range<usize> {
     match value {
-        Value::Rows { kind, first, len } if *kind == of => *first as usize..(*first as usize).saturating_add(*len as usize),
+        Value::Rows { kind, first, len } if *kind == of => {
+            *first as usize..(*first as usize).saturating_add(*len as usize)
+        }
         _ => 0..0,
     }
 }

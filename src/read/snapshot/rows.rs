@@ -228,8 +228,7 @@ impl Rows {
     }
 
     fn block(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Block {
-        let mut block =
-            Block { address: 0, bytes: 0, requested: 0, state: BlockState::Unknown, stack: StackId::NONE };
+        let mut block = Block { address: 0, bytes: 0, requested: 0, state: BlockState::Unknown, stack: StackId::NONE };
         let (mut requested, mut past) = (None, None);
         for (key, value) in pairs_of(pairs) {
             match key.text().unwrap_or_default() {

@@ -191,7 +191,8 @@ impl Stacks {
         let id = self.frames.len() as u32;
         self.frames.push(frame);
         let (frames, hasher) = (&self.frames, &self.hasher);
-        self.frame_table.insert_unique(hash, id, |i| hasher.hash_one(frames.get(*i as usize).map_or((0, 0, None), key)));
+        self.frame_table
+            .insert_unique(hash, id, |i| hasher.hash_one(frames.get(*i as usize).map_or((0, 0, None), key)));
         id
     }
 

@@ -142,7 +142,9 @@ impl Tokens {
                 Some(b']') => return Ok(Token::Close),
                 Some(b',') => {}
                 Some(b) if b.is_ascii_whitespace() => {}
-                Some(b) => return Err(malformed("lists of numbers", format!("`{}`", (b as char).escape_default()), at)),
+                Some(b) => {
+                    return Err(malformed("lists of numbers", format!("`{}`", (b as char).escape_default()), at));
+                }
                 None => return Ok(Token::End),
             }
         }

@@ -1,0 +1,146 @@
+//! `hta memory` on snapshots and timelines, as a user sees it.
+
+use super::pickle::{Writer, at, dumps, entry, segment, snapshot};
+use crate::shared;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn hta(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hta"))
+        .arg("memory")
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A snapshot of a rank, with a peak of `peak` bytes.
+fn write(folder: &Path, name: &str, peak: i64) -> PathBuf {
+    let history = vec![
+        entry("alloc", 4096, peak, 1_000, at(3)),
+        entry("free_requested", 4096, peak, 2_000, at(5)),
+        entry("free_completed", 4096, peak, 2_000, at(5)),
+    ];
+    let segments = vec![segment(0, 4096, 0, (0, 0), &[(512, 0, "inactive"), (512, 12, "active_allocated")])];
+    let path = folder.join(name);
+    std::fs::write(&path, dumps(&snapshot(segments, vec![history]), Writer::Python)).unwrap();
+    path
+}
+
+#[test]
+fn a_folder_of_snapshots_is_one_job() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, peak) in [(0, 1_000_000), (1, 1_010_000), (10, 3_000_000), (2, 990_000)] {
+        write(folder.path(), &format!("mem_rank{rank}.pickle"), peak);
+    }
+    std::fs::write(folder.path().join("notes.txt"), "no snapshot").unwrap();
+    let path = folder.path().display().to_string();
+    let run = hta(&[&path, "--format", "csv", "--table", "memory_peaks"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let rows = text(&run.stdout);
+    let ranks: Vec<&str> = rows.lines().skip(1).filter_map(|l| l.split(',').next()).collect();
+    assert_eq!(ranks, ["0", "1", "2", "10"]);
+    let report = text(&hta(&[&path]).stdout).replace("\n   ", " ");
+    assert!(report.contains("1. rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"), "{report}");
+    let report = text(&hta(&[&path, "--ranks", "2"]).stdout);
+    assert!(report.contains("rank 2, device 0") && !report.contains("rank 1,"), "{report}");
+}
+
+#[test]
+fn moments_keys_and_stacks_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "snapshot.pickle", 5_000);
+    let path = path.display().to_string();
+    let rows = |args: &[&str]| {
+        let run = hta(&[&[path.as_str(), "--format", "csv", "--table", "memory_content"], args].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let rows = text(&run.stdout);
+        rows.lines().skip(1).filter(|l| l.contains(",line,")).map(str::to_string).collect::<Vec<_>>()
+    };
+    let before = "[before window] still alive,1,12,";
+    let is = |rows: Vec<String>, wanted: &[&str]| {
+        assert_eq!(rows.len(), wanted.len(), "{rows:?}");
+        rows.iter().zip(wanted).for_each(|(row, w)| assert!(row.contains(w), "{row} has no {w}"));
+    };
+    is(rows(&[]), &[before, "train.py:3,1,5000,", before]);
+    is(rows(&["--at", "entry:0"]), &["train.py:3,1,5000,", before]);
+    is(rows(&["--at", "1999999"]), &["train.py:3,1,5000,", before]);
+    is(rows(&["--at", "2000000"]), &[before]);
+    is(rows(&["--at", "2000000", "--until", "requested"]), &[before]);
+    let folded = text(&hta(&[&path, "--folded", "peak"]).stdout);
+    assert_eq!(
+        folded,
+        "rank 0;device 0;train (/home/me/train.py:3) 5000\n\
+         rank 0;device 0;[before window] still alive;train (/home/me/train.py:1) 12\n"
+    );
+    let folded = text(&hta(&[&path, "--folded", "alloc"]).stdout);
+    assert_eq!(folded, "rank 0;device 0;train (/home/me/train.py:3) 5000\n");
+    for bad in [
+        ["--by", "op"],
+        ["--at", "soon"],
+        ["--at", "entry:77"],
+        ["--device", "5"],
+        ["--until", "x"],
+        ["--folded", "x"],
+        ["--table", "steps"],
+    ] {
+        let run = hta(&[&[path.as_str()], bad.as_slice()].concat());
+        assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0), "{bad:?}: {}", text(&run.stderr));
+    }
+    let packed = folder.path().join("packed.pickle.gz");
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut out, &std::fs::read(&path).unwrap()).unwrap();
+    std::fs::write(&packed, out.finish().unwrap()).unwrap();
+    assert_eq!(text(&hta(&[&packed.display().to_string()]).stdout), text(&hta(&[&path]).stdout));
+}
+
+#[test]
+fn traces_beside_snapshots_and_bad_files_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = write(folder.path(), "rank_0.pickle", 5_000).display().to_string();
+    let run = hta(&[&good, "data/samples/gpu_ddp8/rank_0.json.gz"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text(&run.stderr).contains("only memory snapshots and timelines, or only traces"), "{}", text(&run.stderr));
+    let bad = folder.path().join("rank_1.pickle");
+    std::fs::write(&bad, b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.").unwrap();
+    let bad = bad.display().to_string();
+    let run = hta(&[&bad]);
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0));
+    assert!(text(&run.stderr).contains("asks to run `os.system`"), "{}", text(&run.stderr));
+    let run = hta(&[&good, &bad]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(text(&run.stdout).contains("Memory at the peak"));
+    assert_eq!(hta(&[&good, &bad, "--strict"]).status.code(), Some(2));
+    let run = hta(&["no/such/file.pickle"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text(&run.stderr).contains("no such file"), "{}", text(&run.stderr));
+    // Cut: the complete entries are used, and the loss is told.
+    let bytes = std::fs::read(&good).unwrap();
+    let cut = folder.path().join("rank_7.pickle");
+    std::fs::write(&cut, &bytes[..bytes.len() - 10]).unwrap();
+    let run = hta(&[&cut.display().to_string()]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(text(&run.stderr).contains("snapshot_cut"), "{}", text(&run.stderr));
+}
+
+mod on_shared_traces {
+    use super::*;
+
+    #[test]
+    fn flight_recorder_dumps_are_refused_by_name() {
+        let Some(root) = shared::folder() else { return };
+        let files: Vec<PathBuf> = shared::files_below(&root.join("traces/flight_recorder"));
+        let dumps: Vec<&PathBuf> = files.iter().filter(|p| p.to_string_lossy().contains("_dump_")).collect();
+        assert!(dumps.len() > 8, "{}", dumps.len());
+        for dump in dumps.iter().take(12) {
+            let run = hta(&[&dump.display().to_string()]);
+            let errors = text(&run.stderr);
+            assert_eq!(run.status.code(), Some(2), "{errors}");
+            assert!(errors.contains("found an NCCL flight recorder dump"), "{errors}");
+        }
+    }
+}
