@@ -14,6 +14,7 @@ use crate::output::columns::wrap;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use crate::output::schema_page;
 use crate::registry::ANALYSES;
+use crate::snapshot::tables::OWN_TABLES;
 use crate::sql::answer::unit;
 use crate::sql::catalog;
 use crate::sql::catalog::Query;
@@ -63,6 +64,7 @@ pub fn page(name: &str) -> Result<String, SetError> {
         match name {
             "health" => counters(&mut out),
             "schema" => out = schema_page::page(),
+            "snapshots" => OWN_TABLES.iter().for_each(|spec| table(&mut out, spec)),
             "diff" => {
                 settings(&mut out, DIFF.about().settings);
                 DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
@@ -121,7 +123,12 @@ fn documented(out: &mut String, query: &Query) {
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {
     let of_analyses = ANALYSES.iter().flat_map(|a| a.tables().iter().copied());
-    inventory::TABLES.iter().copied().chain(of_analyses).chain(DIFF.tables().iter().copied())
+    inventory::TABLES
+        .iter()
+        .copied()
+        .chain(of_analyses)
+        .chain(DIFF.tables().iter().copied())
+        .chain(OWN_TABLES.iter().copied())
 }
 
 fn settings(out: &mut String, of: &[Setting]) {

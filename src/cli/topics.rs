@@ -1,6 +1,7 @@
 //! Topics of `hta explain` that are not analyses, tables or queries.
 
 use crate::diff;
+use crate::snapshot;
 
 const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
 
@@ -27,6 +28,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
         include_str!("explain/report.md"),
     ),
     ("memory-limit", "how much memory hta uses, and how to limit it", include_str!("explain/memory-limit.md")),
+    ("snapshots", "memory snapshots and timelines of PyTorch, which `hta memory` reads", snapshot::PAGE),
     ("partials", "analyse ranks on several machines, and merge", include_str!("explain/partials.md")),
     ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
     ("schema", "every table and column, as one page of Markdown", ""),

@@ -22,3 +22,6 @@ pub mod timeline;
 mod user_code;
 
 pub use stack_text::folded;
+
+/// The page of `hta explain snapshots`.
+pub const PAGE: &str = include_str!("page.md");

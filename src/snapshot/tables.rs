@@ -1,7 +1,10 @@
 //! The tables that only a snapshot can fill: segments, blocks and stacks. The others are those of the analysis `memory`.
 
 use crate::table;
-use crate::table::schema::Text;
+use crate::table::schema::{TableSpec, Text};
+
+/// The tables that are declared here.
+pub const OWN_TABLES: &[&TableSpec] = &[MemorySegments::SPEC, MemoryBlocks::SPEC, MemoryStacks::SPEC];
 
 table! {
     /// The segments that the allocator holds when the snapshot is taken.

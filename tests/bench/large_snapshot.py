@@ -2,7 +2,7 @@
 
     python tests/bench/large_snapshot.py SNAPSHOT OUT MEGABYTES
 
-Frames and stacks are shared between the copies, as in a real file. Reading the result is compared with Python's own
+Frames are shared between the copies and lists of frames are not, as in a real file. Reading the result is compared with Python's own
 reader by `python -c 'import pickle, sys; pickle.load(open(sys.argv[1], "rb"))' OUT`.
 """
 
@@ -23,8 +23,12 @@ def main(source, out, megabytes):
         copied = []
         for copy in range(copies):
             back = copies - 1 - copy
+            lists = {}
             for entry in trace:
                 entry = dict(entry)
+                if "frames" in entry:
+                    # Lists of frames that entries share, such as an alloc and its free, are shared in the copy, too.
+                    entry["frames"] = lists.setdefault(id(entry["frames"]), list(entry["frames"]))
                 if back and "addr" in entry:
                     # Earlier work, at addresses that the state at the end does not have.
                     entry["addr"] += back << 45

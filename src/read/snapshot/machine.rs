@@ -27,11 +27,25 @@ const LONGEST_NAME: usize = 200;
 /// Number of opcodes after which the memory is checked.
 const CHECKED: u32 = 1 << 14;
 
-/// What `MEMOIZE` stores: a text or a container.
+/// What `MEMOIZE` stores: the id of a text or, with the highest bit, the place of a container.
 #[derive(Debug, Clone, Copy)]
-enum Memo {
-    Text(StrId),
-    Object(u32),
+struct Memo(u32);
+
+impl Memo {
+    const OBJECT: u32 = 1 << 31;
+
+    fn text(id: StrId) -> Self {
+        // Ids stay below 2^31, because all texts together have at most as many bytes.
+        Self(id.0 & !Self::OBJECT)
+    }
+
+    fn object(at: u32) -> Self {
+        Self(at | Self::OBJECT)
+    }
+
+    fn value(self) -> Value {
+        if self.0 & Self::OBJECT == 0 { Value::Text(StrId(self.0)) } else { Value::Object(self.0 & !Self::OBJECT) }
+    }
 }
 
 pub struct Machine {
@@ -268,31 +282,35 @@ impl Machine {
             Err(_) => self.rows.texts.intern(&String::from_utf8_lossy(bytes)),
         };
         self.stack.push(Value::Text(id));
-        self.made = Some(Memo::Text(id));
+        self.made = Some(Memo::text(id));
         Ok(())
+    }
+
+    fn check_objects(&self, byte: u64) -> Result<(), Problem> {
+        let most = Memo::OBJECT as usize;
+        if self.containers.objects.len() >= most { Err(exceeds("containers", most, byte)) } else { Ok(()) }
     }
 
     /// Pushes a new container.
     fn make(&mut self, object: Object, byte: u64) -> Result<(), Problem> {
-        if self.containers.objects.len() >= u32::MAX as usize {
-            return Err(exceeds("containers", u32::MAX as usize, byte));
-        }
+        self.check_objects(byte)?;
         let value = self.containers.add(object);
         self.stack.push(value);
         if let Value::Object(at) = value {
-            self.made = Some(Memo::Object(at));
+            self.made = Some(Memo::object(at));
         }
         Ok(())
     }
 
     /// Replaces the top `count` values by a tuple or list of them.
     fn tuple(&mut self, count: usize, byte: u64) -> Result<(), Problem> {
+        self.check_objects(byte)?;
         let at = self.height(count, byte)?;
         let values = self.stack.split_off(at);
         let value = self.containers.tuple(&values).map_err(|e| unfit(e, byte))?;
         self.stack.push(value);
         if let Value::Object(at) = value {
-            self.made = Some(Memo::Object(at));
+            self.made = Some(Memo::object(at));
         }
         Ok(())
     }
@@ -302,15 +320,16 @@ impl Machine {
         let Some(dict) = at.checked_sub(1).and_then(|d| self.stack.get(d)).copied() else {
             return Err(malformed("a dict below its items", "nothing", byte));
         };
-        if matches!(self.containers.object(dict), Some(Object::EmptyDict)) && (self.stack.len() - at) % 2 == 0 {
-            self.completed(dict);
-            let pairs = self.stack.get(at..).unwrap_or_default();
-            if let Some(object) = self.rows.close(pairs, &mut self.containers, byte) {
-                self.containers.close(dict, object);
-                self.stack.truncate(at - 1);
-                self.push_closed(object);
-                return Ok(());
-            }
+        self.completed(dict);
+        let pairs = self.stack.get(at..).unwrap_or_default();
+        if matches!(self.containers.object(dict), Some(Object::EmptyDict))
+            && pairs.len().is_multiple_of(2)
+            && let Some(object) = self.rows.close(pairs, &mut self.containers, byte)
+        {
+            self.containers.close(dict, object);
+            self.stack.truncate(at - 1);
+            self.push_closed(object);
+            return Ok(());
         }
         let pairs = self.stack.split_off(at);
         self.fill(&pairs, byte)
@@ -318,7 +337,7 @@ impl Machine {
 
     fn completed(&mut self, container: Value) {
         if let Value::Object(at) = container {
-            self.made = Some(Memo::Object(at));
+            self.made = Some(Memo::object(at));
         }
     }
 
@@ -327,17 +346,17 @@ impl Machine {
         let Some(dict) = self.stack.last().copied() else {
             return Err(malformed("a dict below its items", "nothing", byte));
         };
-        if pairs.len() % 2 != 0 {
+        if !pairs.len().is_multiple_of(2) {
             return Err(malformed("keys with their values", "a key without one", byte));
         }
         self.completed(dict);
-        if matches!(self.containers.object(dict), Some(Object::EmptyDict)) {
-            if let Some(object) = self.rows.close(pairs, &mut self.containers, byte) {
-                self.containers.close(dict, object);
-                self.stack.pop();
-                self.push_closed(object);
-                return Ok(());
-            }
+        if matches!(self.containers.object(dict), Some(Object::EmptyDict))
+            && let Some(object) = self.rows.close(pairs, &mut self.containers, byte)
+        {
+            self.containers.close(dict, object);
+            self.stack.pop();
+            self.push_closed(object);
+            return Ok(());
         }
         for pair in pairs.chunks_exact(2) {
             if let [key, value] = pair {
@@ -393,14 +412,11 @@ impl Machine {
     }
 
     fn get(&mut self, at: usize, byte: u64) -> Result<(), Problem> {
-        let value = match self.memo.get(at) {
-            Some(Memo::Text(id)) => Value::Text(*id),
-            Some(Memo::Object(at)) => self.containers.resolved(Value::Object(*at)),
-            None => {
-                let found = format!("place {at} of {}", self.memo.len());
-                return Err(malformed("a place of the memo that was filled", found, byte));
-            }
+        let Some(memo) = self.memo.get(at) else {
+            let found = format!("place {at} of {}", self.memo.len());
+            return Err(malformed("a place of the memo that was filled", found, byte));
         };
+        let value = self.containers.resolved(memo.value());
         self.stack.push(value);
         Ok(())
     }
