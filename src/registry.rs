@@ -8,6 +8,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::breakdown::Breakdown,
     &crate::analysis::efficiency::Efficiency,
     &crate::analysis::steps::StepTimes,
+    &crate::analysis::iterations::IterationsOf,
     &crate::analysis::stragglers::Stragglers,
     &crate::analysis::sync::Sync,
     &crate::analysis::overlap::Overlap,

@@ -12,6 +12,7 @@ pub(crate) mod efficiency;
 pub(crate) mod filters;
 pub(crate) mod idle;
 pub mod inventory;
+pub(crate) mod iterations;
 pub mod kernels;
 pub(crate) mod launches;
 pub(crate) mod lines;

@@ -7,6 +7,7 @@ pub(crate) mod gaps;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;
+pub(crate) mod iterations;
 pub(crate) mod kernel_work;
 pub(crate) mod lines;
 pub(crate) mod machine;

@@ -9,6 +9,7 @@ pub mod category;
 mod cpp;
 mod demangle;
 pub mod occupancy;
+pub mod serving;
 pub mod short;
 pub mod tensor_cores;
 

@@ -253,6 +253,7 @@ fn step_rule(name: &str) -> &'static str {
     match name {
         "profiler_step" => "`ProfilerStep#n` annotations",
         "pattern" => "--step-pattern",
+        "iteration" => "the names of an engine's iterations",
         "annotation" => "annotations that repeat",
         _ => "the whole capture",
     }

@@ -9,6 +9,7 @@ pub(crate) mod device;
 pub mod event_batch;
 pub mod events;
 pub mod interval;
+pub mod iteration;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub mod meta;

@@ -15,7 +15,7 @@ use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
 use crate::trace::stack::Stacks;
-use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish};
+use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish, periods};
 use crate::trace::strings::StrId;
 use crate::trace::thread::{InnermostTimeline, host_rows};
 use crate::trace::timeline::{Timeline, WorkClass};
@@ -108,7 +108,8 @@ pub struct RankTrace {
     launches: OnceLock<Launches>,
 }
 
-/// The windows of the steps on the devices.
+/// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap between two
+/// is time that the earlier one cost.
 struct DeviceSteps(Vec<Span>);
 
 impl RankTrace {
@@ -216,8 +217,12 @@ impl RankTrace {
     pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
-        if work.is_gpu && options.step_window == StepWindow::Host && self.steps.rule != StepRule::Capture {
-            let on_device = self.shared(|t| DeviceSteps(device_windows(&t.steps.steps, &t.activities)));
+        let is_host = options.step_window == StepWindow::Host && self.steps.rule != StepRule::Capture;
+        if work.is_gpu && (is_host || self.steps.are_iterations()) {
+            let on_device = self.shared(|t| match t.steps.are_iterations() {
+                true => DeviceSteps(periods(&t.steps.steps)),
+                false => DeviceSteps(device_windows(&t.steps.steps, &t.activities)),
+            });
             let cut = |w: &mut Window| {
                 let Some(span) = w.step.and_then(|i| on_device.0.get(i as usize)) else { return };
                 let start = span.start.clamp(work.capture.start, work.capture.end.max(work.capture.start));

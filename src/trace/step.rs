@@ -5,6 +5,7 @@ use crate::trace::activity::Activity;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
+use crate::trace::iteration::Iteration;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use regex::Regex;
@@ -16,6 +17,8 @@ pub enum StepRule {
     ProfilerStep,
     /// `--step-pattern`.
     Pattern,
+    /// Iterations of an inference engine, by the grammar of their names; one is enough.
+    Iteration,
     /// Consecutive annotations on one thread whose names differ only in digits.
     Annotation,
     /// No marks found: the whole capture is one step.
@@ -27,6 +30,7 @@ impl StepRule {
         match self {
             StepRule::ProfilerStep => "profiler_step",
             StepRule::Pattern => "pattern",
+            StepRule::Iteration => "iteration",
             StepRule::Annotation => "annotation",
             StepRule::Capture => "capture",
         }
@@ -37,14 +41,15 @@ impl StepRule {
 pub struct Step {
     /// Position in time, from 0.
     pub index: u32,
-    /// The number in its name.
+    /// The number in its name; iterations have none.
     pub label: Option<i64>,
     pub name: StrId,
     /// The span of the annotation.
     pub host: Span,
     /// The window by which analyses cut (host or device); windows are disjoint.
     pub window: Span,
-    /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps.
+    /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps (among
+    /// iterations: those of its phase and batch).
     pub is_partial: bool,
 }
 
@@ -62,9 +67,31 @@ pub enum StepWindow {
 pub struct Steps {
     pub rule: StepRule,
     pub steps: Vec<Step>,
+    /// The process of the iterations, to which they belong with all they launch; `None` for other steps.
+    process: Option<StrId>,
 }
 
 impl Steps {
+    fn new(rule: StepRule, steps: Vec<Step>) -> Self {
+        Self { rule, steps, process: None }
+    }
+
+    /// Whether the steps are iterations of an inference engine. Their windows are on the device, whatever window is
+    /// chosen.
+    pub fn are_iterations(&self) -> bool {
+        self.rule == StepRule::Iteration
+    }
+
+    /// The step that launched an activity, or in which it started if its launch was not recorded. An iteration owns
+    /// only what its own process launched.
+    fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
+        let Some(call) = a.launch().map(|l| l as usize) else {
+            return if self.are_iterations() && has_launches { None } else { self.at(a.span.start) };
+        };
+        let is_own = |pid| c.lanes.get(c.lane[call] as usize).is_some_and(|l| l.pid == pid);
+        self.process.is_none_or(is_own).then(|| self.at(c.ts[call])).flatten()
+    }
+
     /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
     /// recorded. A step that owns such a call, or whose host window was cut, is partial.
     pub fn narrow(&mut self, capture: Span, window: StepWindow, lost: impl Iterator<Item = Ns>) {
@@ -76,7 +103,8 @@ impl Steps {
             }
             let start = w.start.clamp(capture.start, capture.end.max(capture.start));
             step.window = Span::new(start, w.end.min(capture.end).max(start));
-            step.is_partial |= is_marked && (window == StepWindow::Host || step.window.is_empty());
+            let is_cut = window == StepWindow::Host && self.rule != StepRule::Iteration;
+            step.is_partial |= is_marked && (is_cut || step.window.is_empty());
         }
         let owners: Vec<u32> = lost.filter_map(|t| self.at(t)).collect();
         for step in owners {
@@ -106,16 +134,42 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     health.add(Counter::GpuStepIgnored, on_device, None, "");
     if let Some(pattern) = pattern {
         let rows = named(&|n| pattern.is_match(n), Class::Annotation);
-        return Steps { rule: StepRule::Pattern, steps: build(c, one_thread(c, rows)) };
+        return Steps::new(StepRule::Pattern, build(c, one_thread(c, rows), label_of));
     }
-    let rows = named(&is_profiler_step, Class::Annotation);
-    if !rows.is_empty() {
-        return Steps { rule: StepRule::ProfilerStep, steps: build(c, one_thread(c, rows)) };
+    let marked = build(c, one_thread(c, named(&is_profiler_step, Class::Annotation)), label_of);
+    let iterations = one_thread(c, outermost(c, named(&|n| Iteration::parse(n).is_some(), Class::Annotation)));
+    let process = iterations.first().and_then(|&r| c.lanes.get(c.lane[r as usize] as usize)).map(|l| l.pid);
+    let iterations = build(c, iterations, |_| None);
+    if !iterations.is_empty() && (marked.is_empty() || iterations.iter().all(|i| is_inside(i, &marked))) {
+        return Steps { process, ..Steps::new(StepRule::Iteration, iterations) };
+    }
+    if !marked.is_empty() {
+        return Steps::new(StepRule::ProfilerStep, marked);
     }
     match repeated_annotation(c, classes) {
-        Some(rows) => Steps { rule: StepRule::Annotation, steps: build(c, rows) },
-        None => Steps { rule: StepRule::Capture, steps: Vec::new() },
+        Some(rows) => Steps::new(StepRule::Annotation, build(c, rows, label_of)),
+        None => Steps::new(StepRule::Capture, Vec::new()),
     }
+}
+
+/// Of ranges of one thread that contain each other, the outer ones.
+fn outermost(c: &Columns, mut rows: Vec<u32>) -> Vec<u32> {
+    crate::trace::thread::sort_outer_first(&mut rows, c);
+    let mut open_until: BTreeMap<u32, Ns> = BTreeMap::new();
+    rows.retain(|&row| {
+        let span = c.span(row as usize);
+        let until = open_until.entry(c.lane[row as usize]).or_insert(Ns::MIN);
+        let is_inner = span.end <= *until;
+        *until = span.end.max(*until);
+        !is_inner
+    });
+    rows
+}
+
+/// Whether one of the outer steps, which are in order of time, contains a step.
+fn is_inside(step: &Step, outer: &[Step]) -> bool {
+    let before = outer.partition_point(|o| o.host.start <= step.host.start);
+    before.checked_sub(1).and_then(|i| outer.get(i)).is_some_and(|o| step.host.end <= o.host.end)
 }
 
 fn is_profiler_step(name: &str) -> bool {
@@ -133,7 +187,7 @@ fn one_thread(c: &Columns, rows: Vec<u32>) -> Vec<u32> {
     by_lane.into_values().rev().max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn build(c: &Columns, mut rows: Vec<u32>) -> Vec<Step> {
+fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
     rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
     let finished = c.args.column(Arg::Finished);
     let mut steps: Vec<Step> = Vec::new();
@@ -226,8 +280,10 @@ pub fn finish(
     window: StepWindow,
     capture: Span,
 ) {
+    // In a trace without any launch record, activities count by their starts.
+    let has_launches = all.iter().any(|a| a.launch().is_some());
     for a in all.iter_mut() {
-        a.set_step(steps.at(a.launch().map_or(a.span.start, |l| c.ts[l as usize])));
+        a.set_step(steps.owner(a, c, has_launches));
     }
     if steps.steps.is_empty() && !capture.is_empty() {
         // As a last resort, the whole capture is one step.
@@ -237,8 +293,6 @@ pub fn finish(
         all.iter_mut().for_each(|a| a.set_step(Some(0)));
         return;
     }
-    // In a trace without any launch record, activities count by their starts.
-    let has_launches = all.iter().any(|a| a.launch().is_some());
     let mut launched: Vec<u64> = vec![0; steps.steps.len()];
     for a in all.iter() {
         if let Some(s) = a.step().filter(|_| a.launch().is_some() || !has_launches) {
@@ -252,22 +306,68 @@ pub fn finish(
             }
         }
     }
-    if window == StepWindow::Device {
-        let windows = device_windows(&steps.steps, all);
+    if steps.are_iterations() || window == StepWindow::Device {
+        let windows = match steps.are_iterations() {
+            true => iteration_windows(&steps.steps, all),
+            false => device_windows(&steps.steps, all),
+        };
         steps.steps.iter_mut().zip(windows).for_each(|(step, w)| step.window = w);
     }
     for step in &mut steps.steps {
         step.is_partial |= step.host.start < capture.start || step.host.end > capture.end;
     }
-    if steps.steps.len() >= 3 {
-        let mut sorted = launched.clone();
+    let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+    for (i, step) in steps.steps.iter().enumerate() {
+        let kind = steps.are_iterations().then(|| kind_of(c.strings.get(step.name)));
+        alike.entry(kind).or_default().push(i);
+    }
+    for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
+        let mut sorted: Vec<u64> = of_kind.iter().map(|&i| launched[i]).collect();
         sorted.sort_unstable();
         // For an even number, the lower one.
         let median = sorted[(sorted.len() - 1) / 2];
-        for (step, n) in steps.steps.iter_mut().zip(&launched) {
-            step.is_partial |= *n * 5 < median * 4;
+        for i in of_kind {
+            steps.steps[i].is_partial |= launched[i] * 5 < median * 4;
         }
     }
+}
+
+/// Phase and batch of an iteration: iterations are compared only with those that do the same.
+fn kind_of(name: &str) -> String {
+    Iteration::parse(name).map_or_else(String::new, |i| format!("{:?} {:?} {:?}", i.phase, i.mode, i.requests))
+}
+
+/// Each iteration's window on the device: from the first start of what was launched inside it, or the end of the
+/// previous window, to the last end. An iteration that launched nothing has an empty window. The activities must have
+/// their steps.
+///
+/// ```text
+///   host      [iteration 0)post.....[iteration 1)
+///   device         [0)[0==)   [post)     [1=======)
+///   windows        [0     )              [1       )      what lies between is in no window
+/// ```
+pub fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
+    let mut own: Vec<Option<Span>> = vec![None; steps.len()];
+    for a in all {
+        if let Some(window) = a.step().and_then(|s| own.get_mut(s as usize)) {
+            let so_far = window.unwrap_or(a.span);
+            *window = Some(Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end)));
+        }
+    }
+    let mut previous_end = Ns::MIN;
+    let window = |(step, own): (&Step, &Option<Span>)| {
+        let own = own.unwrap_or(Span::new(step.host.start, step.host.start));
+        let start = own.start.max(previous_end);
+        previous_end = own.end.max(start);
+        Span::new(start, previous_end)
+    };
+    steps.iter().zip(&own).map(window).collect()
+}
+
+/// The windows of iterations, each up to the start of the next one's.
+pub fn periods(steps: &[Step]) -> Vec<Span> {
+    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
+    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
 }
 
 /// Each step's window on the device: from its start, or the end of the previous window, to the end of what was launched

@@ -49,8 +49,10 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
         return if is_asked { Ok(capture(trace)) } else { Err("no such step") };
     }
     // The lead and the lost tail belong to no window.
-    let windows = device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture));
-    let windows: Vec<Span> = windows.collect();
+    let windows: Vec<Span> = match trace.steps.are_iterations() {
+        true => all.iter().map(|s| s.window).collect(),
+        false => device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture)).collect(),
+    };
     let chosen: Vec<(&Step, Span)> = match &options.model.steps {
         Some(filter) => all.iter().zip(windows).filter(|(s, _)| filter.keeps(s.index, s.label)).collect(),
         None => median(all, &windows).into_iter().collect(),

@@ -7,7 +7,7 @@
 
 mod differ;
 mod join;
-mod judge;
+pub(crate) mod judge;
 mod report;
 mod tables;
 mod words;

@@ -1,0 +1,291 @@
+//! The numbers of each iteration on one device.
+
+use crate::facts::host_activity::{HostNames, HostUse};
+use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, is_graph_launch, on_device};
+use crate::kernel::serving::{COMMUNICATION, serving_category};
+use crate::trace::category::Class;
+use crate::trace::device::DeviceWork;
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
+use crate::trace::strings::StrId;
+use crate::trace::timeline::WorkClass;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// An iteration is bound by the host if its cycle there exceeds this share of the period, percent.
+const HOST_BOUND_PCT: Ns = 95;
+
+/// The idle time of a window by when it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IdleParts {
+    pub before_graph: Ns,
+    pub in_graph_call: Ns,
+    pub rest: Ns,
+}
+
+/// The replays of graphs in an iteration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GraphWork {
+    pub launches: u64,
+    pub activities: u64,
+    pub sum: Ns,
+    pub busy: Ns,
+    pub idle_inside: Ns,
+}
+
+/// What a thread did between two iterations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostParts {
+    pub sync: Ns,
+    pub api: Ns,
+    pub operator: Ns,
+    pub python: Ns,
+    pub waiting: Ns,
+    pub other: Ns,
+}
+
+/// From the end of a window to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapAfter {
+    pub len: Ns,
+    pub busy: Ns,
+}
+
+/// An iteration on a device with its numbers.
+pub struct Measured<'a> {
+    pub host: &'a HostIteration,
+    pub window: Span,
+    pub window_busy: Ns,
+    pub idle: IdleParts,
+    pub activities: u64,
+    pub gpu_sum: Ns,
+    pub gpu_busy: Ns,
+    pub graph: GraphWork,
+    pub gap: Option<GapAfter>,
+    pub post_count: u64,
+    pub post_work: Ns,
+    /// Start of the window to start of the next one; for the last iteration its window.
+    pub period: Ns,
+    pub lag: Option<Ns>,
+    pub host_after: Ns,
+    pub after: HostParts,
+    pub host_exposed: Ns,
+    pub host_cycle: Ns,
+    /// Count and summed duration of what it launched, by category.
+    pub categories: BTreeMap<&'static str, (u64, Ns)>,
+}
+
+impl Measured<'_> {
+    pub fn idle_ns(&self) -> Ns {
+        self.window.len() - self.window_busy
+    }
+
+    pub fn basis(&self) -> &'static str {
+        if self.gap.is_some() { "period" } else { "window" }
+    }
+
+    pub fn is_host_bound(&self) -> bool {
+        self.period > 0
+            && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
+    }
+}
+
+/// All iterations of a device.
+pub fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterations) -> Vec<Measured<'a>> {
+    let on_device = on_device(trace, work, iterations);
+    let names = HostNames::of(trace);
+    let busy = work.timeline.busy();
+    let last_host = last_host_event(trace, iterations);
+    let mut categories = Categories { trace, known: BTreeMap::new() };
+    let mut out = Vec::with_capacity(on_device.len());
+    for (k, of) in on_device.iter().enumerate() {
+        let Some(host) = iterations.all.get(of.index) else { continue };
+        let next = on_device.get(k + 1).and_then(|n| Some((n, iterations.all.get(n.index)?)));
+        let after_end = next.map_or(last_host, |(_, it)| it.host.start);
+        let after = Span::new(host.host.end, after_end.max(host.host.end));
+        let spans = |of: &[u32]| -> Vec<Span> {
+            of.iter().filter_map(|&i| trace.activities.get(i as usize)).map(|a| a.span).collect()
+        };
+        let (own, post) = (spans(&of.own), spans(&of.post));
+        let gap = next.map(|(n, _)| Span::new(of.window.end, n.window.start));
+        let period = next.map_or(of.window.len(), |(n, _)| n.window.start - of.window.start);
+        let (parts, waits) = host_parts(trace, &names, iterations.thread, work, (host.host, after));
+        // Before the end of the lead the device is not idle, although nothing is recorded.
+        let known = after.intersect(Span::new(work.capture.start, Ns::MAX));
+        out.push(Measured {
+            host,
+            window: of.window,
+            window_busy: busy.len_in(of.window),
+            idle: idle_parts(trace, of, &busy),
+            activities: own.len() as u64,
+            gpu_sum: own.iter().map(|s| s.len()).sum(),
+            lag: own.iter().map(|s| s.end).max().map(|end| end - host.host.end),
+            gpu_busy: Union::new(own).len(),
+            graph: graph_work(trace, of, &busy),
+            gap: gap.map(|g| GapAfter { len: g.len(), busy: busy.len_in(g) }),
+            post_count: post.len() as u64,
+            post_work: Union::new(post).len(),
+            period,
+            host_after: after.len(),
+            after: parts,
+            host_exposed: known.len() - if known.is_empty() { 0 } else { busy.len_in(known) },
+            host_cycle: host.host.len() + after.len() - waits,
+            categories: categories.of(&of.own),
+        });
+    }
+    out
+}
+
+fn idle_parts(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> IdleParts {
+    let calls = Union::new(of.graph_calls.iter().map(|row| trace.span(*row)));
+    let first = of.first_graph_call(trace).unwrap_or(Ns::MIN);
+    let mut out = IdleParts::default();
+    for gap in busy.gaps_in(of.window) {
+        let before = gap.intersect(Span::new(Ns::MIN, first)).len();
+        let inside = calls.len_in(gap);
+        out.before_graph += before;
+        out.in_graph_call += inside;
+        out.rest += gap.len() - before - inside;
+    }
+    out
+}
+
+fn graph_work(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> GraphWork {
+    let mut out = GraphWork { launches: of.graph_calls.len() as u64, ..GraphWork::default() };
+    let mut by_call: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for a in of.own.iter().filter_map(|&i| trace.activities.get(i as usize)) {
+        if let Some(call) = a.launch().filter(|row| is_graph_launch(trace.name(*row))) {
+            by_call.entry(call).or_default().push(a.span);
+        }
+    }
+    for spans in by_call.values() {
+        out.activities += spans.len() as u64;
+        out.sum += spans.iter().map(|s| s.len()).sum::<Ns>();
+        let start = spans.iter().map(|s| s.start).min().unwrap_or(0);
+        let end = spans.iter().map(|s| s.end).max().unwrap_or(start);
+        let whole = Span::new(start, end);
+        out.idle_inside += whole.len() - busy.len_in(whole);
+    }
+    out.busy = Union::new(by_call.into_values().flatten()).len();
+    out
+}
+
+/// Divides the time after an iteration by what its thread did, and sums the time in which the thread waited, during the
+/// iteration and after it: calls that synchronize, frames that wait, and calls that waited for the device's lead.
+fn host_parts(
+    trace: &RankTrace,
+    names: &HostNames,
+    thread: Option<u32>,
+    work: &DeviceWork,
+    (during, after): (Span, Span),
+) -> (HostParts, Ns) {
+    let lead_end = trace.edges.lead_end(work.device);
+    let waits_for_lead = |used: &HostUse| match (used.row, lead_end) {
+        (Some(row), Some(end)) => {
+            let call = trace.span(row);
+            trace.classes.get(row as usize) == Some(&Class::Runtime) && call.start < end && end < call.end
+        }
+        _ => false,
+    };
+    let is_waiting = |used: &HostUse| used.activity == "python" && is_waiting_frame(names.texts(trace, used).0);
+    let mut parts = HostParts::default();
+    let mut waits = 0;
+    for (window, is_after) in [(during, false), (after, true)] {
+        names.each_use(trace, thread, window, |used| {
+            let len = used.span.len();
+            let is_wait = is_waiting(&used);
+            if is_wait || used.activity == "sync_call" || waits_for_lead(&used) {
+                waits += len;
+            }
+            if !is_after {
+                return;
+            }
+            let part = match used.activity {
+                "sync_call" => &mut parts.sync,
+                "runtime_call" | "launch_call" | "allocation_call" => &mut parts.api,
+                "operator" | "communication_operator" => &mut parts.operator,
+                "python" if is_wait => &mut parts.waiting,
+                "python" => &mut parts.python,
+                _ => &mut parts.other,
+            };
+            *part += len;
+        });
+    }
+    (parts, waits)
+}
+
+/// Whether a Python frame with this name waits for another thread or process.
+fn is_waiting_frame(name: &str) -> bool {
+    let built_in = name.strip_prefix("<built-in method ").and_then(|rest| rest.split(' ').next());
+    let function = built_in.or_else(|| name.rsplit_once("): ").map(|(_, function)| function)).unwrap_or(name);
+    match function {
+        "wait" | "acquire" | "poll" => true,
+        // Dictionaries have a `get`, too.
+        "get" => name.to_ascii_lowercase().contains("queue"),
+        _ => false,
+    }
+}
+
+/// The end of the time after the last iteration: where its thread begins to stop the profiler, or the thread's last
+/// event.
+fn last_host_event(trace: &RankTrace, iterations: &Iterations) -> Ns {
+    let last = iterations.all.last().map_or(Ns::MIN, |it| it.host.end);
+    let rows = trace.host_rows().iter().filter(|(lane, _)| Some(*lane) == iterations.thread);
+    let mut rows = rows.flat_map(|(_, rows)| rows.iter().copied());
+    let mut end = last;
+    let stops = |row: u32| {
+        trace.classes.get(row as usize) == Some(&Class::Python)
+            && (trace.name(row).ends_with("stop_profile") || trace.name(row).contains("torch/profiler/"))
+    };
+    // Rows are in order of start.
+    let stop = rows.find(|&row| {
+        let span = trace.span(row);
+        end = end.max(span.end);
+        span.start >= last && stops(row)
+    });
+    stop.map_or(end, |row| trace.span(row).start)
+}
+
+/// Categories of activities, by their names.
+struct Categories<'a> {
+    trace: &'a RankTrace,
+    known: BTreeMap<StrId, &'static str>,
+}
+
+impl Categories<'_> {
+    fn of(&mut self, own: &[u32]) -> BTreeMap<&'static str, (u64, Ns)> {
+        let trace = self.trace;
+        let mut out: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();
+        for a in own.iter().filter_map(|&i| trace.activities.get(i as usize)) {
+            let category = match a.work {
+                WorkClass::Communication => COMMUNICATION,
+                _ => self.known.entry(a.name).or_insert_with(|| serving_category(trace.text(a.name))),
+            };
+            let sum = out.entry(category).or_default();
+            sum.0 += 1;
+            sum.1 += a.span.len();
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_wait_are_told_by_their_function() {
+        for name in [
+            "threading.py(323): wait",
+            "<built-in method acquire of _thread.lock object at 0x7f>",
+            "zmq/sugar/poll.py(80): poll",
+            "queue.py(154): get",
+            "<built-in method get of _queue.SimpleQueue object at 0x7f>",
+        ] {
+            assert!(is_waiting_frame(name), "{name}");
+        }
+        for name in ["<built-in method get of dict object at 0x7f>", "a.py(1): wait_less", "a.py(2): run", "wait of"] {
+            assert!(!is_waiting_frame(name), "{name}");
+        }
+    }
+}

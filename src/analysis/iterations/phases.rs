@@ -1,0 +1,127 @@
+//! Iterations of one phase and batch together: only these do the same work.
+
+use crate::analysis::iterations::chosen::{Chosen, Kind, rate};
+use crate::analysis::iterations::tables::{
+    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases,
+};
+use crate::analysis::steps::judge::StepStats;
+use crate::analysis::summary::Summary;
+use crate::units::{Ns, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Fewest iterations from which the first one after the profiler started is left out of averages.
+const FEWEST: usize = 3;
+
+fn by_kind(all: &[Chosen]) -> BTreeMap<Kind, Vec<usize>> {
+    let mut out: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+    for (i, of) in all.iter().enumerate() {
+        out.entry(of.kind()).or_default().push(i);
+    }
+    out
+}
+
+/// Whether each iteration is slow among those of its kind; `None` with too few.
+pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
+    let mut out = vec![None; all.len()];
+    for of in by_kind(all).into_values() {
+        let left_out = |c: &Chosen| c.step.is_partial || (c.is_first && all.len() >= FEWEST);
+        let lengths: Vec<(Ns, bool)> = of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
+        let stats = StepStats::new(&lengths);
+        for (i, (len, _)) in of.into_iter().zip(lengths) {
+            out[i] = stats.is_slow(len);
+        }
+    }
+    out
+}
+
+pub fn push(
+    (table, categories): (&mut IterationPhases, &mut IterationCategories),
+    rank: u32,
+    device: Option<i64>,
+    all: &[Chosen],
+    slow: &[Option<bool>],
+) {
+    for (kind, of) in by_kind(all) {
+        let members: Vec<&Chosen> = of.iter().map(|&i| &all[i]).collect();
+        let slow_count = of.iter().filter(|&&i| slow[i] == Some(true)).count();
+        push_kind(table, (rank, device), &kind, &members, slow_count as u64);
+        push_categories(categories, (rank, device), &kind, &members);
+    }
+}
+
+fn push_kind(
+    table: &mut IterationPhases,
+    (rank, device): (u32, Option<i64>),
+    kind: &Kind,
+    members: &[&Chosen],
+    slow_count: u64,
+) {
+    let full: Vec<&Chosen> = members.iter().copied().filter(|c| !c.step.is_partial).collect();
+    let full = if full.is_empty() { members.to_vec() } else { full };
+    let later: Vec<&Chosen> = full.iter().copied().filter(|c| !c.is_first).collect();
+    let counted = if members.len() >= FEWEST && !later.is_empty() { later } else { full };
+    // An iteration without a next one has no period, so it only counts if none has.
+    let measured = || counted.iter().filter(|c| c.m.gap.is_some());
+    let has_period = measured().next().is_some();
+    let timed: Vec<&Chosen> = if has_period { measured().copied().collect() } else { counted.clone() };
+    let periods = Summary::new(timed.iter().map(|c| c.m.period).collect());
+    let windows = Summary::new(counted.iter().map(|c| c.m.window.len()).collect());
+    let busy: Ns = counted.iter().map(|c| c.m.window_busy).sum();
+    let sum = |of: &[&Chosen], tokens: fn(&Chosen) -> Option<u64>| {
+        of.iter().try_fold(0u64, |sum, c| tokens(c).and_then(|n| sum.checked_add(n)))
+    };
+    table.push(IterationPhaseRow {
+        rank,
+        device,
+        phase: kind.phase,
+        mode: kind.mode.as_deref(),
+        requests: kind.requests,
+        iteration_count: members.len() as u64,
+        counted: counted.len() as u64,
+        slow_count,
+        tokens: sum(&counted, |c| c.m.host.about.tokens),
+        basis: if has_period { "period" } else { "window" },
+        period_p50_ns: periods.p50,
+        period_p95_ns: periods.p95,
+        window_p50_ns: windows.p50,
+        window_p95_ns: windows.p95,
+        window_ns: windows.sum,
+        window_busy_ns: busy,
+        window_busy_pct: percent(busy, windows.sum),
+        gap_idle_ns: counted.iter().filter_map(|c| c.m.gap).map(|g| g.len - g.busy).sum(),
+        host_exposed_ns: counted.iter().map(|c| c.m.host_exposed).sum(),
+        gpu_sum_ns: counted.iter().map(|c| c.m.gpu_sum).sum(),
+        tokens_per_s: sum(&timed, |c| c.m.host.about.progress()).and_then(|n| rate(n, periods.sum)),
+    });
+}
+
+fn push_categories(
+    table: &mut IterationCategories,
+    (rank, device): (u32, Option<i64>),
+    kind: &Kind,
+    members: &[&Chosen],
+) {
+    let mut sums: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();
+    for (category, (count, ns)) in members.iter().flat_map(|c| &c.m.categories) {
+        let sum = sums.entry(category).or_default();
+        sum.0 += count;
+        sum.1 += ns;
+    }
+    let all: Ns = sums.values().map(|s| s.1).sum();
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|(category, (_, ns))| (Reverse(*ns), *category));
+    for (category, (activity_count, sum_ns)) in sorted {
+        table.push(IterationCategoryRow {
+            rank,
+            device,
+            phase: kind.phase,
+            mode: kind.mode.as_deref(),
+            requests: kind.requests,
+            category,
+            activity_count,
+            sum_ns,
+            share_pct: percent(sum_ns, all),
+        });
+    }
+}

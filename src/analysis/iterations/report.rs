@@ -1,0 +1,234 @@
+//! The report on iterations: one row for each phase and batch, all ranks together.
+
+use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::analysis::iterations::tables::{
+    IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
+};
+use crate::analysis::population::reasons;
+use crate::analysis::summary::nearest_rank;
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Share of idle time in the windows, or of a part of it, from which it is said, percent.
+const IDLE_PCT: f64 = 5.0;
+/// Share of one category from which it is said, percent.
+const CATEGORY_PCT: f64 = 50.0;
+
+pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+    let mut tables = Vec::new();
+    for spec in [IterationsTable::SPEC, IterationPhases::SPEC, IterationCategories::SPEC] {
+        tables.extend(partials.iter().filter_map(|p| p.table(spec).cloned()));
+    }
+    let all: Vec<IterationRow> = rows::<IterationsTable>(partials).collect();
+    if all.is_empty() {
+        // Most traces are not of an engine, so a report on all analyses does not mention it.
+        let why = reasons(partials).join("\n");
+        let hint = "hint: hta explain serving lists the names that are read, and how to record them";
+        return Output { tables, raw: Some(format!("{why}\n{hint}\n")), ..Output::default() };
+    }
+    let views = vec![phases_view(partials, options), categories_view(partials, options)];
+    Output { tables, observations: observations(partials, &all), views, ..Output::default() }
+}
+
+type KindKey<'a> = (Option<&'a str>, Option<&'a str>, Option<u64>);
+
+fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
+    let mut kinds: BTreeMap<KindKey, Vec<IterationPhaseRow>> = BTreeMap::new();
+    for r in rows::<IterationPhases>(partials) {
+        kinds.entry((r.phase, r.mode, r.requests)).or_default().push(r);
+    }
+    let mut out: Vec<_> = kinds.into_iter().collect();
+    out.sort_by_key(|(key, of)| (Reverse(of.iter().map(|r| r.window_ns).sum::<Ns>()), *key));
+    out
+}
+
+fn phases_view(partials: &[Partial], options: &Options) -> View {
+    let kinds = by_kind(partials);
+    let mut notes = reasons(partials);
+    let hidden = kinds.len().saturating_sub(options.top);
+    if hidden > 0 {
+        notes.push(format!("{} of phase and batch in the table", plural(hidden, "more kind")));
+    }
+    if kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == "window")) {
+        notes.push("<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string());
+    }
+    notes.push("gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host".to_string());
+    let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
+        let median = |of_row: fn(&IterationPhaseRow) -> Ns| {
+            let mut values: Vec<Ns> = of.iter().map(of_row).collect();
+            values.sort_unstable();
+            nearest_rank(&values, 50)
+        };
+        let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
+        let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
+        let mut rates: Vec<f64> = of.iter().filter_map(|r| r.tokens_per_s).collect();
+        rates.sort_by(f64::total_cmp);
+        let at_most = if of.iter().all(|r| r.basis == "window") { "<= " } else { "" };
+        let rate = rates.get(rates.len().saturating_sub(1) / 2);
+        vec![
+            key.0.or(key.1).unwrap_or("-").to_string(),
+            key.2.map_or("-".to_string(), |n| n.to_string()),
+            fmt_count(of.iter().map(|r| r.iteration_count).sum()),
+            fmt_ns(median(|r| r.period_p50_ns)),
+            fmt_ns(median(|r| r.window_p50_ns)),
+            fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
+            fmt_ns(sum(|r| r.gap_idle_ns) / counted),
+            fmt_ns(sum(|r| r.host_exposed_ns) / counted),
+            rate.map_or("-".to_string(), |r| format!("{at_most}{r:.1}")),
+        ]
+    };
+    View {
+        title: "Iterations by phase and batch".to_string(),
+        columns: vec![
+            ("phase", Align::Left),
+            ("batch", Align::Right),
+            ("iterations", Align::Right),
+            ("period", Align::Right),
+            ("window", Align::Right),
+            ("GPU busy", Align::Right),
+            ("gap idle", Align::Right),
+            ("bubble", Align::Right),
+            ("tokens/s", Align::Right),
+        ],
+        rows: kinds.iter().take(options.top).map(row).collect(),
+        notes,
+    }
+}
+
+/// Count and summed duration of all activities of iterations, by category, the largest first.
+fn categories(partials: &[Partial]) -> Vec<(&str, u64, Ns)> {
+    let mut sums: BTreeMap<&str, (u64, Ns)> = BTreeMap::new();
+    for r in rows::<IterationCategories>(partials) {
+        let sum = sums.entry(r.category).or_default();
+        sum.0 += r.activity_count;
+        sum.1 += r.sum_ns;
+    }
+    let mut out: Vec<(&str, u64, Ns)> = sums.into_iter().map(|(name, (count, ns))| (name, count, ns)).collect();
+    out.sort_by_key(|(name, _, ns)| (Reverse(*ns), *name));
+    out
+}
+
+fn categories_view(partials: &[Partial], options: &Options) -> View {
+    let all = categories(partials);
+    let total: Ns = all.iter().map(|c| c.2).sum();
+    let row = |(name, count, ns): &(&str, u64, Ns)| {
+        vec![(*name).to_string(), fmt_count(*count), fmt_ns(*ns), fmt_pct(percent(*ns, total))]
+    };
+    View {
+        title: "What iterations launch".to_string(),
+        columns: vec![
+            ("category", Align::Left),
+            ("activities", Align::Right),
+            ("time", Align::Right),
+            ("share", Align::Right),
+        ],
+        rows: all.iter().take(options.top).map(row).collect(),
+        notes: vec!["by the names of kernels; summed durations, where kernels overlap more than the windows".to_string()],
+    }
+}
+
+fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> {
+    let mut out = vec![busy(all)];
+    out.extend(host_bound(all));
+    out.extend(largest_category(partials, all));
+    out.extend(slow(all));
+    out
+}
+
+fn observation(all: &[&IterationRow], cost: Ns, of: Ns, sentence: String) -> Observation {
+    let ranks: BTreeSet<u32> = all.iter().map(|r| r.rank).collect();
+    Observation {
+        analysis: "iterations",
+        ranks: ranks.into_iter().collect(),
+        steps: Vec::new(),
+        cost_ns_per_step: cost / all.len().max(1) as Ns,
+        share_of_step: percent(cost, of).map(|p| p / 100.0),
+        certainty: Certainty::Measured,
+        sentence,
+        table: "iterations",
+    }
+}
+
+/// The busy share of the windows, and when the device idles otherwise.
+fn busy(all: &[IterationRow]) -> Observation {
+    let sum = |of: fn(&IterationRow) -> Ns| all.iter().map(of).sum::<Ns>();
+    let (window, period) = (sum(|r| r.dur_ns), sum(|r| r.period_ns));
+    let parts = [
+        ("before the first graph launch call", sum(|r| r.idle_before_graph_ns)),
+        ("inside graph launch calls", sum(|r| r.idle_in_graph_call_ns)),
+        ("between iterations", sum(|r| r.gap_idle_ns.unwrap_or(0))),
+    ];
+    let mut sentence =
+        format!("GPU busy {} of the windows of {}", pct(sum(|r| r.window_busy_ns), window), plural(all.len(), "iteration"));
+    let large: Vec<String> = parts
+        .iter()
+        .filter(|(_, ns)| percent(*ns, period).is_some_and(|p| p > IDLE_PCT))
+        .map(|(when, ns)| format!("{} of the periods {when}", pct(*ns, period)))
+        .collect();
+    if !large.is_empty() {
+        sentence.push_str(&format!("; it idles {}", large.join(", ")));
+    }
+    sentence.push('.');
+    let idle = sum(|r| r.idle_ns) + parts[2].1;
+    observation(&all.iter().collect::<Vec<_>>(), idle, period, sentence)
+}
+
+fn pct(part: Ns, whole: Ns) -> String {
+    fmt_pct(percent(part, whole))
+}
+
+/// Iterations whose host needs as long as their period.
+fn host_bound(all: &[IterationRow]) -> Option<Observation> {
+    let bound: Vec<&IterationRow> = all.iter().filter(|r| r.is_host_bound).collect();
+    if bound.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&IterationRow) -> Ns| bound.iter().map(|r| of(r)).sum::<Ns>();
+    let gain = sum(|r| r.period_ns - r.window_busy_ns - r.gap_ns.unwrap_or(0) + r.gap_idle_ns.unwrap_or(0));
+    let first = if bound.iter().all(|r| r.is_first) { FIRST } else { "" };
+    let sentence = format!(
+        "{} of {} bound by the host, whose cycle takes {} of a period of {} on average: at most {} each to gain{first}.",
+        bound.len(),
+        if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },
+        fmt_ns(sum(|r| r.host_cycle_ns) / bound.len() as Ns),
+        fmt_ns(sum(|r| r.period_ns) / bound.len() as Ns),
+        fmt_ns(gain / bound.len() as Ns),
+    );
+    Some(observation(&bound, gain, all.iter().map(|r| r.period_ns).sum(), sentence))
+}
+
+/// Said where only the first iteration shows it.
+const FIRST: &str = " (first iteration after the profiler started)";
+
+/// A fact without advice, so it has no cost.
+fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observation> {
+    let of = categories(partials);
+    let total: Ns = of.iter().map(|c| c.2).sum();
+    let (name, count, ns) = of.first().filter(|c| percent(c.2, total).is_some_and(|p| p > CATEGORY_PCT))?;
+    let sentence = format!(
+        "{} of the GPU time of iterations is {}: {} ({} recorded).",
+        pct(*ns, total),
+        name.replace('_', " "),
+        fmt_ns(*ns),
+        fmt_count(*count),
+    );
+    Some(Observation { share_of_step: None, ..observation(&all.iter().collect::<Vec<_>>(), 0, 0, sentence) })
+}
+
+/// Iterations that take longer than others of their phase and batch.
+fn slow(all: &[IterationRow]) -> Option<Observation> {
+    let slow: Vec<&IterationRow> = all.iter().filter(|r| r.is_slow == Some(true)).collect();
+    let longest = slow.iter().max_by_key(|r| (r.dur_ns, Reverse((r.rank, r.step))))?;
+    let sentence = format!(
+        "{} of {} slower than others of their phase and batch; the longest, @{} of rank {} ({}), takes {}.",
+        slow.len(),
+        plural(all.len(), "iteration"),
+        longest.step,
+        longest.rank,
+        longest.label,
+        fmt_ns(longest.dur_ns),
+    );
+    Some(Observation { share_of_step: None, ..observation(&slow, 0, 0, sentence) })
+}
