@@ -44,6 +44,9 @@ fn entries() -> Vec<(String, String, &'static str)> {
     entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));
     let counters = "replayed hardware counters of four kernels, as the range profiler writes them; synthetic";
     entries.push(("gpu_counters/rank_0.json.gz".to_owned(), counters.to_owned(), MADE));
+    let serving =
+        "an inference engine on one GPU, 3 iterations: a prompt, then two decode steps from a graph; synthetic";
+    entries.push(("serving/rank_0.json.gz".to_owned(), serving.to_owned(), MADE));
     entries
 }
 

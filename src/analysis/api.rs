@@ -201,6 +201,9 @@ pub struct About {
     pub definitions: Option<&'static str>,
     /// Whether a trace is refused if none of its events is of a known kind.
     pub needs_known_events: bool,
+    /// Whether its observations hold where steps are iterations of an inference engine. There kernels are replayed from
+    /// graphs, and iterations of different phases and batches differ by design.
+    pub observes_serving: bool,
     /// Whether `--steps` changes the result.
     pub takes_steps: bool,
     /// Whether `--group` changes the result.
@@ -223,6 +226,7 @@ impl About {
         is_long: false,
         definitions: None,
         needs_known_events: true,
+        observes_serving: true,
         takes_steps: true,
         takes_groups: false,
         joins_ranks: false,

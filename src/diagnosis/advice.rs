@@ -127,6 +127,22 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
              to another process"
                 .to_string(),
         ),
+        CauseKind::IterationGap => (
+            format!("The GPU waits between iterations for the host{who}, most in {of_top}: {idle}"),
+            "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and on the \
+             next batch between iterations"
+                .to_string(),
+        ),
+        CauseKind::GraphPreparation => (
+            format!("The GPU waits for the preparation of an iteration before its graph{who}: {idle}"),
+            "prepare inputs while the GPU computes the iteration before, with fewer small operators and copies"
+                .to_string(),
+        ),
+        CauseKind::GraphLaunch => (
+            format!("The GPU waits inside the graph launch call{who}, {of_top}: {idle}"),
+            "if it is not only the first launch of this graph: upload the graph before, or make fewer and larger graphs"
+                .to_string(),
+        ),
         CauseKind::HostSync => {
             let at = top.map(place).unwrap_or_default();
             (
@@ -312,6 +328,7 @@ pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
                 after("at the peaks of the device their work takes")
             ),
             match words.trust.vendor {
+                _ if words.trust.by_graph => "larger batches, fused kernels",
                 Vendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
                 Vendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
                 _ => "larger batches, fused kernels",

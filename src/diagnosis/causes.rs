@@ -16,6 +16,7 @@ use crate::diagnosis::late;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::{Collected, Key, owners};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::job::delay::StepKey;
 use crate::job::{Job, median};
 use crate::units::{Ns, fmt_count, fmt_ns, percent};
 use std::cmp::Reverse;
@@ -32,6 +33,9 @@ pub struct Diagnosis {
 
 /// Smallest gain of a cause, percent of the time of the job.
 pub const OPEN_PCT: f64 = 1.0;
+
+/// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
+const SERVING_PCT: f64 = 5.0;
 
 /// Share of a cause's time in less than half of the steps from which these are named, percent.
 const FEW_STEPS_PCT: Ns = 80;
@@ -77,7 +81,9 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
     }
     let order = |c: &Cause| {
         let first = c.kind == CauseKind::InputIncomplete;
-        (!first, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
+        // Of an engine, the gap and its owner first.
+        let serving = if c.kind.is_of_serving() { c.kind as usize } else { usize::MAX };
+        (!first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
     };
     causes.sort_by_key(order);
     Diagnosis { account, causes, trust, topology }
@@ -137,11 +143,18 @@ impl Context<'_> {
         if self.trust.vendor == Vendor::Host && !is_named {
             return None;
         }
+        let is_small = |least: f64| percent(gain, self.account.time).is_none_or(|p| p < least);
+        if kind.is_of_serving() && is_small(SERVING_PCT) {
+            return None;
+        }
+        // Where graphs are replayed, launching one by one costs nothing; what does is told by part of the iteration. An
+        // engine has no loader of data.
+        let is_beside = (self.trust.by_graph && kind == CauseKind::HostDispatch) || kind == CauseKind::DataLoader;
+        if self.trust.is_serving && is_beside {
+            return None;
+        }
         // Between graph launches a host has little to do; small gaps there are not worth a finding.
-        if self.trust.by_graph
-            && kind == CauseKind::HostDispatch
-            && percent(gain, self.account.time).is_none_or(|p| p < 10.0)
-        {
+        if self.trust.by_graph && kind == CauseKind::HostDispatch && is_small(10.0) {
             return None;
         }
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
@@ -181,11 +194,20 @@ impl Context<'_> {
         }
         (cause.sentence, cause.action) = advice::lost(kind, key, &cause.rank_label, &words);
         self.name_steps(&mut cause);
+        if kind.is_of_serving() && self.is_only_of_first(&cause.owned) {
+            cause.sentence.push_str(" (first iteration after the profiler started)");
+        }
         cause.evidence = advice::evidence(kind, &words, self.account.steps.iter().any(|s| s.key.is_some()));
         if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
             cause.evidence.insert(0, self.pause_evidence(&cause.ranks));
         }
         Some(cause)
+    }
+
+    /// Whether only the first iteration after the profiler started owns time. It is not how an engine runs.
+    fn is_only_of_first(&self, owned: &Owned) -> bool {
+        let is_first = |s: &usize| self.account.steps.get(*s).is_some_and(|step| step.key == Some(StepKey::Index(0)));
+        self.trust.has_first_iteration && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
     /// Number and sum of the pauses of each rank, as ranges.
@@ -308,6 +330,10 @@ impl Context<'_> {
 
     /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
     fn long_steps(&self, causes: &[Cause], late: &late::LateRanks) -> Option<Cause> {
+        if self.trust.is_serving {
+            // Iterations of several phases and batches are not alike; `iterations` compares those that are.
+            return None;
+        }
         let mut times: Vec<Ns> = self.account.steps.iter().map(|s| s.time).collect();
         let usual = median(&mut times)?;
         let mut away: Vec<Ns> = times.iter().map(|t| (t - usual).abs()).collect();

@@ -80,6 +80,12 @@ kinds! {
     HostPause "host_pause" Interpreted;
     /// A host thread stands still, most of the time inside events of one name.
     HostLock "host_lock" Interpreted;
+    /// The device idles between two iterations of an inference engine.
+    IterationGap "iteration_gap" Measured;
+    /// The device idles in an iteration before the first call that launches a graph.
+    GraphPreparation "graph_preparation" Measured;
+    /// The device idles inside calls that launch graphs.
+    GraphLaunch "graph_launch" Measured;
     /// The device idles after a call that waited for it, until two launches are queued again.
     HostSync "host_sync" Interpreted;
     /// Copies from or to pageable memory.
@@ -125,6 +131,12 @@ impl CauseKind {
     pub fn is_on_host(self) -> bool {
         use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync};
         matches!(self, DataLoader | HostAlloc | HostPause | HostLock | HostSync | HostPython | HostDispatch)
+            || self.is_of_serving()
+    }
+
+    /// Whether the cause is one of the iterations of an inference engine. These come first, in their order.
+    pub fn is_of_serving(self) -> bool {
+        matches!(self, CauseKind::IterationGap | CauseKind::GraphPreparation | CauseKind::GraphLaunch)
     }
 
     /// Whether the cause lies in communication.

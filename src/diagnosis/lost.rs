@@ -9,6 +9,8 @@
 use crate::analysis::copies::copy::{Api, Copy, copies};
 use crate::diagnosis::host::{Assigned, HostSide};
 use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::piece::Piece;
+use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
 use crate::table;
 use crate::table::schema::Text;
@@ -70,17 +72,6 @@ pub fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     all.map(|c| (c, way(&c))).collect()
 }
 
-/// A piece of lost time with its owner.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    span: Span,
-    kind: CauseKind,
-    key: StrId,
-    detail: StrId,
-    /// Event of the host, for code outside operators; `u32::MAX` otherwise.
-    row: u32,
-}
-
 pub fn push(
     trace: &RankTrace,
     work: &DeviceWork,
@@ -91,6 +82,9 @@ pub fn push(
 ) {
     let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
     let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
+    if trace.steps.are_iterations() {
+        idle = serving::by_part_of_iteration(trace, work, idle);
+    }
     name_code(trace, &mut idle);
     let copies = copy_pieces(trace, work, ways);
     for w in windows {

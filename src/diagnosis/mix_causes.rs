@@ -42,7 +42,9 @@ pub fn causes(context: &Context) -> Vec<Cause> {
     if is_large(CauseKind::KernelLayout, LAYOUT_PCT) {
         kinds.push(CauseKind::KernelLayout);
     }
-    if is_large(CauseKind::KernelPrecision, PRECISION_PCT) && context.trust.has_tensor_cores {
+    // Autocast is for training.
+    let casts = context.trust.has_tensor_cores && !context.trust.is_serving;
+    if is_large(CauseKind::KernelPrecision, PRECISION_PCT) && casts {
         kinds.push(CauseKind::KernelPrecision);
     }
     let is_busy = percent(account.sum(TimePart::Idle), account.all()).is_some_and(|p| p < BUSY_PCT);

@@ -34,6 +34,8 @@ table! {
         data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
+        iteration_count: u64, "", "iterations of an inference engine";
+        excerpt: bool, "", "a tool cut the file out of a longer one";
     }
 }
 
@@ -98,5 +100,7 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         data_parallel_count: rows_named(&is_data_parallel),
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
+        iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
+        excerpt: trace.edges.is_excerpt,
     });
 }

@@ -143,7 +143,14 @@ fn first_line(found: &Diagnosis, causes: &[ToldCause]) -> String {
     let of_mix = largest.map_or(String::new(), |(name, m)| {
         format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
     });
-    format!("No single repair gives 2 %: devices {} busy{of_mix}", fmt_pct(percent(busy, account.all())))
+    let busy = fmt_pct(percent(busy, account.all()));
+    if found.trust.is_serving {
+        return format!(
+            "GPU busy {busy} in {}{of_mix}: no single repair gives 2 %",
+            plural(account.steps.len(), "iteration")
+        );
+    }
+    format!("No single repair gives 2 %: devices {busy} busy{of_mix}")
 }
 
 fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {

@@ -123,13 +123,8 @@ impl DeviceIteration {
 pub fn on_device(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<DeviceIteration> {
     let all = &iterations.all;
     let empty = Span::new(0, 0);
-    let new = |index| DeviceIteration {
-        index,
-        window: empty,
-        own: Vec::new(),
-        post: Vec::new(),
-        graph_calls: Vec::new(),
-    };
+    let new =
+        |index| DeviceIteration { index, window: empty, own: Vec::new(), post: Vec::new(), graph_calls: Vec::new() };
     let mut out: Vec<DeviceIteration> = (0..all.len()).map(new).collect();
     let by_step: BTreeMap<u32, usize> = all.iter().enumerate().map(|(i, it)| (it.step, i)).collect();
     let own_process = process_of(trace, iterations.thread);
@@ -155,7 +150,8 @@ pub fn on_device(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) 
     for (of, it) in out.iter_mut().zip(all) {
         let spans = || of.own.iter().filter_map(|&i| trace.activities.get(i as usize)).map(|a| a.span);
         let first = spans().map(|s| s.start).min().unwrap_or(it.host.start);
-        let start = first.max(previous_end);
+        // What is launched in the lost tail has no window.
+        let start = first.max(previous_end).min(work.capture.end);
         let end = spans().map(|s| s.end).max().unwrap_or(start).max(start);
         of.window = Span::new(start, end);
         previous_end = end;

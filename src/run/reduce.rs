@@ -82,7 +82,7 @@ pub fn reduce(
         Ok((analysis, output))
     };
     let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).collect();
-    let (job, outputs) = if inventory.len() < FEW {
+    let (job, mut outputs) = if inventory.len() < FEW {
         let job = join()?;
         let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
@@ -111,5 +111,9 @@ pub fn reduce(
             inventory::set_clock(i, clock);
         }
     });
+    if inventory::are_iterations(&inventory) {
+        let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
+        outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
+    }
     Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
 }

@@ -278,11 +278,8 @@ fn detailed(name: &str) -> Option<Iteration> {
 fn plain(name: &str) -> Option<Iteration> {
     static NAME: LazyLock<Regex> = pattern!(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$");
     let [context, read, generation, written] = numbers::<4>(&NAME.captures(name)?)?;
-    let load = |requests, query| PhaseLoad {
-        requests: Some(requests),
-        query_tokens: Some(query),
-        ..PhaseLoad::default()
-    };
+    let load =
+        |requests, query| PhaseLoad { requests: Some(requests), query_tokens: Some(query), ..PhaseLoad::default() };
     Some(Iteration {
         requests: Some(context.checked_add(generation)?),
         tokens: Some(read.checked_add(written)?),
@@ -426,7 +423,10 @@ mod tests {
     #[test]
     fn modes_of_sglang_are_read_in_any_case_with_keys_in_any_order() {
         let i = of("step[DECODE bs=16]");
-        assert_eq!((i.engine, i.phase, i.requests, i.tokens), (Engine::Sglang, Some(Phase::Decode), Some(16), Some(16)));
+        assert_eq!(
+            (i.engine, i.phase, i.requests, i.tokens),
+            (Engine::Sglang, Some(Phase::Decode), Some(16), Some(16))
+        );
         assert_eq!(i.label(), "decode 16 req 16 tok");
         let i = of("step[decode bs=4 g_sk=400 g_sq=4]");
         assert_eq!((i.phase, i.kv_tokens(), i.progress()), (Some(Phase::Decode), Some(400), Some(4)));

@@ -318,7 +318,7 @@ pub fn finish(
     }
     let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
     for (i, step) in steps.steps.iter().enumerate() {
-        let kind = steps.are_iterations().then(|| kind_of(c.strings.get(step.name)));
+        let kind = steps.are_iterations().then(|| iteration_kind(c.strings.get(step.name)));
         alike.entry(kind).or_default().push(i);
     }
     for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
@@ -333,7 +333,7 @@ pub fn finish(
 }
 
 /// Phase and batch of an iteration: iterations are compared only with those that do the same.
-fn kind_of(name: &str) -> String {
+pub fn iteration_kind(name: &str) -> String {
     Iteration::parse(name).map_or_else(String::new, |i| format!("{:?} {:?} {:?}", i.phase, i.mode, i.requests))
 }
 

@@ -69,6 +69,7 @@ impl Analysis for CriticalPath {
             kept_tables: &[tables::PathCalls::SPEC],
             settings: &[ANNOTATION, CAPTURE],
             joins_peers: true,
+            observes_serving: false,
             ..About::DEFAULT
         }
     }

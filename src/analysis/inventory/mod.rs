@@ -4,7 +4,7 @@
 mod kernels;
 pub(crate) mod record_edges;
 
-use crate::analysis::api::{Options, Partial, RowEmitter};
+use crate::analysis::api::{Options, Partial, RowEmitter, rows};
 use crate::analysis::inventory::kernels::KernelsTable;
 use crate::analysis::inventory::record_edges::RecordEdgeTable;
 use crate::facts::machine::Launches;
@@ -13,6 +13,7 @@ use crate::job::Clock;
 use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
+use crate::trace::step::StepRule;
 
 table! {
     /// One row per rank.
@@ -84,6 +85,11 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Parti
     let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, &options.model)];
     tables.extend(record_edges::map(trace, options.model.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
+}
+
+/// Whether the steps of a rank are iterations of an inference engine.
+pub fn are_iterations(partials: &[Partial]) -> bool {
+    rows::<Ranks>(partials).any(|r| r.step_rule == StepRule::Iteration.name())
 }
 
 fn rank(trace: &RankTrace) -> Batch {

@@ -85,8 +85,7 @@ impl Measured<'_> {
     }
 
     pub fn is_host_bound(&self) -> bool {
-        self.period > 0
-            && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
+        self.period > 0 && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
     }
 }
 
@@ -121,7 +120,7 @@ pub fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterati
             gpu_sum: own.iter().map(|s| s.len()).sum(),
             lag: own.iter().map(|s| s.end).max().map(|end| end - host.host.end),
             gpu_busy: Union::new(own).len(),
-            graph: graph_work(trace, of, &busy),
+            graph: graph_work(trace, of),
             gap: gap.map(|g| GapAfter { len: g.len(), busy: busy.len_in(g) }),
             post_count: post.len() as u64,
             post_work: Union::new(post).len(),
@@ -150,7 +149,7 @@ fn idle_parts(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> IdlePart
     out
 }
 
-fn graph_work(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> GraphWork {
+fn graph_work(trace: &RankTrace, of: &DeviceIteration) -> GraphWork {
     let mut out = GraphWork { launches: of.graph_calls.len() as u64, ..GraphWork::default() };
     let mut by_call: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     for a in of.own.iter().filter_map(|&i| trace.activities.get(i as usize)) {
@@ -161,10 +160,9 @@ fn graph_work(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> GraphWor
     for spans in by_call.values() {
         out.activities += spans.len() as u64;
         out.sum += spans.iter().map(|s| s.len()).sum::<Ns>();
-        let start = spans.iter().map(|s| s.start).min().unwrap_or(0);
-        let end = spans.iter().map(|s| s.end).max().unwrap_or(start);
-        let whole = Span::new(start, end);
-        out.idle_inside += whole.len() - busy.len_in(whole);
+        let union = Union::new(spans.iter().copied());
+        let ends = union.spans().first().zip(union.spans().last());
+        out.idle_inside += ends.map_or(0, |(first, last)| last.end - first.start - union.len());
     }
     out.busy = Union::new(by_call.into_values().flatten()).len();
     out

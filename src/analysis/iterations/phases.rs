@@ -25,7 +25,7 @@ fn by_kind(all: &[Chosen]) -> BTreeMap<Kind, Vec<usize>> {
 pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
     let mut out = vec![None; all.len()];
     for of in by_kind(all).into_values() {
-        let left_out = |c: &Chosen| c.step.is_partial || (c.is_first && all.len() >= FEWEST);
+        let left_out = |c: &Chosen| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
         let lengths: Vec<(Ns, bool)> = of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
         let stats = StepStats::new(&lengths);
         for (i, (len, _)) in of.into_iter().zip(lengths) {

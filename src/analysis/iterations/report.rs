@@ -54,7 +54,9 @@ fn phases_view(partials: &[Partial], options: &Options) -> View {
     if kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == "window")) {
         notes.push("<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string());
     }
-    notes.push("gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host".to_string());
+    notes.push(
+        "gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host".to_string(),
+    );
     let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
         let median = |of_row: fn(&IterationPhaseRow) -> Ns| {
             let mut values: Vec<Ns> = of.iter().map(of_row).collect();
@@ -125,7 +127,9 @@ fn categories_view(partials: &[Partial], options: &Options) -> View {
             ("share", Align::Right),
         ],
         rows: all.iter().take(options.top).map(row).collect(),
-        notes: vec!["by the names of kernels; summed durations, where kernels overlap more than the windows".to_string()],
+        notes: vec![
+            "by the names of kernels; summed durations, where kernels overlap more than the windows".to_string(),
+        ],
     }
 }
 
@@ -160,8 +164,11 @@ fn busy(all: &[IterationRow]) -> Observation {
         ("inside graph launch calls", sum(|r| r.idle_in_graph_call_ns)),
         ("between iterations", sum(|r| r.gap_idle_ns.unwrap_or(0))),
     ];
-    let mut sentence =
-        format!("GPU busy {} of the windows of {}", pct(sum(|r| r.window_busy_ns), window), plural(all.len(), "iteration"));
+    let mut sentence = format!(
+        "GPU busy {} of the windows of {}",
+        pct(sum(|r| r.window_busy_ns), window),
+        plural(all.len(), "iteration")
+    );
     let large: Vec<String> = parts
         .iter()
         .filter(|(_, ns)| percent(*ns, period).is_some_and(|p| p > IDLE_PCT))

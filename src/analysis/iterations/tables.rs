@@ -25,7 +25,7 @@ table! {
         is_continued: bool, "", "prompts attend to more tokens than are read: cached, or read in chunks";
         generated_min: Option<u64>, "", "decode: fewest tokens that it generated, one for each request";
         generated_max: Option<u64>, "", "decode: most tokens that it generated; nothing says how many drafted ones were accepted";
-        is_first: bool, "", "first iteration after the profiler started (in no average if there are three or more)";
+        is_first: bool, "", "first iteration after the profiler started (in no average if there are three or more of its phase and batch)";
         is_partial: bool, "", "cut by the capture, a launch of it was lost, or far less work than others of its phase and batch";
         is_slow: Option<bool>, "", "window longer than usual for its phase and batch; null with fewer than three of them";
         ts_ns: i64, "ns", "start of its window: first start of what it launched, end of the previous window or of the lead";
@@ -46,7 +46,7 @@ table! {
         graph_activity_count: u64, "", "activities of these";
         graph_sum_ns: i64, "ns", "their summed duration";
         graph_busy_ns: i64, "ns", "their union";
-        graph_idle_inside_ns: i64, "ns", "idle between first start and last end of one launch's activities, summed over launches";
+        graph_idle_inside_ns: i64, "ns", "between first start and last end of one launch's activities, time in which none of them runs; summed over launches";
         gap_ns: Option<i64>, "ns", "from the end of the window to the start of the next; null: the last";
         post_count: u64, "", "activities launched after the range and before the next";
         post_work_ns: i64, "ns", "their union, wherever it is";
@@ -71,7 +71,7 @@ table! {
 }
 
 table! {
-    /// Iterations of one phase and batch of a device. Means, percentiles and rates leave out partial iterations, and the first one after the profiler started if there are three or more.
+    /// Iterations of one phase and batch of a device. Means, percentiles and rates leave out partial iterations, and the first one after the profiler started if the row has three or more.
     pub struct IterationPhases, IterationPhaseRow = "iteration_phases" by "rank, device, phase, mode, requests" {
         rank; device;
         phase: Option<Text>, "", "as in iterations";

@@ -68,6 +68,7 @@ impl Analysis for Kernels {
             explain: include_str!("page.md"),
             tables: &[KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC],
             settings: &[BY],
+            observes_serving: false,
             ..About::DEFAULT
         }
     }

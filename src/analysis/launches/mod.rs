@@ -130,6 +130,7 @@ impl Analysis for LaunchCalls {
             tables: &[LaunchStats::SPEC, Launches::SPEC, Unlinked::SPEC],
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
             is_long: true,
+            observes_serving: false,
             ..About::DEFAULT
         }
     }

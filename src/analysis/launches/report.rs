@@ -3,6 +3,7 @@
 use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
 use crate::analysis::launches::{LaunchStats, LaunchStatsRow, Unlinked};
 use crate::analysis::population::reasons;
+use crate::facts::iterations::is_graph_launch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::{counted, plural};
@@ -140,6 +141,8 @@ impl LaunchLoss {
         };
         let windows: BTreeSet<_> = chosen.iter().map(|r| extent(r)).collect();
         let sum = |column: fn(&LaunchStatsRow) -> i64| -> i64 { chosen.iter().map(|r| column(r)).sum() };
+        let replays = chosen.iter().filter(|r| is_graph_launch(r.api));
+        let replayed = replays.map(|r| r.gpu_sum_ns).sum::<Ns>();
         let longest = chosen
             .iter()
             .filter(|r| r.runtime_outlier_idle_ns > 0)
@@ -154,7 +157,12 @@ impl LaunchLoss {
             short: sum(|r| r.short_count as i64),
             short_cpu: sum(|r| r.short_cpu_ns),
             short_gpu: sum(|r| r.short_gpu_ns),
-            short_idle: sum(|r| r.short_idle_ns),
+            // Where most work is replayed from graphs, it is not launched one by one.
+            short_idle: if replayed > 0 && replayed * 2 >= sum(|r| r.gpu_sum_ns) {
+                0
+            } else {
+                sum(|r| r.short_idle_ns)
+            },
             outliers: sum(|r| r.runtime_outlier_count as i64),
             outlier_idle: sum(|r| r.runtime_outlier_idle_ns),
             longest: longest.map_or((0, String::new()), |(ns, api)| (ns, api.to_string())),

@@ -16,7 +16,7 @@ use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter
 use crate::job::Job;
 use crate::table::schema::Batch;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::Step;
+use crate::trace::step::{Step, iteration_kind};
 use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
 use judge::StepStats;
@@ -31,6 +31,7 @@ impl Analysis for StepTimes {
             title: "how long steps take, which are slow, and what takes longer in slow ones",
             explain: include_str!("page.md"),
             tables: &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC],
+            observes_serving: false,
             ..About::DEFAULT
         }
     }
@@ -43,7 +44,11 @@ impl Analysis for StepTimes {
             .filter(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label)))
             .collect();
         let durations: Vec<(Ns, bool)> = chosen.iter().map(|s| (s.window.len(), s.is_partial)).collect();
-        let judged = StepStats::new(&durations);
+        let mut judged = StepStats::new(&durations);
+        if is_mixed(trace, &chosen) {
+            // Iterations of several phases and batches differ by design; `iterations` compares those of one kind.
+            judged.limit = None;
+        }
         let slow: Vec<&Step> =
             chosen.iter().copied().filter(|s| judged.is_slow(s.window.len()) == Some(true)).collect();
         let Differences { steps: slow_steps, host, work } = match judged.median.and_then(|i| chosen.get(i)) {
@@ -68,6 +73,12 @@ impl Analysis for StepTimes {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         report::reduce(partials, options)
     }
+}
+
+/// Whether steps are iterations of an inference engine that do not all do the same.
+fn is_mixed(trace: &RankTrace, chosen: &[&Step]) -> bool {
+    let kind = |s: &&Step| iteration_kind(trace.text(s.name));
+    trace.steps.are_iterations() && chosen.windows(2).any(|w| kind(&w[0]) != kind(&w[1]))
 }
 
 /// Statistics of a step's activities.

@@ -18,6 +18,7 @@ use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::bar;
@@ -71,7 +72,7 @@ impl Analysis for Sync {
             r.push(job, &shown, &mut table);
         }
         let tables: Vec<Batch> = vec![table.finish()];
-        let totals: Vec<&SyncWindow> = chosen(&rows);
+        let totals: Vec<&SyncWindow> = chosen(job, &rows);
         let mut view = view(job, &totals, options);
         view.notes.extend(reasons(partials));
         view.notes.extend(warnings(job));
@@ -208,7 +209,8 @@ fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
 }
 
 /// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
-fn chosen<'a, 'j>(rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
+fn chosen<'a, 'j>(job: &Job, rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
+    let are_iterations = job.parts.iter().any(|p| p.step_rule == StepRule::Iteration);
     let all = || rows.iter().filter(|r| r.group.is_none());
     let mut out = Vec::new();
     let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&SyncWindow>> = BTreeMap::new();
@@ -224,7 +226,7 @@ fn chosen<'a, 'j>(rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
                 .collect()
         };
         let (full, steps, span) = (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
-        let whole = steps.len() == 1 && steps[0].window.label.is_none();
+        let whole = !are_iterations && steps.len() == 1 && steps[0].window.label.is_none();
         out.extend(match (whole, full.is_empty(), steps.is_empty()) {
             (true, ..) | (_, _, true) => span,
             (_, false, _) => full,

@@ -14,13 +14,8 @@ use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-const RULES: [StepRule; 5] = [
-    StepRule::ProfilerStep,
-    StepRule::Pattern,
-    StepRule::Iteration,
-    StepRule::Annotation,
-    StepRule::Capture,
-];
+const RULES: [StepRule; 5] =
+    [StepRule::ProfilerStep, StepRule::Pattern, StepRule::Iteration, StepRule::Annotation, StepRule::Capture];
 const SCOPES: [Scope; 5] = [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside];
 
 impl RankSummary {

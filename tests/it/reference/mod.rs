@@ -13,5 +13,6 @@ pub mod memory;
 pub mod nsys;
 pub mod nsys_stats;
 pub mod pyprof;
+pub mod serving;
 pub mod tracelens;
 pub mod work;

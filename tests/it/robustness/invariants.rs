@@ -225,12 +225,53 @@ fn streams_have_no_negative_gap(what: &str, answer: &Answer) {
 }
 
 fn steps_are_disjoint(what: &str, answer: &Answer) {
+    iterations(what, answer);
     let mut last: Option<(i64, i64)> = None;
     for r in answer.rows("steps") {
         let (rank, start) = (r.int("rank"), r.int("ts_ns"));
         assert!(r.int("dur_ns") >= 0, "{what}: {}", r.0);
         assert!(last.is_none_or(|(before, end)| before != rank || end <= start), "{what}: {}", r.0);
         last = Some((rank, start + r.int("dur_ns")));
+    }
+}
+
+/// Iterations: each is divided without rest; lead, windows, what lies between and the tail are the recorded time of the
+/// device.
+fn iterations(what: &str, answer: &Answer) {
+    let recorded: BTreeMap<i64, (i64, i64)> =
+        answer.rows("ranks").iter().map(|r| (r.int("rank"), (r.int("first_ts_ns"), r.int("last_ts_ns")))).collect();
+    let mut devices: BTreeMap<(i64, Option<i64>), Vec<Record>> = BTreeMap::new();
+    for r in answer.rows("iterations") {
+        let sum = |parts: &[&str]| parts.iter().map(|c| r.int(c)).sum::<i64>();
+        assert_eq!(sum(&["window_busy_ns", "idle_ns"]), r.int("dur_ns"), "{what}: {}", r.0);
+        let idle = ["idle_before_graph_ns", "idle_in_graph_call_ns", "idle_rest_ns"];
+        assert_eq!(sum(&idle), r.int("idle_ns"), "{what}: {}", r.0);
+        let after = ["sync", "api", "operator", "python", "waiting", "other"].map(|p| format!("host_after_{p}_ns"));
+        assert_eq!(sum(&after.each_ref().map(String::as_str)), r.int("host_after_ns"), "{what}: {}", r.0);
+        assert!((0..=r.int("host_after_ns")).contains(&r.int("host_exposed_ns")), "{what}: {}", r.0);
+        assert!(r.int("gpu_busy_ns") <= r.int("gpu_sum_ns"), "{what}: {}", r.0);
+        if let Some(gap) = r.opt_int("gap_ns") {
+            assert_eq!(sum(&["post_busy_ns", "gap_idle_ns"]), gap, "{what}: {}", r.0);
+            assert_eq!(r.int("period_ns"), r.int("dur_ns") + gap, "{what}: {}", r.0);
+        }
+        devices.entry((r.int("rank"), r.opt_int("device"))).or_default().push(r);
+    }
+    for ((rank, device), rows) in devices {
+        let edge = |scope: &str| {
+            let is_it = |r: &Record| r.int("rank") == rank && r.opt_int("device") == device && r.text("scope") == scope;
+            let of = answer.rows_where("record_edges", is_it);
+            of.first().map(|r| (r.int("from_ns"), r.int("to_ns")))
+        };
+        let (first, last) = recorded[&rank];
+        let begin = edge("lead").map_or(first, |lead| lead.1);
+        let end = edge("lost_tail").map_or(last, |tail| tail.0);
+        let windows: i64 = rows.iter().map(|r| r.int("dur_ns")).sum();
+        let between: i64 = rows.iter().filter_map(|r| r.opt_int("gap_ns")).sum();
+        let before = rows[0].int("ts_ns") - begin;
+        let last_row = &rows[rows.len() - 1];
+        let tail = end - last_row.int("ts_ns") - last_row.int("dur_ns");
+        assert!(before >= 0 && tail >= 0, "{what}: {before}, {tail}");
+        assert_eq!((begin - first) + before + windows + between + tail + (last - end), last - first, "{what}");
     }
 }
 
@@ -264,9 +305,9 @@ pub fn traces_below(folder: &Path) -> Vec<PathBuf> {
 fn parts_sum_to_the_whole_on_every_sample() {
     let samples = shared::samples();
     let (readable, windows) = check_files(&traces_below(&samples));
-    // 8 GPU ranks with 5 steps, 4 CPU ranks with 3, 2 CPU processes, one GPU with 8 steps, one file of counters; ground
-    // truths and answers are not traces.
-    assert_eq!(readable, 8 + 4 + 2 + 2);
+    // 8 GPU ranks with 5 steps, 4 CPU ranks with 3, 2 CPU processes, one GPU with 8 steps, one file of counters, one of
+    // an engine; ground truths and answers are not traces.
+    assert_eq!(readable, 8 + 4 + 2 + 3);
     assert!(windows >= 2 * (8 * (5 + 3) + 4 * (3 + 3) + 2 * 3), "{windows}");
     for set in ["gpu_ddp8", "gloo_ddp4"] {
         let answer = try_run(&[samples.join(set)], &options()).expect("a good set");
