@@ -22,6 +22,9 @@ pub enum ReadError {
         /// Whether it is a whole file of another known kind, such as an execution trace or a database.
         is_known: bool,
     },
+    /// One of several files has only Python frames: the front end of an inference engine, which is no rank.
+    #[error("left out {file}: expected a rank, found a process without GPU work (front end?)")]
+    FrontEnd { file: String },
     /// Most rows have unknown categories; `what` says what the file contains instead.
     #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
     UnknownContent { file: String, what: String },
@@ -50,6 +53,7 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherDatabase { .. } => Some("export the report: nsys export --type sqlite FILE.nsys-rep"),
             ReadError::UnknownContent { what, .. } if what.starts_with(PIPELINE_TIMELINE) => Some(
                 "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows",

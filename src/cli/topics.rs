@@ -8,6 +8,11 @@ const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds
 /// Topics: name, title, text.
 pub const TOPICS: &[(&str, &str, &str)] = &[
     ("windows", "spans, captures, steps: the time that a row is for", include_str!("explain/windows.md")),
+    (
+        "serving",
+        "inference engines: iterations, their windows, and what is said about them",
+        include_str!("explain/serving.md"),
+    ),
     ("ranks", "how a file's rank is found", include_str!("explain/ranks.md")),
     ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
     ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),

@@ -9,7 +9,7 @@
 use crate::analysis::copies::copy::{Api, Copy, copies};
 use crate::diagnosis::host::{Assigned, HostSide};
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::piece::Piece;
+use crate::diagnosis::piece::{Piece, frame_of};
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
 use crate::table;
@@ -132,13 +132,6 @@ fn idle_pieces(
         }
     }
     out
-}
-
-/// The nearest Python frame with a file and line around an event.
-fn frame_of(trace: &RankTrace, row: u32) -> StrId {
-    let has_line = |r: &u32| trace.classes[*r as usize] == Class::Python && trace.name(*r).contains(".py(");
-    let frame = if row == u32::MAX { None } else { trace.stacks.outward(row).find(has_line) };
-    frame.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize))
 }
 
 /// Code below the frames of one name.

@@ -10,7 +10,8 @@
 //! ```
 
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::piece::Piece;
+use crate::diagnosis::piece::{Piece, frame_of};
+use crate::facts::host_activity::HostNames;
 use crate::facts::iterations::{Iterations, on_device};
 use crate::trace::device::DeviceWork;
 use crate::trace::rank_trace::RankTrace;
@@ -19,7 +20,9 @@ use crate::units::Span;
 
 /// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
 pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piece>) -> Vec<Piece> {
-    let parts = parts(trace, work);
+    let iterations = Iterations::of(trace);
+    let parts = parts(trace, work, &iterations);
+    let names = HostNames::of(trace);
     let mut out = Vec::with_capacity(idle.len());
     for piece in idle {
         let mut at = piece.span.start;
@@ -29,10 +32,12 @@ pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piec
             if inside.start > at {
                 out.push(Piece { span: Span::new(at, inside.start), ..piece });
             }
-            // A stretch of code is known by its innermost event.
-            let of_row = || trace.columns.name.get(piece.row as usize).map_or(StrId::EMPTY, |n| StrId(*n));
-            let key = if piece.key == StrId::EMPTY { of_row() } else { piece.key };
-            out.push(Piece { span: inside, kind: *kind, key, row: u32::MAX, ..piece });
+            // What the engine's own thread does meanwhile is what the device waits for.
+            names.each_use(trace, iterations.thread, inside, |used| {
+                let key = used.row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
+                let detail = frame_of(trace, used.row.unwrap_or(u32::MAX));
+                out.push(Piece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
+            });
             at = inside.end;
         }
         if piece.span.end > at {
@@ -43,8 +48,8 @@ pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piec
 }
 
 /// The parts of iterations that are causes of the idle time in them; disjoint and in order.
-fn parts(trace: &RankTrace, work: &DeviceWork) -> Vec<(Span, CauseKind)> {
-    let all = on_device(trace, work, &Iterations::of(trace));
+fn parts(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<(Span, CauseKind)> {
+    let all = on_device(trace, work, iterations);
     let mut out = Vec::new();
     for (k, of) in all.iter().enumerate() {
         if let Some(first) = of.first_graph_call(trace) {

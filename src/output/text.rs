@@ -267,6 +267,9 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
             crate::error::ReadError::NotATrace { file, what, .. } if !r.is_loss() => {
                 lines.push(("skipped", format!("{file}: {what}")));
             }
+            crate::error::ReadError::FrontEnd { file } => {
+                lines.push(("skipped", format!("{file}: process without GPU work (front end?)")));
+            }
             error => lines.push(("refused", error.to_string())),
         }
     }

@@ -112,6 +112,7 @@ pub fn again(error: &ReadError) -> ReadError {
         ReadError::NotATrace { file, what, hint, is_known } => {
             ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
         }
+        ReadError::FrontEnd { file } => ReadError::FrontEnd { file: file.clone() },
         ReadError::UnknownContent { file, what } => {
             ReadError::UnknownContent { file: file.clone(), what: what.clone() }
         }

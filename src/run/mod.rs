@@ -97,11 +97,12 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether the refusal is a loss. A file that was only found in a folder and is not a trace is none, unless its
+    /// Whether the refusal is a loss. The front end of an engine is none. A file that was only found in a folder and is not a trace is none, unless its
     /// name marks it as a rank's trace and it is not a whole file of another known kind.
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
-        self.input.named || !self.error.is_foreign() || has_name()
+        let is_front_end = matches!(self.error, ReadError::FrontEnd { .. });
+        !is_front_end && (self.input.named || !self.error.is_foreign() || has_name())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::read::source::ByteCount;
 use crate::run::{Extent, MappedRank, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use crate::table::schema::Batch;
-use crate::trace::content::unknown_content;
+use crate::trace::content::{is_front_end, unknown_content};
 use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::RankTrace;
 use rayon::prelude::*;
@@ -69,6 +69,9 @@ pub(super) fn one(
         && let Some(what) = unknown_content(&trace)
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
+    if how.ranks > 1 && is_front_end(&trace) {
+        return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
     let inventory = || {
         let mut partial = inventory::map(&trace, options, &mut |rows| give(rows));

@@ -59,3 +59,14 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
         names.join(", ")
     ))
 }
+
+/// Whether the process has Python frames, but neither operators, calls nor activities, and does not say which rank it
+/// is: the front end of an inference engine, which only schedules requests of the processes with the GPUs.
+pub fn is_front_end(trace: &RankTrace) -> bool {
+    let meta = &trace.meta;
+    let is_rank = meta.rank.is_some() || meta.world_size.is_some() || meta.backend.is_some();
+    let works = |class: &Class| {
+        class.is_gpu() || matches!(class, Class::HostOp | Class::Runtime | Class::Collective | Class::Annotation)
+    };
+    !is_rank && trace.classes.contains(&Class::Python) && !trace.classes.iter().any(works)
+}

@@ -141,13 +141,14 @@ fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> 
     out
 }
 
-fn observation(all: &[&IterationRow], cost: Ns, of: Ns, sentence: String) -> Observation {
-    let ranks: BTreeSet<u32> = all.iter().map(|r| r.rank).collect();
+/// About some iterations, of `count` together; `cost` and `of` are sums over them and over all.
+fn observation(some: &[&IterationRow], count: usize, cost: Ns, of: Ns, sentence: String) -> Observation {
+    let ranks: BTreeSet<u32> = some.iter().map(|r| r.rank).collect();
     Observation {
         analysis: "iterations",
         ranks: ranks.into_iter().collect(),
         steps: Vec::new(),
-        cost_ns_per_step: cost / all.len().max(1) as Ns,
+        cost_ns_per_step: cost / count.max(1) as Ns,
         share_of_step: percent(cost, of).map(|p| p / 100.0),
         certainty: Certainty::Measured,
         sentence,
@@ -179,7 +180,7 @@ fn busy(all: &[IterationRow]) -> Observation {
     }
     sentence.push('.');
     let idle = sum(|r| r.idle_ns) + parts[2].1;
-    observation(&all.iter().collect::<Vec<_>>(), idle, period, sentence)
+    observation(&all.iter().collect::<Vec<_>>(), all.len(), idle, period, sentence)
 }
 
 fn pct(part: Ns, whole: Ns) -> String {
@@ -203,7 +204,7 @@ fn host_bound(all: &[IterationRow]) -> Option<Observation> {
         fmt_ns(sum(|r| r.period_ns) / bound.len() as Ns),
         fmt_ns(gain / bound.len() as Ns),
     );
-    Some(observation(&bound, gain, all.iter().map(|r| r.period_ns).sum(), sentence))
+    Some(observation(&bound, all.len(), gain, all.iter().map(|r| r.period_ns).sum(), sentence))
 }
 
 /// Said where only the first iteration shows it.
@@ -221,7 +222,7 @@ fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observ
         fmt_ns(*ns),
         fmt_count(*count),
     );
-    Some(Observation { share_of_step: None, ..observation(&all.iter().collect::<Vec<_>>(), 0, 0, sentence) })
+    Some(Observation { share_of_step: None, ..observation(&all.iter().collect::<Vec<_>>(), all.len(), 0, 0, sentence) })
 }
 
 /// Iterations that take longer than others of their phase and batch.
@@ -237,5 +238,5 @@ fn slow(all: &[IterationRow]) -> Option<Observation> {
         longest.label,
         fmt_ns(longest.dur_ns),
     );
-    Some(Observation { share_of_step: None, ..observation(&slow, 0, 0, sentence) })
+    Some(Observation { share_of_step: None, ..observation(&slow, all.len(), 0, 0, sentence) })
 }

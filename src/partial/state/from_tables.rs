@@ -30,6 +30,7 @@ fn error_of(row: FileRow) -> Option<ReadError> {
             ReadError::NotATrace { file, what: constant(text?)?, hint: constant(row.error_hint?)?, is_known }
         }
         "other_database" => ReadError::OtherDatabase { file, tables: text?.to_string() },
+        "front_end" => ReadError::FrontEnd { file },
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },

@@ -169,6 +169,7 @@ fn error_parts(error: &ReadError) -> ErrorParts {
             (Some(kind), Some((*what).to_string()), Some(hint), None)
         }
         ReadError::OtherDatabase { tables, .. } => (Some("other_database"), Some(tables.clone()), None, None),
+        ReadError::FrontEnd { .. } => (Some("front_end"), None, None, None),
         ReadError::UnknownContent { what, .. } => (Some("unknown_content"), Some(what.clone()), None, None),
         ReadError::Damaged { reason, .. } => (Some("damaged"), Some(reason.clone()), None, None),
         ReadError::Cut { .. } => (Some("cut"), None, None, None),

@@ -254,3 +254,34 @@ fn a_trace_without_iterations_says_so() {
     assert!(output.views.is_empty() && output.observations.is_empty());
     assert!(output.raw.as_ref().unwrap().starts_with("rank 0: no iterations of an inference engine\nhint: "));
 }
+
+/// Frames alone: the process that takes requests and gives them to the one with the GPU.
+fn front_end() -> TraceBuilder {
+    let mut t = TraceBuilder::new().pid(50);
+    let mut main = t.thread(50);
+    main.frame("server.py(10): serve", 0..us(5_000));
+    main.frame("socket.py(20): recv", us(100)..us(4_000));
+    t
+}
+
+#[test]
+fn a_front_end_is_no_rank_of_the_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let (front, worker) = (folder.path().join("api.pt.trace.json"), folder.path().join("worker.json.gz"));
+    std::fs::write(&front, front_end().to_json()).unwrap();
+    std::fs::copy(shared::samples().join("serving/rank_0.json.gz"), &worker).unwrap();
+    for inputs in [vec![folder.path().to_path_buf()], vec![front.clone(), worker.clone()]] {
+        let a = answer(&inputs, &options());
+        assert_eq!(a.outcome.ranks(), [0]);
+        assert_eq!(column(&a, "dur_ns"), [Some(720), Some(515), Some(490)]);
+        let refused = a.outcome.refused.iter().map(|r| r.error.to_string()).collect::<Vec<_>>();
+        assert!(
+            matches!(&refused[..], [one] if one.ends_with("a process without GPU work (front end?)")),
+            "{refused:?}"
+        );
+        assert!(!a.outcome.has_loss());
+    }
+    // Alone it is read, and has no finding.
+    let a = answer(&[front], &options());
+    assert_eq!((a.outcome.ranks().len(), a.rows("findings").len(), a.rows("iterations").len()), (1, 0, 0));
+}
