@@ -136,21 +136,27 @@ fn first_line(found: &Diagnosis, causes: &[ToldCause]) -> String {
         let room = WIDTH.saturating_sub(gain.chars().count());
         return format!("{}{gain}", shorten(&first.sentence, room));
     }
+    let busy = busy(found);
+    if found.trust.is_serving {
+        return format!("{busy}: no single repair gives 2 %");
+    }
+    format!("No single repair gives 2 %: {busy}")
+}
+
+/// The busy share of the devices, and what most of their compute is.
+fn busy(found: &Diagnosis) -> String {
     let account = &found.account;
     let busy = account.all() - account.sum(TimePart::Idle) - account.sum(TimePart::Deficit);
+    let busy = fmt_pct(percent(busy, account.all()));
     let mix = account.mix();
     let largest = mix.iter().max_by_key(|(name, m)| (m.time, std::cmp::Reverse(**name)));
     let of_mix = largest.map_or(String::new(), |(name, m)| {
         format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
     });
-    let busy = fmt_pct(percent(busy, account.all()));
     if found.trust.is_serving {
-        return format!(
-            "GPU busy {busy} in {}{of_mix}: no single repair gives 2 %",
-            plural(account.steps.len(), "iteration")
-        );
+        return format!("GPU busy {busy} in {}{of_mix}", plural(account.steps.len(), "iteration"));
     }
-    format!("No single repair gives 2 %: devices {busy} busy{of_mix}")
+    format!("devices {busy} busy{of_mix}")
 }
 
 fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
@@ -165,6 +171,9 @@ fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
         .collect();
     let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
     let reason = listed.first().and_then(|c| c.trust.reason()).unwrap_or("ok");
+    if found.trust.is_serving && !listed.is_empty() {
+        return format!("{}{next}; trust: {reason}", busy(found));
+    }
     format!("{n} useful {useful}{next}; trust: {reason}")
 }
 
