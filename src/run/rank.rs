@@ -60,9 +60,6 @@ pub(super) fn one(
         }
         source = RankSource::File;
     }
-    if how.extent == Extent::Part && source == RankSource::Position {
-        return Err(Failure::NoRank);
-    }
     let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     if request.analyses.iter().any(|a| a.about().needs_known_events)
@@ -70,8 +67,11 @@ pub(super) fn one(
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
     }
-    if how.ranks > 1 && is_front_end(&trace) {
+    if has_peers && is_front_end(&trace) {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
+    }
+    if how.extent == Extent::Part && source == RankSource::Position {
+        return Err(Failure::NoRank);
     }
     let inventory = || {
         let mut partial = inventory::map(&trace, options, &mut |rows| give(rows));

@@ -394,7 +394,7 @@ mod tests {
     fn sums_over_requests_are_read_from_the_detailed_name() {
         let i = of("execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)");
         assert_eq!((i.engine, i.phase, i.requests, i.tokens), (Engine::Vllm, Some(Phase::Decode), Some(32), Some(32)));
-        assert_eq!((i.kv_tokens(), i.mean_kv_tokens()), (Some(55_086), Some(1_721.4375)));
+        assert_eq!((i.kv_tokens(), i.mean_kv_tokens()), (Some(55_086), Some(1721.4375)));
         assert_eq!((i.generated(), i.progress()), (Some((32, 32)), Some(32)));
         assert_eq!(i.label(), "decode 32 req 32 tok kv 1721");
         let i = of("execute_514_context_1(sq512sk1024sqsq262144sqsk524288)_generation_2(sq2sk300sqsq2sqsk300)");

@@ -280,10 +280,9 @@ mod on_shared_traces {
                         e["args"][at] = serde_json::json!(id + 10_000_000 * k);
                     }
                 }
-                if e["cat"] == "ac2g" || e["cat"] == "fwdbwd" {
-                    if let Some(id) = e["id"].as_i64() {
-                        e["id"] = serde_json::json!(id + 10_000_000 * k);
-                    }
+                let is_flow = e["cat"] == "ac2g" || e["cat"] == "fwdbwd";
+                if let Some(id) = e["id"].as_i64().filter(|_| is_flow) {
+                    e["id"] = serde_json::json!(id + 10_000_000 * k);
                 }
                 all.push(e);
             }
