@@ -98,7 +98,7 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 13] = [
+    let parts: [(&str, SectionBuilder); 14] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
