@@ -19,7 +19,6 @@ pub mod site;
 mod stack_text;
 pub mod tables;
 pub mod timeline;
-mod user_code;
 
 pub use stack_text::folded;
 

@@ -3,7 +3,7 @@
 //! The site is the innermost line of the user's code. A stack without Python frames, as of the thread that runs
 //! backward, is named by its autograd node or operator.
 
-use super::user_code::is_user_code;
+use crate::facts::lines::UserCode;
 use crate::read::snapshot::{Frame, Snapshot, StackId};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ impl Sites {
         let (node, operator) = if is_python { (None, None) } else { (captured(&NODE), captured(&OPERATOR)) };
         FrameFacts {
             is_python,
-            is_user: is_python && is_user_code(file),
+            is_user: is_python && UserCode::default().holds(file),
             is_optimizer: file.contains("torch/optim/") || file.contains("torch\\optim\\"),
             is_backward: function.contains("autograd::Engine::")
                 || function.contains("autograd::Node::")

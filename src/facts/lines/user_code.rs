@@ -89,14 +89,23 @@ mod tests {
             "/opt/venv/lib/python3.12/site-packages/x/y.py",
             "/usr/lib/python3/dist-packages/x.py",
             "/usr/lib/python3.10/threading.py",
+            "/src/pytorch/torch/nn/functional.py",
+            "/src/pytorch/torch/_dynamo/eval_frame.py",
             r"C:\venv\lib\python3.11\site-packages\x.py",
             r"torch\nn\modules\linear.py",
         ] {
             assert!(!code.holds(file), "{file}");
         }
-        for file in
-            ["train.py", "/root/torch/train.py", "transformers/utils/logging.py", "tqdm/_monitor.py", "torches.py"]
-        {
+        for file in [
+            "train.py",
+            "/home/me/train.py",
+            "/srv/queue.py",
+            r"C:\work\queue.py",
+            "/root/torch/train.py",
+            "transformers/utils/logging.py",
+            "tqdm/_monitor.py",
+            "torches.py",
+        ] {
             assert!(code.holds(file), "{file}");
         }
     }
