@@ -116,7 +116,8 @@ pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError
     let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
     let (mut found, mut other): (Vec<MemoryInput>, Option<Input>) = (Vec::new(), None);
     for path in paths.into_iter().flatten() {
-        let named = if path.is_dir() { in_folder(path) } else { discover(&[path.clone()]).unwrap_or_default() };
+        let named =
+            if path.is_dir() { in_folder(path) } else { discover(std::slice::from_ref(path)).unwrap_or_default() };
         if named.is_empty() && path.as_os_str() != "-" {
             // Told by the reader of traces, as for other commands.
             return Ok(None);

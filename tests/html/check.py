@@ -26,7 +26,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"]
+SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving"]
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb",

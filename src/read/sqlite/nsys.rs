@@ -230,7 +230,9 @@ fn kernels(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 }
 
 fn copies(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    let mut names: HashMap<(Option<i64>, Option<(i64, i64)>), StrId> = HashMap::new();
+    /// Direction, and both kinds of memory.
+    type CopyKey = (Option<i64>, Option<(i64, i64)>);
+    let mut names: HashMap<CopyKey, StrId> = HashMap::new();
     database.each_with(
         COPIES,
         with::<4, 11>(["bytes", "copyKind", "srcKind", "dstKind"]),

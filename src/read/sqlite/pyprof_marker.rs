@@ -55,10 +55,9 @@ fn read(dict: &Literal) -> Option<PyProfMarker> {
     let (module, function) = (dict.get("mod")?.as_text()?, dict.get("op")?.as_text()?);
     let mut args: Vec<MarkedInput> = dict.get("args")?.as_list()?.iter().map(input).collect::<Option<_>>()?;
     // The old form `add(alpha, other)` has the scalar first.
-    if ["add", "sub"].contains(&function.trim_end_matches('_')) && args.len() > 2 && args[2].is_tensor {
-        if !args[1].is_tensor {
-            args.swap(1, 2);
-        }
+    let has_scalar_first = args.get(1).zip(args.get(2)).is_some_and(|(a, b)| !a.is_tensor && b.is_tensor);
+    if ["add", "sub"].contains(&function.trim_end_matches('_')) && has_scalar_first {
+        args.swap(1, 2);
     }
     let json = |texts: Vec<&str>| serde_json::to_string(&texts).unwrap_or_default();
     let dims: Vec<&str> = args.iter().map(|a| a.dims.as_str()).collect();

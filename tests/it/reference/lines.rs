@@ -35,7 +35,7 @@ const CPU_MODULES: [(&str, [i64; 3]); 9] = [
 #[test]
 fn lines_of_the_cpu_recording_are_those_of_the_independent_count() {
     let path = shared::samples().join("cpu_single/cpu_modules_stack_memory.pt.trace.json.gz");
-    let answer = lines(&[path.clone()], &with(&[("--folded", "self")]));
+    let answer = lines(std::slice::from_ref(&path), &with(&[("--folded", "self")]));
     let rows = by_place(&answer, 0, ["host_self_ns", "native_ns", "calls"]);
     for (name, want) in CPU_MODULES {
         assert_eq!(rows[name], want, "{name}");
