@@ -210,3 +210,23 @@ fn data_parallel_and_gloo_with_gpus_are_told() {
     let notes = |word: &str| told.notes.iter().filter(|n| n.contains(word)).count();
     assert_eq!([notes("DistributedDataParallel"), notes("NCCL")], [1, 1], "{:?}", told.notes);
 }
+
+/// A GPU of 85.03 GB, on which 80 GB are 94.1 %.
+#[test]
+fn a_gpu_that_is_nearly_full_is_told() {
+    let notes = |level: i64| {
+        let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
+        let mut main = t.thread(1);
+        main.op("aten::mm", us(0)..us(100));
+        main.launch(us(1)..us(3)).kernel("gemm", 7, us(10)..us(60));
+        main.memory(us(20), 7, 512, level).on_device(0, 84_000_000_000);
+        // The host's memory is not that of the GPU.
+        main.memory(us(30), 8, 512, 85_000_000_000);
+        let answer = of(&t);
+        let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+        told.notes.into_iter().filter(|n| n.contains("memory")).collect::<Vec<_>>()
+    };
+    let said = "GPU memory of rank 0 is nearly full (94.1 %): `hta memory` shows what holds it";
+    assert_eq!(notes(80_000_000_000), [said]);
+    assert_eq!(notes(70_000_000_000), [""; 0]);
+}
