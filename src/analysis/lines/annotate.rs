@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_file_is_known_by_the_end_of_its_path() {
         assert!(is_file("models/gpt.py", "/home/me/project/models/gpt.py"));
-        assert!(is_file("/work/project/train.py", "./train.py"));
+        assert!(is_file("/home/me/project/train.py", "./train.py"));
         assert!(is_file(r"C:\project\train.py", "train.py"));
         assert!(!is_file("models/gpt.py", "other/gpt.py"));
         assert!(!is_file("train.py", "strain.py") && !is_file("[no python]", "train.py") && !is_file("", "train.py"));

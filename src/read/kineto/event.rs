@@ -6,6 +6,7 @@
 use crate::flops::has_model;
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use crate::read::kineto::emit_nvtx::{OPERATORS, add_arguments, marked_by_emit_nvtx};
 use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
 use crate::read::kineto::memory::{MemoryArg, record};
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
@@ -13,7 +14,6 @@ use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
-use crate::read::marked_operator::{FORWARD_THREAD, MarkedOperator, is_backward_node, operator};
 use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
@@ -28,21 +28,6 @@ pub enum Leniency {
     Strict,
     /// The name may contain bare quotes: it ends before the next known key.
     LooseName,
-}
-
-/// Category of operators.
-const OPERATORS: &str = "cpu_op";
-
-/// The operator that `emit_nvtx` marked by the name of an annotation or operator, with a number or with sizes.
-fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'_>> {
-    let can_be =
-        matches!(class, Class::HostOp | Class::Annotation) && name.last().is_some_and(|b| b"0123456789]".contains(b));
-    // Names of operators themselves have no blanks behind a comma.
-    if !can_be || memchr::memmem::find(name, b", ").is_none() {
-        return None;
-    }
-    let marked = operator(std::str::from_utf8(name).ok()?)?;
-    (marked.sequence.is_some() || marked.record.is_some() || marked.sizes.is_some()).then_some(marked)
 }
 
 /// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is counted.
@@ -422,32 +407,14 @@ impl EventReader {
             self.argument(row, arg, token, key, buf, at);
         }
         if let Some(marked) = &marked {
-            self.marked_arguments(row, marked);
+            let args = &self.scratch.args;
+            let given = |arg: Arg| args.iter().any(|(other, ..)| *other == arg);
+            add_arguments(&mut self.columns, row, marked, given, self.options.event_args);
         }
         if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
-    }
-
-    /// Adds what the name of a marked operator says and no argument does.
-    fn marked_arguments(&mut self, row: u32, marked: &MarkedOperator) {
-        let given = |arg: Arg| self.scratch.args.iter().any(|(other, ..)| *other == arg);
-        let needs_sizes = self.options.event_args || has_model(marked.full_name().as_bytes());
-        let sizes = marked.sizes.filter(|_| needs_sizes && !given(Arg::InputDims));
-        let forward = is_backward_node(marked.name) && !given(Arg::FwdThread);
-        let sequence = marked.sequence.filter(|_| !given(Arg::SeqNumber));
-        if let Some(sizes) = sizes {
-            let sizes: String = sizes.chars().filter(|c| !c.is_whitespace()).collect();
-            let sizes = self.columns.strings.intern(&sizes);
-            self.columns.args.column_mut(Arg::InputDims).push(row, u64::from(sizes.0));
-        }
-        if forward {
-            self.columns.args.column_mut(Arg::FwdThread).push(row, FORWARD_THREAD as u64);
-        }
-        if let Some(sequence) = sequence {
-            self.columns.args.column_mut(Arg::SeqNumber).push(row, sequence as u64);
-        }
     }
 
     /// Keeps the smallest index that the profiler gave an event.

@@ -2,6 +2,7 @@
 
 pub mod cursor;
 pub mod document;
+mod emit_nvtx;
 pub mod event;
 pub(crate) mod gaps;
 pub(crate) mod header;
