@@ -147,7 +147,7 @@ impl Analysis for DiagnosisOf {
             }
         }
         let mut recordings = Recordings::default();
-        recording::push(&mut recordings, trace);
+        recording::push(&mut recordings, trace, options);
         let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), recordings.finish()];
         let tables = made.into_iter().chain([host.pauses_table()]).collect();
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");

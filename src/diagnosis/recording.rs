@@ -1,5 +1,7 @@
 //! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
 
+use crate::analysis::api::Options;
+use crate::analysis::memory::RankMemory;
 use crate::diagnosis::kind::Vendor;
 use crate::table;
 use crate::table::schema::Text;
@@ -41,6 +43,8 @@ table! {
         iteration_count: u64, "", "iterations of an inference engine";
         memory_peak_bytes: Option<i64>, "bytes", "highest level of memory on the GPU that is nearest to its limit; null where it is not recorded";
         memory_device_bytes: Option<u64>, "bytes", "memory of that GPU";
+        leak_bytes: Option<i64>, "bytes", "growth of memory in the median step, where every step grows; null elsewhere";
+        leak: Option<Text>, "", "the same in words";
         failed_request_count: u64, "", "requests for memory that failed";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
@@ -68,7 +72,7 @@ fn fullest_device(trace: &RankTrace) -> Option<(i64, u64)> {
     sized.max_by(|a, b| (i128::from(a.0) * i128::from(b.1)).cmp(&(i128::from(b.0) * i128::from(a.1))))
 }
 
-pub fn push(table: &mut Recordings, trace: &RankTrace) {
+pub fn push(table: &mut Recordings, trace: &RankTrace, options: &Options) {
     let c = &trace.columns;
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
@@ -105,6 +109,7 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
     let fullest = fullest_device(trace);
+    let leak = if c.memory.is_empty() { None } else { RankMemory::of(trace, options).leak(trace) };
     let failed = c.memory.iter().filter(|r| r.kind == MemoryRecordKind::OutOfMemory);
     table.push(RecordingRow {
         rank: trace.rank,
@@ -128,6 +133,8 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
         memory_peak_bytes: fullest.map(|(peak, _)| peak),
         memory_device_bytes: fullest.map(|(_, size)| size),
+        leak_bytes: leak.as_ref().map(|(bytes, _)| *bytes),
+        leak: leak.as_ref().map(|(_, words)| words.as_str()),
         failed_request_count: failed.count() as u64,
         excerpt: trace.edges.is_excerpt,
     });

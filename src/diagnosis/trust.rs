@@ -4,7 +4,9 @@ use crate::analysis::api::{Partial, rows};
 use crate::diagnosis::kind::{CauseKind, Vendor};
 use crate::diagnosis::recording::{RecordingRow, Recordings};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
 use crate::wording::ranks::ranks_named;
+use std::cmp::Reverse;
 
 /// The grade of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,6 +94,7 @@ impl RecordingTrust {
         out.unlinked_pct = percent(sum(|r| r.unlinked_ns), gpu).filter(|p| *p > UNLINKED_PCT);
         out.by_graph = percent(sum(|r| r.graph_ns), gpu).is_some_and(|p| p >= GRAPH_PCT);
         out.is_serving = all.iter().any(|r| r.iteration_count > 0);
+        out.setups.extend(growing_memory(&all));
         if !out.is_serving {
             // Engines fill the memory with their cache on purpose.
             out.setups.extend(full_memory(&all));
@@ -147,7 +150,7 @@ impl RecordingTrust {
 /// TensorBoard.
 const NEARLY_FULL_PCT: f64 = 90.0;
 
-/// Devices whose memory is nearly full, and requests that failed.
+/// Devices whose memory is nearly full.
 fn full_memory(all: &[RecordingRow]) -> Vec<String> {
     let share = |r: &RecordingRow| {
         let (peak, size) = r.memory_peak_bytes.zip(r.memory_device_bytes)?;
@@ -163,6 +166,18 @@ fn full_memory(all: &[RecordingRow]) -> Vec<String> {
             ranks_named(&ranks),
             fmt_pct(Some(*pct))
         ));
+    }
+    out
+}
+
+/// Memory that grows from step to step, and requests for memory that failed.
+fn growing_memory(all: &[RecordingRow]) -> Vec<String> {
+    let mut out = Vec::new();
+    let leaks: Vec<&RecordingRow> = all.iter().filter(|r| r.leak_bytes.is_some()).collect();
+    if let Some(words) = leaks.iter().max_by_key(|r| (r.leak_bytes, Reverse(r.rank))).and_then(|r| r.leak) {
+        let others = leaks.len() - 1;
+        let others = if others == 0 { String::new() } else { format!(" (and {} more)", plural(others, "rank")) };
+        out.push(format!("{words}{others}: release what is kept, or bound what is collected"));
     }
     let failed: Vec<u32> = all.iter().filter(|r| r.failed_request_count > 0).map(|r| r.rank).collect();
     if !failed.is_empty() {

@@ -37,7 +37,12 @@ pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation
         all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryEvents::SPEC));
     }
     if let Some(leak) = leaks(partials).first() {
-        all.push(observation(vec![leak.rank], Certainty::Inferred, leak.sentence(partials), MemorySteps::SPEC));
+        all.push(observation(
+            vec![leak.rank],
+            Certainty::Inferred,
+            leak.sentence(partials, partials.len() > 1),
+            MemorySteps::SPEC,
+        ));
     }
     if let Some((rank, sentence)) = peak(partials) {
         all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryPeaks::SPEC));
@@ -103,7 +108,8 @@ pub struct Leak<'a> {
 }
 
 impl Leak<'_> {
-    fn sentence(&self, partials: &[Partial]) -> String {
+    /// In words; `with_rank`: there are others.
+    pub fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
         let until =
             left.map_or(String::new(), |n| format!("; the device is full in about {} steps", fmt_count(n as u64)));
@@ -116,7 +122,7 @@ impl Leak<'_> {
         });
         format!(
             "Memory on {} grows in each of the last {}, by {} in the median one{site}{until}",
-            self.place.shown(partials.len() > 1),
+            self.place.shown(with_rank),
             plural(self.steps, "full step"),
             size(self.bytes)
         )

@@ -24,8 +24,10 @@ use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::job::Job;
+use crate::table::schema::Batch;
 use crate::trace::memory::device_type_name;
 use crate::trace::rank_trace::RankTrace;
+use std::sync::Arc;
 
 /// Column `source` of rows from traces.
 pub const TRACE: &str = "trace";
@@ -53,6 +55,57 @@ const DEVICE: Setting = Setting {
     help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu",
     kind: ValueType::Text,
 };
+
+/// The tables of a rank whose size does not grow with the recording, made once for all that read them.
+pub(crate) struct RankMemory {
+    tables: Vec<Batch>,
+}
+
+impl RankMemory {
+    pub(crate) fn of(trace: &RankTrace, options: &Options) -> Arc<Self> {
+        trace.shared(|trace| Self::new(trace, options))
+    }
+
+    fn new(trace: &RankTrace, options: &Options) -> Self {
+        let calls = CallForest::new(trace);
+        let lines = Lines::of(trace);
+        let places = MemoryPlaces::new(&calls, &lines);
+        let (mut peaks, mut content) = (MemoryPeaks::default(), MemoryContent::default());
+        let (mut steps, mut leaks) = (MemorySteps::default(), MemoryLeaks::default());
+        let (mut operators, mut events) = (MemoryOperators::default(), MemoryEvents::default());
+        let counts = operators::calls(trace);
+        for memory in &device::devices(trace, &places) {
+            peaks::add(&mut peaks, &mut content, trace, memory, &places, options);
+            steps::add(&mut steps, &mut leaks, trace, memory, &places, options);
+            operators::add(&mut operators, trace, memory, &places, &counts);
+        }
+        allocator::add(&mut events, trace, &places);
+        let tables =
+            vec![peaks.finish(), content.finish(), operators.finish(), steps.finish(), leaks.finish(), events.finish()];
+        Self { tables }
+    }
+
+    /// The device of the rank whose memory grows fastest from step to step: bytes of the median step, and the leak in
+    /// words.
+    pub(crate) fn leak(&self, trace: &RankTrace) -> Option<(i64, String)> {
+        let of_rank = [Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }];
+        findings::leaks(&of_rank).first().map(|leak| (leak.bytes, leak.sentence(&of_rank, true)))
+    }
+}
+
+/// Writes the tables with a row per record.
+fn write_records(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
+    let calls = CallForest::new(trace);
+    let lines = Lines::of(trace);
+    let places = MemoryPlaces::new(&calls, &lines);
+    let devices = device::devices(trace, &places);
+    if options.wants_per_event(MemoryCurve::SPEC) {
+        per_record::curve(&devices, give);
+    }
+    if options.wants_per_event(MemoryAllocations::SPEC) {
+        per_record::allocations(&devices, &places, give);
+    }
+}
 
 pub struct Memory;
 
@@ -87,27 +140,9 @@ impl Analysis for Memory {
         if trace.columns.memory.is_empty() {
             partial.reason = Some("no memory recorded (profile_memory=True records it)");
         }
-        let calls = CallForest::new(trace);
-        let lines = Lines::of(trace);
-        let places = MemoryPlaces::new(&calls, &lines);
-        let devices = device::devices(trace, &places);
-        let (mut peaks, mut content) = (MemoryPeaks::default(), MemoryContent::default());
-        let (mut steps, mut leaks) = (MemorySteps::default(), MemoryLeaks::default());
-        let (mut operators, mut events) = (MemoryOperators::default(), MemoryEvents::default());
-        let counts = operators::calls(trace);
-        for memory in &devices {
-            peaks::add(&mut peaks, &mut content, trace, memory, &places, options);
-            steps::add(&mut steps, &mut leaks, trace, memory, &places, options);
-            operators::add(&mut operators, trace, memory, &places, &counts);
-        }
-        allocator::add(&mut events, trace, &places);
-        partial.tables =
-            vec![peaks.finish(), content.finish(), operators.finish(), steps.finish(), leaks.finish(), events.finish()];
-        if options.wants_per_event(MemoryCurve::SPEC) {
-            per_record::curve(&devices, give);
-        }
-        if options.wants_per_event(MemoryAllocations::SPEC) {
-            per_record::allocations(&devices, &places, give);
+        partial.tables = RankMemory::of(trace, options).tables.clone();
+        if options.wants_per_event(MemoryCurve::SPEC) || options.wants_per_event(MemoryAllocations::SPEC) {
+            write_records(trace, options, give);
         }
         partial
     }
