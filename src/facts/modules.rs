@@ -2,7 +2,8 @@
 //!
 //! The frame of an operator is the innermost frame open on its thread when it starts. The parent of a frame is
 //! recorded, even across threads. Without frames of modules, ranges of PyTorch Lightning's profiler are calls of
-//! modules: `[pl][module]torch.nn.modules.linear.Linear: model.head`.
+//! modules (`[pl][module]torch.nn.modules.linear.Linear: model.head`), and so are the compiled parts of a model
+//! (`Torch-Compiled Region: 0/0`).
 
 use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::NOWHERE;
@@ -18,6 +19,9 @@ const MODULE: &str = "nn.Module: ";
 
 /// Prefix of Lightning's ranges.
 const LIGHTNING: &str = "[pl][module]";
+
+/// Start of the names of ranges around compiled code.
+const COMPILED: &str = "Torch-Compiled Region";
 
 /// Largest nesting depth of modules; deeper ones count for the last of them.
 const MOST_LEVELS: u32 = 64;
@@ -120,17 +124,18 @@ impl Modules {
         })
     }
 
-    /// Modules from the ranges of Lightning, whose names are full paths.
+    /// Modules from ranges: those of Lightning, whose names are full paths, and those around compiled code.
     fn of_ranges(trace: &RankTrace) -> Self {
-        let is_module: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.starts_with(LIGHTNING)).collect();
+        let is_range = |text: &str| text.starts_with(LIGHTNING) || text.starts_with(COMPILED);
+        let is_module: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_range(t)).collect();
         let mut me = Self { are_ranges: true, ..Self::default() };
         if !is_module.contains(&true) {
             return me;
         }
         me.of_frame = vec![None; trace.classes.len()];
-        let is_range = |class: Class| matches!(class, Class::Annotation | Class::HostOp);
+        let can_be = |class: Class| matches!(class, Class::Annotation | Class::HostOp);
         let mut rows: Vec<u32> = (0..trace.classes.len() as u32)
-            .filter(|&r| is_range(trace.classes[r as usize]))
+            .filter(|&r| can_be(trace.classes[r as usize]))
             .filter(|&r| is_module.get(trace.columns.name(r as usize).0 as usize) == Some(&true))
             .collect();
         rows.sort_by_key(|r| trace.stacks.depth(*r).unwrap_or(0));
@@ -155,11 +160,12 @@ impl Modules {
         trace.stacks.parent(row).is_some_and(|p| lane(p) == lane(row))
     }
 
-    /// Class and number, e.g. `Linear_7`; of Lightning the name in the module around it, e.g. `head`.
+    /// Class and number, e.g. `Linear_7`; of Lightning the name in the module around it, e.g. `head`; of compiled code the
+    /// name of its range.
     pub fn name<'a>(&self, trace: &'a RankTrace, module: u32) -> &'a str {
         let Module { name, parent, .. } = self.modules[module as usize];
         let text = trace.text(name);
-        let Some(range) = text.strip_prefix(LIGHTNING) else { return text.strip_prefix(MODULE).unwrap_or_default() };
+        let Some(range) = text.strip_prefix(LIGHTNING) else { return text.strip_prefix(MODULE).unwrap_or(text) };
         let path = path_of(range);
         let outer = parent.and_then(|p| trace.text(self.modules[p as usize].name).strip_prefix(LIGHTNING)).map(path_of);
         let inside = outer.and_then(|outer| path.strip_prefix(outer)?.strip_prefix('.'));

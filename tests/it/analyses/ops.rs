@@ -531,6 +531,31 @@ fn ranges_of_lightning_are_modules() {
 }
 
 /// ```text
+/// main    Torch-Compiled Region: 0/0   [0............60)   Torch-Compiled Region: 1/0 [70....90)
+///           triton_poi_fused_add_0       [10....30)           aten::mm                  [75..85)
+/// ```
+#[test]
+fn compiled_parts_of_a_model_are_modules() {
+    let mut t = TraceBuilder::new();
+    let mut main = t.thread(1);
+    main.op("Torch-Compiled Region: 0/0", us(0)..us(60));
+    main.op("triton_poi_fused_add_0", us(10)..us(30));
+    main.launch(us(12)..us(14)).kernel("triton_poi_fused_add_0", 7, us(100)..us(110));
+    main.op("Torch-Compiled Region: 1/0", us(70)..us(90));
+    main.op("aten::mm", us(75)..us(85));
+    main.launch(us(77)..us(79)).kernel("gemm", 7, us(110)..us(150));
+    let answer = of(&t, &options());
+    let mut found: Vec<_> = answer
+        .rows("modules")
+        .iter()
+        .map(|r| (r.text("path").to_string(), r.int("gpu_ns"), r.int("host_ns")))
+        .collect();
+    found.sort();
+    let expected = [("Torch-Compiled Region: 0/0", 10_000, 60_000), ("Torch-Compiled Region: 1/0", 40_000, 20_000)];
+    assert_eq!(found, expected.map(|(path, gpu, host)| (path.to_string(), gpu, host)));
+}
+
+/// ```text
 /// main    aten::linear, op_id = 3                       [0.................80)
 ///           aten::addmm, seq = 7, op_id = 4, sizes = ..     [10......50)
 /// thread 2  AddmmBackward0, seq = 7, op_id = 5             [90....120)
