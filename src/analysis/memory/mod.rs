@@ -95,6 +95,12 @@ impl RankMemory {
 
 /// Writes the tables with a row per record.
 fn write_records(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
+    if trace.columns.memory.is_empty() {
+        // Most traces: the places of records, which take the whole call forest, are not needed.
+        let empty = [MemoryCurve::default().finish(), MemoryAllocations::default().finish()];
+        empty.into_iter().filter(|batch| options.wants_per_event(batch.spec)).for_each(give);
+        return;
+    }
     let calls = CallForest::new(trace);
     let lines = Lines::of(trace);
     let places = MemoryPlaces::new(&calls, &lines);
