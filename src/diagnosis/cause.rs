@@ -44,6 +44,8 @@ pub struct Cause {
     pub owned: Owned,
     /// Share of the useful time of all devices that it owns, ns.
     pub useful: Ns,
+    /// What a cause about memory is about, bytes.
+    pub bytes: Option<i64>,
     /// Over all steps, ns.
     pub gain: Ns,
     pub basis: GainBasis,

@@ -13,6 +13,7 @@ use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
 use crate::diagnosis::kind::{CauseKind, Confidence, Vendor};
 use crate::diagnosis::late;
+use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::{Collected, Key, owners};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
@@ -71,8 +72,9 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
             || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= OPEN_PCT)
     };
     causes.retain(|c| c.kind == CauseKind::InputIncomplete || is_open(c));
+    causes.extend(memory::causes(&context, partials));
     for c in &mut causes {
-        if c.kind != CauseKind::InputIncomplete {
+        if c.kind != CauseKind::InputIncomplete && !c.kind.is_of_memory() {
             c.trust = trust.of_cause(c.kind, account.steps.len());
         }
         if matches!(c.trust, Trust::Downgraded(_)) {
@@ -80,10 +82,15 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
         }
     }
     let order = |c: &Cause| {
-        let first = c.kind == CauseKind::InputIncomplete;
+        // A job whose requests for memory fail has no greater trouble.
+        let first = match c.kind {
+            CauseKind::MemoryFailed => 0,
+            CauseKind::InputIncomplete => 1,
+            _ => 2,
+        };
         // Of an engine, the gap and its owner first.
         let serving = if c.kind.is_of_serving() { c.kind as usize } else { usize::MAX };
-        (!first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
+        (first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
     };
     causes.sort_by_key(order);
     Diagnosis { account, causes, trust, topology }

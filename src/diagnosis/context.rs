@@ -57,6 +57,7 @@ impl Context<'_> {
             steps: Vec::new(),
             owned,
             useful: 0,
+            bytes: None,
             gain,
             basis: GainBasis::Bound,
             confidence: kind.confidence(),

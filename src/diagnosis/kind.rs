@@ -120,6 +120,16 @@ kinds! {
     KernelPrecision "kernel_precision" Bound;
     /// Kernels shorter than 10 us, on a device that is busy.
     KernelSmall "kernel_small" Bound;
+    /// Requests for memory failed.
+    MemoryFailed "memory_failed" Measured;
+    /// The caching allocator runs out of memory inside steps, gives its cache back and asks again.
+    MemoryRetry "memory_retry" Interpreted;
+    /// The level of memory grows from step to step.
+    MemoryLeak "memory_leak" Interpreted;
+    /// The memory of a device is nearly full at the peak.
+    MemoryFull "memory_full" Measured;
+    /// The memory of a device is reserved nearly whole, but much of it is not allocated.
+    MemoryUnused "memory_unused" Measured;
     /// The recording is not sufficient for a diagnosis.
     InputIncomplete "input_incomplete" Measured;
     /// No rule takes it.
@@ -142,6 +152,12 @@ impl CauseKind {
     /// Whether the cause lies in communication.
     pub fn is_of_transfer(self) -> bool {
         matches!(self, CauseKind::TransferQueued | CauseKind::TransferBandwidth | CauseKind::PipelineBubble)
+    }
+
+    /// Whether the cause is about memory, and so owns no time.
+    pub fn is_of_memory(self) -> bool {
+        use CauseKind::{MemoryFailed, MemoryFull, MemoryLeak, MemoryRetry, MemoryUnused};
+        matches!(self, MemoryFailed | MemoryRetry | MemoryLeak | MemoryFull | MemoryUnused)
     }
 
     /// Whether the cause owns useful time instead of lost time.

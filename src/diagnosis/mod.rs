@@ -17,6 +17,7 @@ mod kernel_repairs;
 pub mod kind;
 mod late;
 mod lost;
+mod memory;
 mod mix_causes;
 mod owners;
 mod piece;
@@ -37,6 +38,7 @@ use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::{KernelRepairs, RepairFinder};
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime, ways};
+use crate::diagnosis::memory::MemoryThreats;
 use crate::diagnosis::recording::Recordings;
 use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
@@ -50,7 +52,7 @@ use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 
 table! {
-    /// Causes of lost time, the most important first, and what no cause owns. A cause is a row from 1 % of the job's time on.
+    /// Causes of lost time and of trouble with memory, the most important first, and what no cause owns. A cause of lost time is a row from 1 % of the job's time on.
     pub struct Findings, FindingRow = "findings" by "position" {
         position: u32, "", "place in the order of importance, from 1";
         finding_id: Text, "", "stable name of the cause: the same in every run that has it";
@@ -66,6 +68,7 @@ table! {
         owned_ns: i64, "ns", "lost time of all devices that it owns";
         useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
         share_pct: Option<f64>, "%", "owned time, of the time of all devices";
+        bytes: Option<i64>, "bytes", "memory that a cause about memory is about, on its worst rank: the largest failed request, growth of the median step, the peak, or what is unused; null for causes of time";
         confidence: Text, "", "A measured, B by interpretation, C only a bound";
         p_value: Option<f64>, "", "of the test for stragglers";
         trust: Text, "", "ok, downgraded or withheld";
@@ -120,7 +123,14 @@ impl Analysis for DiagnosisOf {
             title: "what costs time, what its repair would give, and how sure that is",
             explain: include_str!("page.md"),
             tables: &[Findings::SPEC, FindingEvidence::SPEC, VerdictTable::SPEC, TimeAccount::SPEC, HostPauses::SPEC],
-            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, KernelRepairs::SPEC, Recordings::SPEC],
+            kept_tables: &[
+                LostTime::SPEC,
+                HostTime::SPEC,
+                KernelMix::SPEC,
+                KernelRepairs::SPEC,
+                Recordings::SPEC,
+                MemoryThreats::SPEC,
+            ],
             takes_groups: true,
             joins_ranks: true,
             ..About::DEFAULT
@@ -147,8 +157,11 @@ impl Analysis for DiagnosisOf {
             }
         }
         let mut recordings = Recordings::default();
-        recording::push(&mut recordings, trace, options);
-        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), recordings.finish()];
+        recording::push(&mut recordings, trace);
+        let mut threats = MemoryThreats::default();
+        memory::push(&mut threats, trace, options);
+        let made =
+            [lost.finish(), times.finish(), mix.finish(), repairs.finish(), recordings.finish(), threats.finish()];
         let tables = made.into_iter().chain([host.pauses_table()]).collect();
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
         Partial { rank: trace.rank, tables, reason }
@@ -194,6 +207,7 @@ fn finding_tables(found: &Diagnosis) -> (crate::table::schema::Batch, crate::tab
             owned_ns: c.owned_sum(),
             useful_ns: c.useful,
             share_pct: percent(c.owned_sum(), account.all()),
+            bytes: c.bytes,
             confidence: c.confidence.name(),
             p_value: c.p_value,
             trust: c.trust.name(),
@@ -237,6 +251,7 @@ fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
         owned_ns: lost - owned,
         useful_ns: 0,
         share_pct: percent(lost - owned, account.all()),
+        bytes: None,
         confidence: CauseKind::NotExplained.confidence().name(),
         p_value: None,
         trust: Trust::Ok.name(),

@@ -1,7 +1,5 @@
 //! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
 
-use crate::analysis::api::Options;
-use crate::analysis::memory::RankMemory;
 use crate::diagnosis::kind::Vendor;
 use crate::table;
 use crate::table::schema::Text;
@@ -9,15 +7,11 @@ use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
-use crate::trace::memory::MemoryRecordKind;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
 use crate::units::Ns;
-use std::collections::{BTreeMap, HashSet};
-
-/// Type of the host among devices of allocators.
-const HOST: i64 = 0;
+use std::collections::HashSet;
 
 table! {
     /// What is recorded of a rank.
@@ -41,11 +35,6 @@ table! {
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
         iteration_count: u64, "", "iterations of an inference engine";
-        memory_peak_bytes: Option<i64>, "bytes", "highest level of memory on the GPU that is nearest to its limit; null where it is not recorded";
-        memory_device_bytes: Option<u64>, "bytes", "memory of that GPU";
-        leak_bytes: Option<i64>, "bytes", "growth of memory in the median step, where every step grows; null elsewhere";
-        leak: Option<Text>, "", "the same in words";
-        failed_request_count: u64, "", "requests for memory that failed";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
 }
@@ -56,23 +45,7 @@ pub fn overhead(trace: &RankTrace) -> Ns {
     Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
 }
 
-/// Highest level and size of the GPU that is nearest to its limit. Levels are those that the allocator recorded.
-fn fullest_device(trace: &RankTrace) -> Option<(i64, u64)> {
-    let mut peaks: BTreeMap<i64, i64> = BTreeMap::new();
-    for record in &trace.columns.memory {
-        if let Some((device, level)) = record.device.zip(record.total_allocated).filter(|_| record.device_type != HOST)
-        {
-            let peak = peaks.entry(device).or_default();
-            *peak = level.max(*peak);
-        }
-    }
-    let sized = peaks.into_iter().filter_map(|(device, peak)| {
-        Some((peak, trace.device_properties(Some(device))?.memory_bytes.filter(|size| *size > 0)?))
-    });
-    sized.max_by(|a, b| (i128::from(a.0) * i128::from(b.1)).cmp(&(i128::from(b.0) * i128::from(a.1))))
-}
-
-pub fn push(table: &mut Recordings, trace: &RankTrace, options: &Options) {
+pub fn push(table: &mut Recordings, trace: &RankTrace) {
     let c = &trace.columns;
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
@@ -108,9 +81,6 @@ pub fn push(table: &mut Recordings, trace: &RankTrace, options: &Options) {
     let graph_call = |row: u32| trace.name(row).to_ascii_lowercase().contains("graphlaunch");
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
-    let fullest = fullest_device(trace);
-    let leak = if c.memory.is_empty() { None } else { RankMemory::of(trace, options).leak(trace) };
-    let failed = c.memory.iter().filter(|r| r.kind == MemoryRecordKind::OutOfMemory);
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: Vendor::of(trace).name(),
@@ -131,11 +101,6 @@ pub fn push(table: &mut Recordings, trace: &RankTrace, options: &Options) {
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
-        memory_peak_bytes: fullest.map(|(peak, _)| peak),
-        memory_device_bytes: fullest.map(|(_, size)| size),
-        leak_bytes: leak.as_ref().map(|(bytes, _)| *bytes),
-        leak: leak.as_ref().map(|(_, words)| words.as_str()),
-        failed_request_count: failed.count() as u64,
         excerpt: trace.edges.is_excerpt,
     });
 }

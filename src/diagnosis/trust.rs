@@ -4,9 +4,7 @@ use crate::analysis::api::{Partial, rows};
 use crate::diagnosis::kind::{CauseKind, Vendor};
 use crate::diagnosis::recording::{RecordingRow, Recordings};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
 use crate::wording::ranks::ranks_named;
-use std::cmp::Reverse;
 
 /// The grade of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,7 +70,7 @@ pub struct RecordingTrust {
     pub has_tensor_cores: bool,
     /// Share of GPU time without a launch record, percent.
     pub unlinked_pct: Option<f64>,
-    /// Ways of running a job on several devices that have a faster successor, and devices that are nearly full, in words.
+    /// Ways of running a job on several devices that have a faster successor, in words.
     pub setups: Vec<String>,
     /// Ranks of the job and present ranks.
     pub world: Option<u32>,
@@ -94,11 +92,6 @@ impl RecordingTrust {
         out.unlinked_pct = percent(sum(|r| r.unlinked_ns), gpu).filter(|p| *p > UNLINKED_PCT);
         out.by_graph = percent(sum(|r| r.graph_ns), gpu).is_some_and(|p| p >= GRAPH_PCT);
         out.is_serving = all.iter().any(|r| r.iteration_count > 0);
-        out.setups.extend(growing_memory(&all));
-        if !out.is_serving {
-            // Engines fill the memory with their cache on purpose.
-            out.setups.extend(full_memory(&all));
-        }
         out.has_first_iteration = out.is_serving && !all.iter().any(|r| r.excerpt);
         let is_lost =
             |r: &&RecordingRow| r.activity_count > 0 && r.lost_launch_count * 100 > r.launch_count * LOST_LAUNCHES_PCT;
@@ -144,46 +137,6 @@ impl RecordingTrust {
             _ => Trust::Ok,
         }
     }
-}
-
-/// Share of a device's memory from which on it is nearly full, percent. The rule is that of the profiler plugin of
-/// TensorBoard.
-const NEARLY_FULL_PCT: f64 = 90.0;
-
-/// Devices whose memory is nearly full.
-fn full_memory(all: &[RecordingRow]) -> Vec<String> {
-    let share = |r: &RecordingRow| {
-        let (peak, size) = r.memory_peak_bytes.zip(r.memory_device_bytes)?;
-        percent(peak, i64::try_from(size).ok()?).filter(|p| *p > NEARLY_FULL_PCT)
-    };
-    let mut out = Vec::new();
-    let full: Vec<(&RecordingRow, f64)> = all.iter().filter_map(|r| Some((r, share(r)?))).collect();
-    if let Some((most, pct)) = full.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-        let ranks: Vec<u32> = full.iter().map(|(r, _)| r.rank).collect();
-        let where_most = if ranks.len() == 1 { String::new() } else { format!(", most on rank {}", most.rank) };
-        out.push(format!(
-            "GPU memory of {} is nearly full ({}{where_most}): `hta memory` shows what holds it",
-            ranks_named(&ranks),
-            fmt_pct(Some(*pct))
-        ));
-    }
-    out
-}
-
-/// Memory that grows from step to step, and requests for memory that failed.
-fn growing_memory(all: &[RecordingRow]) -> Vec<String> {
-    let mut out = Vec::new();
-    let leaks: Vec<&RecordingRow> = all.iter().filter(|r| r.leak_bytes.is_some()).collect();
-    if let Some(words) = leaks.iter().max_by_key(|r| (r.leak_bytes, Reverse(r.rank))).and_then(|r| r.leak) {
-        let others = leaks.len() - 1;
-        let others = if others == 0 { String::new() } else { format!(" (and {} more)", plural(others, "rank")) };
-        out.push(format!("{words}{others}: release what is kept, or bound what is collected"));
-    }
-    let failed: Vec<u32> = all.iter().filter(|r| r.failed_request_count > 0).map(|r| r.rank).collect();
-    if !failed.is_empty() {
-        out.push(format!("requests for memory failed on {} (`hta memory`, table memory_events)", ranks_named(&failed)));
-    }
-    out
 }
 
 /// What to replace in the set-up of a job. The rules are those of the profiler plugin of TensorBoard.

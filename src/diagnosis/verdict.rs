@@ -30,6 +30,9 @@ pub fn finding_id(cause: &Cause) -> String {
 
 /// Whether a cause is in the verdict.
 pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
+    if cause.kind.is_of_memory() {
+        return true;
+    }
     let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= LISTED_PCT);
     match cause.trust {
         Trust::Withheld(_) => cause.kind == CauseKind::InputIncomplete,
@@ -43,7 +46,10 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
         return JobVerdict::default();
     }
     let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
-    let causes: Vec<ToldCause> = listed.iter().take(CAUSES).map(|c| told(c, account)).collect();
+    // Causes about memory gain no time, and are told beside the largest ones that do.
+    let (of_memory, of_time): (Vec<&Cause>, Vec<&Cause>) = listed.iter().copied().partition(|c| c.kind.is_of_memory());
+    let shown = |c: &&&Cause| c.kind.is_of_memory() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
+    let causes: Vec<ToldCause> = listed.iter().filter(shown).map(|c| told(c, account)).collect();
     let withheld =
         found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
@@ -62,7 +68,7 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
         ));
     }
     notes.extend(found.trust.setups.iter().cloned());
-    let more = listed.len().saturating_sub(CAUSES);
+    let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
     JobVerdict { lines, causes, more, notes, gains, totals: totals(account), mix: mix(account) }
@@ -115,7 +121,7 @@ fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
 
 /// For example `5.50 ms of 19.3 ms (28.4 %, sure)`.
 fn gain(cause: &Cause, account: &JobAccount) -> String {
-    if cause.kind == CauseKind::InputIncomplete {
+    if cause.kind == CauseKind::InputIncomplete || cause.kind.is_of_memory() {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
@@ -167,7 +173,10 @@ fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
         .iter()
         .skip(1)
         .take(2)
-        .map(|c| format!("{} ({})", c.kind.name().replace('_', " "), fmt_pct(percent(c.gain, account.time))))
+        .map(|c| match (c.kind.name().replace('_', " "), c.kind.is_of_memory()) {
+            (kind, true) => kind,
+            (kind, false) => format!("{kind} ({})", fmt_pct(percent(c.gain, account.time))),
+        })
         .collect();
     let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
     let reason = listed.first().and_then(|c| c.trust.reason()).unwrap_or("ok");

@@ -1,5 +1,15 @@
-//! The rows of `memory_events` of a trace: requests that failed, and calls that take memory from the device or give it
-//! back. The calls do not record how much.
+//! The rows of `memory_events` of a trace: requests that failed, calls that take memory from the device or give it back,
+//! and retries. The calls do not record how much.
+//!
+//! A retry: the device has no memory left, so the caching allocator gives its cached blocks back and asks again, all for
+//! one request and so inside one operator:
+//!
+//! ```text
+//!   aten::mm  [..............................................)
+//!   calls        cudaFree cudaFree cudaFree cudaMalloc         one retry, at the cudaMalloc
+//! ```
+//!
+//! `empty_cache()` frees outside of operators, and what asks later is another one.
 
 use crate::analysis::memory::TRACE;
 use crate::analysis::memory::tables::{MemoryEventRow, MemoryEvents};
@@ -8,6 +18,7 @@ use crate::trace::category::Class;
 use crate::trace::memory::{device_type_name, failed_requests};
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
+use std::collections::BTreeMap;
 
 /// Calls by name: type of the device, and what they do.
 fn of_call(name: &str) -> Option<(&'static str, &'static str)> {
@@ -31,6 +42,25 @@ struct Found {
     bytes: Option<i64>,
     reserved: Option<i64>,
     lane: u32,
+}
+
+/// The retries among calls of one rank that are in order of time: their number in `found`.
+fn retries(found: &[Found], places: &MemoryPlaces) -> Vec<usize> {
+    // By thread: the operator in which memory was just given back.
+    let mut freed_in: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    let mut out = Vec::new();
+    for (number, f) in found.iter().enumerate() {
+        let is_free = matches!(f.kind, "segment_free" | "unmap");
+        if !is_free && !matches!(f.kind, "segment_alloc" | "map") {
+            continue;
+        }
+        let operator = places.at(f.lane, f.ts).op;
+        let freed = freed_in.insert(f.lane, operator.filter(|_| is_free)).flatten();
+        if !is_free && operator.is_some() && freed == operator {
+            out.push(number);
+        }
+    }
+    out
 }
 
 pub fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPlaces) {
@@ -61,6 +91,13 @@ pub fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPlaces) {
             lane: trace.columns.lane[row],
         });
     }
+    found.sort_by_key(|f| f.ts);
+    let again: Vec<Found> = retries(&found, places)
+        .into_iter()
+        .filter_map(|number| found.get(number))
+        .map(|f| Found { kind: "retry", device_type: f.device_type.clone(), ..*f })
+        .collect();
+    found.extend(again);
     found.sort_by(|a, b| (&a.device_type, a.device, a.ts, a.kind).cmp(&(&b.device_type, b.device, b.ts, b.kind)));
     for f in found {
         let place = places.at(f.lane, f.ts);

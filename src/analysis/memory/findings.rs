@@ -97,10 +97,10 @@ fn when(peak: &MemoryPeakRow) -> String {
 /// A device whose level grows in each of the last full steps.
 pub struct Leak<'a> {
     pub rank: u32,
-    place: Place<'a>,
+    pub place: Place<'a>,
     /// Number of the steps at the end that grow.
     steps: usize,
-    /// Growth of the median one.
+    /// Growth of the median one, bytes.
     pub bytes: i64,
     /// Level after the last of them.
     level: i64,
@@ -129,7 +129,7 @@ impl Leak<'_> {
     }
 
     /// The site of most survivors: a line if there are any, else an operator.
-    fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
+    pub fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
         let of_device = |kind: &'static str| {
             rows::<MemoryLeaks>(partials)
                 .filter(move |r| r.key_kind == kind && r.is_recurring && self.place.is(r.rank, r.device_type, r.device))

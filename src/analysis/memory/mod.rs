@@ -5,12 +5,12 @@
 
 mod allocator;
 mod device;
-mod findings;
-mod holders;
+pub(crate) mod findings;
+pub(crate) mod holders;
 mod operators;
 mod peaks;
 mod per_record;
-mod report;
+pub(crate) mod report;
 mod steps;
 pub(crate) mod tables;
 
@@ -85,11 +85,9 @@ impl RankMemory {
         Self { tables }
     }
 
-    /// The device of the rank whose memory grows fastest from step to step: bytes of the median step, and the leak in
-    /// words.
-    pub(crate) fn leak(&self, trace: &RankTrace) -> Option<(i64, String)> {
-        let of_rank = [Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }];
-        findings::leaks(&of_rank).first().map(|leak| (leak.bytes, leak.sentence(&of_rank, true)))
+    /// What threatens the rank's memory, as a part of the answer of all ranks.
+    pub(crate) fn partial(&self, trace: &RankTrace) -> Partial {
+        Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }
     }
 }
 

@@ -89,8 +89,17 @@ impl<'a> Thread<'a> {
     /// A `[memory]` record: bytes allocated (negative: freed) and the total after it. Host memory, unless followed by
     /// `.on_device(...)`.
     pub fn memory(&mut self, ts: i64, address: u64, bytes: i64, total_allocated: i64) -> Row<'_> {
+        self.memory_record("[memory]", ts, (address, bytes, total_allocated))
+    }
+
+    /// An `[OutOfMemory]` record: bytes requested, and the total at that time.
+    pub fn failed_request(&mut self, ts: i64, bytes: i64, total_allocated: i64) -> Row<'_> {
+        self.memory_record("[OutOfMemory]", ts, (0, bytes, total_allocated))
+    }
+
+    fn memory_record(&mut self, name: &str, ts: i64, (address, bytes, total_allocated): (u64, i64, i64)) -> Row<'_> {
         let index = self.trace.take_event_index();
-        let mut row = self.row("cpu_instant_event", "[memory]", ts..ts);
+        let mut row = self.row("cpu_instant_event", name, ts..ts);
         row.phase = Phase::Instant { scope: "t" };
         row.dur = None;
         row.set_json("Total Reserved", 0);

@@ -211,10 +211,17 @@ fn data_parallel_and_gloo_with_gpus_are_told() {
     assert_eq!([notes("DistributedDataParallel"), notes("NCCL")], [1, 1], "{:?}", told.notes);
 }
 
+/// The rows of `findings` about memory: kind, bytes, sentence.
+fn memory_causes(t: &TraceBuilder) -> Vec<(String, Option<i64>, String)> {
+    let of_memory = of(t).rows_where("findings", |r| r.text("kind").starts_with("memory_"));
+    let cells = |r: &Record| (r.text("kind").to_string(), r.opt_int("bytes"), r.text("sentence").to_string());
+    of_memory.iter().map(cells).collect()
+}
+
 /// A GPU of 85.03 GB, on which 80 GB are 94.1 %.
 #[test]
-fn a_gpu_that_is_nearly_full_is_told() {
-    let notes = |level: i64| {
+fn a_gpu_that_is_nearly_full_is_a_cause() {
+    let causes = |level: i64| {
         let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
         let mut main = t.thread(1);
         main.op("aten::mm", us(0)..us(100));
@@ -222,11 +229,58 @@ fn a_gpu_that_is_nearly_full_is_told() {
         main.memory(us(20), 7, 512, level).on_device(0, 84_000_000_000);
         // The host's memory is not that of the GPU.
         main.memory(us(30), 8, 512, 85_000_000_000);
-        let answer = of(&t);
-        let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
-        told.notes.into_iter().filter(|n| n.contains("memory")).collect::<Vec<_>>()
+        memory_causes(&t)
     };
-    let said = "GPU memory of rank 0 is nearly full (94.1 %): `hta memory` shows what holds it";
-    assert_eq!(notes(80_000_000_000), [said]);
-    assert_eq!(notes(70_000_000_000), [""; 0]);
+    let said = "GPU memory of cuda:0 (rank 0) is nearly full: 80.0 GB of 85.0 GB at the peak (94.1 %); `aten::mm` holds 0.0 % of it";
+    assert_eq!(causes(80_000_000_000), [("memory_full".to_string(), Some(80_000_000_000), said.to_string())]);
+    // 84 GB are reserved; 16.7 % of them are not allocated, then 28.6 %.
+    assert_eq!(causes(70_000_000_000), []);
+    let found = causes(60_000_000_000);
+    assert_eq!((found.len(), found[0].0.as_str(), found[0].1), (1, "memory_unused", Some(24_000_000_000)));
+}
+
+/// ```text
+///   step 0      [0 .......................................... 200)
+///   aten::mm      [10 ................. 60)     [70 ... 90)
+///   calls           free 20  free 30  malloc 40   malloc 80
+///   outside                                                free 120   malloc 130
+/// ```
+///
+/// The request of the first operator is a retry. The second one takes memory only, and what is given back outside of an
+/// operator was asked for by `empty_cache()`.
+#[test]
+fn memory_that_is_given_back_and_asked_for_in_one_operator_is_a_retry() {
+    let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
+    let mut main = t.thread(1);
+    main.step(0, us(0)..us(200));
+    main.op("aten::mm", us(10)..us(60));
+    for (name, at) in [("cudaFree", 20), ("cudaFree", 30), ("cudaMalloc", 40), ("cudaMalloc", 80), ("cudaFree", 120)] {
+        main.runtime(name, us(at)..us(at + 5));
+    }
+    main.op("aten::mm", us(70)..us(90));
+    main.runtime("cudaMalloc", us(130)..us(135));
+    main.launch(us(50)..us(52)).kernel("gemm", 7, us(55)..us(160));
+    let said = "The caching allocator of rank 0 ran out of memory and gave its cache back 1 time inside steps, 1 of them at `aten::mm`";
+    assert_eq!(memory_causes(&t), [("memory_retry".to_string(), None, said.to_string())]);
+}
+
+/// Causes about memory own no time, and the account sums up as without them.
+#[test]
+fn a_request_that_failed_is_the_first_cause_and_owns_no_time() {
+    let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
+    let mut main = t.thread(1);
+    main.step(0, us(0)..us(200));
+    main.op("aten::mm", us(10)..us(60));
+    main.launch(us(50)..us(52)).kernel("gemm", 7, us(150)..us(160));
+    main.failed_request(us(20), 4_000_000_000, 1_000_000).on_device(0, 2_000_000);
+    let answer = of(&t);
+    check_sums(&answer, "a failed request");
+    let first = &answer.rows("findings")[0];
+    assert_eq!((first.text("kind"), first.int("bytes")), ("memory_failed", 4_000_000_000));
+    assert_eq!((first.int("owned_ns"), first.int("recoverable_ns")), (0, 0));
+    let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+    assert!(
+        told.lines[0].starts_with("1 request for memory on cuda:0 (rank 0) failed, the largest of 4.00 GB"),
+        "{told:?}"
+    );
 }

@@ -220,18 +220,18 @@ fn training(leaked: &[i64]) -> TraceBuilder {
 
 #[test]
 fn the_verdict_tells_a_leak() {
-    let notes = |leaked: &[i64]| {
+    let sentences = |leaked: &[i64]| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("rank_0.json");
         std::fs::write(&path, training(leaked).to_bytes(&Format::default())).expect("a temporary file can be written");
         let answer = crate::run::answer(&[path], &options());
         let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
-        told.notes.into_iter().filter(|n| n.contains("grows")).collect::<Vec<_>>()
+        told.causes.into_iter().filter(|c| c.kind == "memory_leak").map(|c| c.sentence).collect::<Vec<_>>()
     };
-    let told = notes(&[9 << 20, 2 << 20, 3 << 20, 2 << 20, 2 << 20]);
+    let told = sentences(&[9 << 20, 2 << 20, 3 << 20, 2 << 20, 2 << 20]);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("rank 0") && told[0].contains("`train.py:12`: 4.19 MB a step"), "{}", told[0]);
-    assert_eq!(notes(&[9 << 20, 0, 0, 0, 0]), [""; 0]);
+    assert_eq!(sentences(&[9 << 20, 0, 0, 0, 0]), [""; 0]);
 }
 
 #[test]
