@@ -21,5 +21,5 @@ SELECT
     bytes AS held_bytes,
     pct AS share_pct
 FROM memory_content
-WHERE "at" = 'peak' AND key_kind = 'op'
+WHERE moment = 'peak' AND key_kind = 'op'
 ORDER BY rank, device_type, device NULLS LAST, held_bytes DESC, holder;

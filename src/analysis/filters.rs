@@ -9,6 +9,7 @@ use crate::analysis::annotations;
 use crate::analysis::api::{Analysis, Options, Partial};
 use crate::analysis::collectives::GroupSelection;
 use crate::analysis::critical_path;
+use crate::analysis::memory;
 use crate::analysis::patterns;
 use crate::analysis::settings::Setting;
 use crate::error::SetError;
@@ -106,6 +107,13 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
         let is_hit = is_hit.unwrap_or_else(|| there.iter().any(fits));
         out.push(FilterNote::new(setting.flag, text, is_hit, || there));
     }
+    for setting in [&memory::DEVICE, &memory::AT] {
+        let Some(text) = settings.text(setting) else { continue };
+        if let Some(is_hit) = analyses.iter().find_map(|a| a.selects(trace, setting, text)) {
+            let there = || if setting == &memory::DEVICE { memory::devices_of(trace) } else { Vec::new() };
+            out.push(FilterNote::new(setting.flag, text, is_hit, there));
+        }
+    }
     out
 }
 
@@ -136,7 +144,8 @@ fn names(trace: &RankTrace, class: Class) -> Vec<String> {
 
 /// Whether any filter was given.
 pub fn has_any(options: &Options) -> bool {
-    let own = [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB];
+    let own =
+        [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB, memory::DEVICE, memory::AT];
     options.model.steps.is_some() || own.iter().any(|s| options.settings.is_given(s))
 }
 

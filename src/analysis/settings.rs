@@ -4,6 +4,7 @@
 //! A [`Setting`] is a constant of its analysis; [`Settings`] holds the user's values. If the user gave none, the
 //! declared default is returned.
 
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::Ns;
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub enum ValueType {
     Choices(&'static [&'static str]),
     /// Any text; none by default.
     Text,
+    /// A moment of the recording; by default the peak of memory.
+    Moment,
     /// A file to write; none by default.
     OutputFile,
     /// A text file to read, whose content is stored with [`Settings::set_file`]; none by default.
@@ -58,6 +61,7 @@ impl Setting {
             ValueType::Count { default, .. } | ValueType::Micros { default } => Some(default.to_string()),
             ValueType::Percent { default } => Some(default.to_string()),
             ValueType::Choice(of) => of.first().map(|c| (*c).to_string()),
+            ValueType::Moment => Some(MemoryMoment::default().name()),
             ValueType::Flag
             | ValueType::Choices(_)
             | ValueType::Text
@@ -90,6 +94,10 @@ impl Setting {
             ValueType::Choices(of) => Err(one_of(of)),
             ValueType::OutputFile | ValueType::InputFile if text.is_empty() => Err(expected("a file".to_string())),
             ValueType::Text | ValueType::OutputFile | ValueType::InputFile => Ok(Value::Text(text.to_string())),
+            ValueType::Moment => match MemoryMoment::parse(text) {
+                Some(moment) => Ok(Value::Moment(text.to_string(), moment)),
+                None => Err(expected(MemoryMoment::EXPECTED.to_string())),
+            },
             ValueType::Regex => Regex::new(text)
                 .map(Value::Regex)
                 .map_err(|e| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()),
@@ -106,6 +114,8 @@ enum Value {
     Count(u64),
     Percent(f64),
     Text(String),
+    /// As written, and what it means.
+    Moment(String, MemoryMoment),
     Regex(Regex),
     /// Path and content.
     File(String, String),
@@ -177,9 +187,16 @@ impl Settings {
     /// The value of a text or choice option.
     pub fn text(&self, setting: &Setting) -> Option<&str> {
         match (self.get(setting), setting.kind) {
-            (Some(Value::Text(t)), _) => Some(t),
+            (Some(Value::Text(t) | Value::Moment(t, _)), _) => Some(t),
             (_, ValueType::Choice(of)) => of.first().copied(),
             _ => None,
+        }
+    }
+
+    pub fn moment(&self, setting: &Setting) -> MemoryMoment {
+        match self.get(setting) {
+            Some(Value::Moment(_, moment)) => *moment,
+            _ => MemoryMoment::default(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::diagnosis::gain::Owned;
 use crate::diagnosis::kind::CauseKind;
 use crate::table;
 use crate::table::schema::Text;
+use crate::trace::memory_moment::MemoryMoment;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_count, fmt_pct, percent};
 use crate::wording::counts::{capital, counted, plural};
@@ -188,7 +189,7 @@ fn full(of_rank: &[Partial], peak: &MemoryPeakRow) -> Option<Threat> {
     let (total, share) = of_device(peak, peak.peak_bytes).filter(|(_, share)| *share > NEARLY_FULL_PCT)?;
     let place = Place::of(peak);
     let largest = |kind: &str| {
-        let content = content_at(of_rank, &place, kind, "peak");
+        let content = content_at(of_rank, &place, kind, MemoryMoment::Peak);
         let known = content.iter().filter(|r| r.key != BEFORE && !r.key.starts_with('['));
         known.max_by_key(|r| (r.bytes, Reverse(r.key))).map(|r| (r.key.to_string(), r.bytes))
     };

@@ -9,6 +9,7 @@ pub mod device;
 pub mod end_state;
 pub mod events;
 pub mod findings;
+pub mod flame;
 pub mod history;
 pub mod leak;
 pub mod moment;

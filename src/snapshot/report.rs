@@ -3,10 +3,10 @@
 use super::content::{Key, Part, allocated, parts};
 use super::events::{EventKind, events};
 use super::findings::size;
-use super::moment::Moment;
 use super::rows::DeviceRows;
 use crate::analysis::api::{Align, View};
 use crate::read::snapshot::Generation;
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_count, fmt_pct, percent};
 use crate::wording::counts::counted;
 
@@ -14,9 +14,11 @@ use crate::wording::counts::counted;
 #[derive(Debug, Clone, Copy)]
 pub struct ReportOptions {
     pub by: Key,
-    pub at: Moment,
+    pub at: MemoryMoment,
     /// Number of rows of each table.
     pub top: usize,
+    /// Smallest size of a holder that is a row.
+    pub min_bytes: i64,
 }
 
 /// The views of a device.
@@ -33,10 +35,11 @@ pub fn views(rows: &DeviceRows, options: ReportOptions) -> Vec<View> {
     out
 }
 
-fn part_rows(parts: &[Part], whole: i64, top: usize) -> (Vec<Vec<String>>, Vec<String>) {
+fn part_rows(parts: &[Part], whole: i64, top: usize, min_bytes: i64) -> (Vec<Vec<String>>, Vec<String>) {
     let row = |p: &Part| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()];
-    let rows = parts.iter().take(top).map(row).collect();
-    let rest = parts.get(top..).unwrap_or_default();
+    let shown = parts.iter().take(top).take_while(|p| p.bytes >= min_bytes);
+    let rows: Vec<Vec<String>> = shown.map(row).collect();
+    let rest = parts.get(rows.len()..).unwrap_or_default();
     let sum: i64 = rest.iter().map(|p| p.bytes).sum();
     let note = format!("{} more with {}", fmt_count(rest.len() as u64), size(sum));
     (rows, if rest.is_empty() { Vec::new() } else { vec![note] })
@@ -54,17 +57,12 @@ fn part_columns(last: &'static str) -> Vec<(&'static str, Align)> {
 }
 
 fn content(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View> {
-    let at = if rows.device.replay.is_none() { Moment::End } else { options.at };
-    let (name, held) = rows.held(at)?;
+    let at = if rows.device.replay.is_none() { MemoryMoment::End } else { options.at };
+    let (_, held) = rows.held(at)?;
     let whole: i64 = held.iter().map(|h| h.bytes).sum();
     let parts = parts(rows.device, rows.sites, held, options.by);
-    let (shown, mut notes) = part_rows(&parts, whole, options.top);
-    let when = match at {
-        Moment::Peak => "at the peak".to_string(),
-        Moment::End => "at the end".to_string(),
-        Moment::Entry(_) => format!("after {}", name.replace(':', " ")),
-        Moment::Time(_) => format!("at {name} ns"),
-    };
+    let (shown, mut notes) = part_rows(&parts, whole, options.top, options.min_bytes);
+    let when = at.words();
     notes.extend(rows.device.replay.as_ref().map(|r| format!("before the first entry: {}", size(r.before))));
     if rows.device.history.is_none() {
         notes.push("no history was recorded: torch.cuda.memory._record_memory_history() before the work".to_string());
@@ -140,7 +138,7 @@ fn by_place(rows: &DeviceRows) -> Option<String> {
 fn sites(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View> {
     let parts = allocated(rows.device, rows.sites, options.by);
     let whole: i64 = parts.iter().map(|p| p.bytes).sum();
-    let (shown, notes) = part_rows(&parts, whole, options.top);
+    let (shown, notes) = part_rows(&parts, whole, options.top, options.min_bytes);
     let title = format!("Allocated over the history: {} ({place})", size(whole));
     (!shown.is_empty()).then(|| View { title, columns: part_columns(options.by.name()), rows: shown, notes })
 }
@@ -148,7 +146,7 @@ fn sites(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View>
 fn phases(rows: &DeviceRows, place: &str) -> Option<View> {
     let parts = allocated(rows.device, rows.sites, Key::Phase);
     let whole: i64 = parts.iter().map(|p| p.bytes).sum();
-    let (shown, notes) = part_rows(&parts, whole, usize::MAX);
+    let (shown, notes) = part_rows(&parts, whole, usize::MAX, i64::MIN);
     let title = format!("Allocated by phase ({place})");
     (shown.len() > 1).then(|| View { title, columns: part_columns("phase"), rows: shown, notes })
 }

@@ -6,7 +6,7 @@ use super::end_state::EndState;
 use super::events::{AllocatorEvent, EventKind, events};
 use super::history::{Allocation, Ended, Held, Origin, reserved_delta};
 use super::leak::{Falls, RECURRING};
-use super::moment::Moment;
+use super::moment::seq;
 use super::phase::UNKNOWN;
 use super::site::Sites;
 use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
@@ -16,6 +16,7 @@ use crate::analysis::memory::tables::{
 };
 use crate::read::snapshot::{Action, BlockState, Entry, StackId};
 use crate::table::schema::{Batch, TableSpec};
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::percent;
 use std::collections::BTreeMap;
 
@@ -79,7 +80,7 @@ impl<'a> DeviceRows<'a> {
     }
 
     /// The rows of one table.
-    pub fn table(&self, spec: &TableSpec, moment: Option<Moment>) -> Option<Batch> {
+    pub fn table(&self, spec: &TableSpec, moment: Option<MemoryMoment>) -> Option<Batch> {
         let name = spec.name;
         let is = |of: &TableSpec| of.name == name;
         match () {
@@ -144,14 +145,14 @@ impl<'a> DeviceRows<'a> {
     }
 
     /// Who is alive at a moment, and its name in column `at`.
-    pub fn held(&self, moment: Moment) -> Option<(String, Vec<Held>)> {
+    pub fn held(&self, moment: MemoryMoment) -> Option<(String, Vec<Held>)> {
         let (replay, history) = (self.device.replay.as_ref(), self.device.history);
         let at = match (replay, history) {
             (Some(replay), Some(history)) => {
-                let seq = moment.seq(replay.peak.seq, self.device.snapshot.entries(history))?;
+                let seq = seq(moment, replay.peak.seq, self.device.snapshot.entries(history))?;
                 return Some((moment.name(), replay.content(self.device.snapshot, history, seq)));
             }
-            _ if moment == Moment::End => moment.name(),
+            _ if moment == MemoryMoment::End => moment.name(),
             _ => return None,
         };
         // Without a history, the blocks at the end are all that is known.
@@ -162,9 +163,9 @@ impl<'a> DeviceRows<'a> {
         Some((at, alive.map(held).collect()))
     }
 
-    fn content(&self, moment: Option<Moment>) -> Batch {
+    fn content(&self, moment: Option<MemoryMoment>) -> Batch {
         let mut table = MemoryContent::default();
-        let moments = moment.map_or(vec![Moment::End, Moment::Peak], |m| vec![m]);
+        let moments = moment.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]);
         for (at, held) in moments.into_iter().filter_map(|m| self.held(m)) {
             let whole: i64 = held.iter().map(|h| h.bytes).sum();
             let mut kinds = Key::ALL;
@@ -176,7 +177,7 @@ impl<'a> DeviceRows<'a> {
                         device_type: self.device.device_type(),
                         device: self.device.device,
                         source: SOURCE,
-                        at: &at,
+                        moment: &at,
                         step: None,
                         key_kind: by.name(),
                         key: &part.key,

@@ -4,13 +4,13 @@
 //! row of a time: within a time there is no dip and no peak.
 
 use super::findings::size;
-use super::moment::Moment;
 use crate::analysis::api::{Align, View};
 use crate::analysis::memory::tables::{
     MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryPeakRow, MemoryPeaks,
 };
 use crate::read::snapshot::{CATEGORIES, MemoryTimeline, Sizes, TimelineAction};
 use crate::table::schema::{Batch, TableSpec};
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_count, fmt_ns, fmt_pct, percent};
 
 /// Column `source` of everything from a timeline.
@@ -84,17 +84,19 @@ impl Levels {
         Self { instants, peak, most, before }
     }
 
-    fn at(&self, moment: Moment) -> Option<&Instant> {
+    fn at(&self, moment: MemoryMoment) -> Option<&Instant> {
         match moment {
-            Moment::Peak => self.instants.get(self.peak),
-            Moment::End => self.instants.last(),
-            Moment::Entry(row) => self.instants.iter().find(|i| i.seq >= u64::from(row)),
-            Moment::Time(ns) => self.instants.iter().take_while(|i| i.ts_ns.is_none_or(|t| t <= ns)).last(),
+            // A timeline has no steps.
+            MemoryMoment::Step(_) => None,
+            MemoryMoment::Peak => self.instants.get(self.peak),
+            MemoryMoment::End => self.instants.last(),
+            MemoryMoment::Entry(row) => self.instants.iter().find(|i| i.seq >= u64::from(row)),
+            MemoryMoment::Time(ns) => self.instants.iter().take_while(|i| i.ts_ns.is_none_or(|t| t <= ns)).last(),
         }
     }
 
     /// Bytes by category at a moment, the largest first.
-    fn parts(&self, moment: Moment) -> Option<Vec<(&'static str, i64)>> {
+    fn parts(&self, moment: MemoryMoment) -> Option<Vec<(&'static str, i64)>> {
         let levels = &self.at(moment)?.levels;
         let mut parts: Vec<(&str, i64)> =
             CATEGORIES.into_iter().zip(levels.iter().copied()).filter(|p| p.1 != 0).collect();
@@ -103,7 +105,7 @@ impl Levels {
     }
 
     /// The rows of one table.
-    pub fn table(&self, spec: &TableSpec, rank: u32, moment: Option<Moment>) -> Option<Batch> {
+    pub fn table(&self, spec: &TableSpec, rank: u32, moment: Option<MemoryMoment>) -> Option<Batch> {
         match spec.name {
             name if name == MemoryPeaks::SPEC.name => self.peaks(rank),
             name if name == MemoryContent::SPEC.name => Some(self.content(rank, moment)),
@@ -150,9 +152,9 @@ impl Levels {
         Some(table.finish())
     }
 
-    fn content(&self, rank: u32, moment: Option<Moment>) -> Batch {
+    fn content(&self, rank: u32, moment: Option<MemoryMoment>) -> Batch {
         let mut table = MemoryContent::default();
-        for at in moment.map_or(vec![Moment::End, Moment::Peak], |m| vec![m]) {
+        for at in moment.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]) {
             let parts = self.parts(at).unwrap_or_default();
             let whole: i64 = parts.iter().map(|p| p.1).sum();
             for (category, bytes) in parts {
@@ -161,7 +163,7 @@ impl Levels {
                     device_type: DEVICE_TYPE,
                     device: None,
                     source: SOURCE,
-                    at: &at.name(),
+                    moment: &at.name(),
                     step: None,
                     key_kind: "category",
                     key: category,
@@ -198,7 +200,7 @@ impl Levels {
     }
 
     /// The view of the report.
-    pub fn view(&self, rank: u32, moment: Moment) -> Option<View> {
+    pub fn view(&self, rank: u32, moment: MemoryMoment) -> Option<View> {
         let instant = self.at(moment)?;
         let first = self.instants.iter().find_map(|i| i.ts_ns);
         let since =
@@ -209,7 +211,7 @@ impl Levels {
         let row = |(name, bytes): &(&'static str, i64)| {
             vec![name.to_string(), size(*bytes), fmt_pct(percent(*bytes, whole)), size(most(name))]
         };
-        let when = if moment == Moment::Peak { "at the peak".to_string() } else { format!("at {}", moment.name()) };
+        let when = moment.words();
         Some(View {
             title: format!(
                 "Memory {when}: {} (rank {rank}, timeline, row {}{since})",

@@ -12,6 +12,7 @@ pub mod interval;
 pub mod iteration;
 pub(crate) mod launch;
 pub(crate) mod memory;
+pub mod memory_moment;
 pub mod meta;
 pub(crate) mod narrow;
 pub mod rank_trace;

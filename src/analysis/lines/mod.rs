@@ -20,7 +20,7 @@ use crate::analysis::lines::collect::{Collect, LineSums, RowKey, idle_threads};
 use crate::analysis::lines::grouping::{By, GroupCells, Grouping};
 use crate::analysis::lines::tables::{LineRow, LineTotalRow};
 use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stacks::{StackNodes, Weight, folded, speedscope_file};
+use crate::analysis::stacks::{StackNodes, StackUnit, Weight, folded, speedscope_file};
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::lines::{Level, Lines, UserCode};
@@ -144,6 +144,7 @@ impl Analysis for LinesOf {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let settings = &options.settings;
+        let title = weight(options).map_or("", Weight::title);
         let views = match settings.file(&ANNOTATE) {
             Some((path, text)) => vec![annotate::view(partials, options, path, text)],
             None => view::views(partials, options),
@@ -153,7 +154,11 @@ impl Analysis for LinesOf {
             observations: observations::observations(self.about().stem, partials),
             views,
             raw: Weight::named(settings.text(&FOLDED)).map(|_| folded(partials)),
-            files: speedscope_file(self.about().stem, weight(options), settings.text(&SPEEDSCOPE), partials),
+            files: settings
+                .text(&SPEEDSCOPE)
+                .map(|path| speedscope_file(path, title, StackUnit::Nanoseconds, partials))
+                .into_iter()
+                .collect(),
             ..Output::default()
         }
     }

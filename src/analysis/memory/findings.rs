@@ -7,6 +7,7 @@ use crate::analysis::memory::tables::{
     MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
 };
 use crate::table::schema::TableSpec;
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{capital, counted, plural};
 use crate::wording::names::clip;
@@ -57,7 +58,7 @@ pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation
 fn peak(partials: &[Partial]) -> Option<(u32, String)> {
     let peak = peaks(partials).into_iter().next()?;
     let place = Place::of(&peak);
-    let holders = content_at(partials, &place, "op", "peak");
+    let holders = content_at(partials, &place, "op", MemoryMoment::Peak);
     let several = partials.len() > 1;
     let share = peak.device_total_bytes.and_then(|total| percent(peak.peak_bytes, total));
     let of_device = share.map_or(String::new(), |s| format!(" ({} of the device)", fmt_pct(Some(s))));

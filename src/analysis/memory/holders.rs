@@ -127,8 +127,8 @@ impl Held {
 
 /// The moment of some rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
-    pub at: &'static str,
+pub struct Moment<'a> {
+    pub name: &'a str,
     pub step: Option<u32>,
     pub level: i64,
 }
@@ -153,7 +153,7 @@ pub fn push(table: &mut MemoryContent, memory: &DeviceMemory, places: &MemoryPla
                 device_type: &memory.device_type,
                 device: memory.device,
                 source: super::TRACE,
-                at: moment.at,
+                moment: moment.name,
                 step: moment.step,
                 key_kind: kind,
                 key: &key,

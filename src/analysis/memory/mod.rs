@@ -6,6 +6,7 @@
 mod allocator;
 mod device;
 pub(crate) mod findings;
+mod flame;
 pub(crate) mod holders;
 mod operators;
 mod peaks;
@@ -15,17 +16,20 @@ mod steps;
 pub(crate) mod tables;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::memory::report::is_of_device;
+use crate::analysis::memory::flame::HeldStacks;
+use crate::analysis::memory::report::{device_name, is_of_device};
 use crate::analysis::memory::tables::{
     MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks, MemorySteps,
 };
 use crate::analysis::settings::{Setting, ValueType};
+use crate::analysis::stacks::{StackNodes, StackUnit, folded, speedscope_file};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::job::Job;
 use crate::table::schema::Batch;
-use crate::trace::memory::device_type_name;
+use crate::trace::memory::{MemoryRecord, by_device, device_type_name};
+use crate::trace::memory_moment::MemoryMoment;
 use crate::trace::rank_trace::RankTrace;
 use std::sync::Arc;
 
@@ -40,20 +44,44 @@ const BY: Setting = Setting {
     kind: ValueType::Choice(&["op", "line", "module", "phase"]),
 };
 
-const AT: Setting = Setting {
+pub const AT: Setting = Setting {
     stem: "memory",
     flag: "--at",
     value: "MOMENT",
-    help: "When: at the peak, or at the end of the recording",
-    kind: ValueType::Choice(&["peak", "end"]),
+    help: "When: peak, end, step:N (its peak), entry:N (after a record), or a time of the trace in ns",
+    kind: ValueType::Moment,
 };
 
-const DEVICE: Setting = Setting {
+pub const DEVICE: Setting = Setting {
     stem: "memory",
     flag: "--device",
     value: "DEVICE",
     help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu",
     kind: ValueType::Text,
+};
+
+const MIN_BYTES: Setting = Setting {
+    stem: "memory",
+    flag: "--min-bytes",
+    value: "N",
+    help: "Print only holders of at least so many bytes; the others are told as a sum",
+    kind: ValueType::Count { default: 0, min: 0 },
+};
+
+const FOLDED: Setting = Setting {
+    stem: "memory",
+    flag: "--folded",
+    value: "WHAT",
+    help: "Print folded stacks with bytes for flame graphs: alloc (all allocations), peak or end",
+    kind: ValueType::Choice(&["none", "alloc", "peak", "end"]),
+};
+
+const SPEEDSCOPE: Setting = Setting {
+    stem: "memory",
+    flag: "--speedscope",
+    value: "FILE",
+    help: "Write the stacks of allocations to a file for speedscope: those at the peak, or what --folded says",
+    kind: ValueType::OutputFile,
 };
 
 /// The tables of a rank whose size does not grow with the recording, made once for all that read them.
@@ -91,6 +119,12 @@ impl RankMemory {
     }
 }
 
+/// Names of the devices with records.
+pub fn devices_of(trace: &RankTrace) -> Vec<String> {
+    let name = |r: &MemoryRecord| device_name(&device_type_name(r.device_type), r.device);
+    by_device(&trace.columns.memory).filter_map(|of| of.first().map(name)).collect()
+}
+
 /// Writes the tables with a row per record.
 fn write_records(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
     if trace.columns.memory.is_empty() {
@@ -111,6 +145,12 @@ fn write_records(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
     }
 }
 
+/// The stacks that are asked for.
+fn held_stacks(options: &Options) -> Option<HeldStacks> {
+    let of_file = options.settings.is_given(&SPEEDSCOPE).then_some(HeldStacks::Peak);
+    HeldStacks::named(options.settings.text(&FOLDED)).or(of_file)
+}
+
 pub struct Memory;
 
 impl Analysis for Memory {
@@ -129,14 +169,28 @@ impl Analysis for Memory {
                 MemoryCurve::SPEC,
                 MemoryAllocations::SPEC,
             ],
-            settings: &[BY, AT, DEVICE],
+            kept_tables: &[StackNodes::SPEC],
+            settings: &[BY, AT, DEVICE, MIN_BYTES, FOLDED, SPEEDSCOPE],
             ..About::DEFAULT
         }
     }
 
     fn selects(&self, trace: &RankTrace, setting: &Setting, text: &str) -> Option<bool> {
-        let is_of = |kind, device| is_of_device(&device_type_name(kind), device, text);
-        (setting.flag == DEVICE.flag).then(|| trace.columns.memory.iter().any(|r| is_of(r.device_type, r.device)))
+        let records = &trace.columns.memory;
+        if *setting == DEVICE {
+            let is_of = |kind, device| is_of_device(&device_type_name(kind), device, text);
+            return Some(records.iter().any(|r| is_of(r.device_type, r.device)));
+        }
+        let moment = MemoryMoment::parse(text).filter(|_| *setting == AT)?;
+        let of_devices = || by_device(records);
+        Some(match moment {
+            MemoryMoment::Peak | MemoryMoment::End => true,
+            MemoryMoment::Step(number) => {
+                steps::marked(trace).iter().any(|s| steps::is_numbered(s.index, s.label, number))
+            }
+            MemoryMoment::Entry(entry) => of_devices().any(|of| of.len() as u64 > u64::from(entry)),
+            MemoryMoment::Time(ns) => of_devices().any(|of| of.first().is_some_and(|r| r.ts <= ns)),
+        })
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
@@ -145,6 +199,9 @@ impl Analysis for Memory {
             partial.reason = Some("no memory recorded (profile_memory=True records it)");
         }
         partial.tables = RankMemory::of(trace, options).tables.clone();
+        if let Some(held) = held_stacks(options) {
+            partial.tables.push(flame::fold(trace, held, options.settings.text(&DEVICE)));
+        }
         if options.wants_per_event(MemoryCurve::SPEC) || options.wants_per_event(MemoryAllocations::SPEC) {
             write_records(trace, options, give);
         }
@@ -161,10 +218,18 @@ impl Analysis for Memory {
             MemoryEvents::SPEC,
         ];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        let title = held_stacks(options).map_or("", HeldStacks::title);
         Output {
             tables: specs.into_iter().flat_map(of).collect(),
             observations: findings::observations(self.about().stem, partials),
             views: report::views(partials, options),
+            raw: HeldStacks::named(options.settings.text(&FOLDED)).map(|_| folded(partials)),
+            files: options
+                .settings
+                .text(&SPEEDSCOPE)
+                .map(|path| speedscope_file(path, title, StackUnit::Bytes, partials))
+                .into_iter()
+                .collect(),
             ..Output::default()
         }
     }

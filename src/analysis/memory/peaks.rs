@@ -6,12 +6,14 @@ use crate::analysis::memory::device::DeviceMemory;
 use crate::analysis::memory::holders::{Held, Moment, held_after, push};
 use crate::analysis::memory::tables::{MemoryContent, MemoryPeakRow, MemoryPeaks};
 use crate::facts::memory_places::MemoryPlaces;
+use crate::trace::memory_moment::MemoryMoment;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::Step;
+use std::borrow::Cow;
 
 /// A moment that is described: the peak of the capture or of a step, or the end.
 struct Described<'a> {
-    at: &'static str,
+    moment: Cow<'static, str>,
     step: Option<&'a Step>,
     number: usize,
 }
@@ -25,11 +27,19 @@ pub fn add(
     options: &Options,
 ) {
     let mut described: Vec<Described> = Vec::new();
-    described.extend(memory.levels.len().checked_sub(1).map(|number| Described { at: "end", step: None, number }));
-    described.extend(memory.peak(None).map(|number| Described { at: "peak", step: None, number }));
+    let of_capture = |moment: &'static str, number| Described { moment: Cow::Borrowed(moment), step: None, number };
+    described.extend(memory.levels.len().checked_sub(1).map(|number| of_capture("end", number)));
+    described.extend(memory.peak(None).map(|number| of_capture("peak", number)));
+    let asked = options.settings.moment(&super::AT);
+    let number = match asked {
+        MemoryMoment::Entry(entry) => Some(entry as usize).filter(|n| *n < memory.levels.len()),
+        MemoryMoment::Time(ns) => memory.records.partition_point(|r| r.ts <= ns).checked_sub(1),
+        _ => None,
+    };
+    described.extend(number.map(|number| Described { moment: Cow::Owned(asked.name()), step: None, number }));
     for step in super::steps::shown(trace, options) {
         let number = memory.peak(Some(step.index));
-        described.extend(number.map(|number| Described { at: "step", step: Some(step), number }));
+        described.extend(number.map(|number| Described { moment: Cow::Borrowed("step"), step: Some(step), number }));
     }
     let mut numbers: Vec<usize> = described.iter().map(|d| d.number).collect();
     numbers.sort_unstable();
@@ -39,9 +49,9 @@ pub fn add(
         let held = numbers.binary_search(&of.number).ok().and_then(|i| held.get(i));
         let level = memory.levels.get(of.number).copied().unwrap_or(0);
         if let Some(held) = held {
-            push(content, memory, places, Moment { at: of.at, step: of.step.map(|s| s.index), level }, held);
+            push(content, memory, places, Moment { name: &of.moment, step: of.step.map(|s| s.index), level }, held);
         }
-        if of.at != "end" {
+        if of.step.is_some() || of.moment == "peak" {
             push_peak(peaks, trace, memory, places, of, held);
         }
     }

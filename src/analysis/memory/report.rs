@@ -2,14 +2,17 @@
 
 use crate::analysis::api::{Align, Options, Partial, View, rows};
 use crate::analysis::memory::holders::BEFORE;
+use crate::analysis::memory::steps::is_numbered;
 use crate::analysis::memory::tables::{
     MemoryContent, MemoryContentRow, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeakRow, MemoryPeaks,
     MemorySteps,
 };
-use crate::analysis::memory::{AT, BY, DEVICE};
+use crate::analysis::memory::{AT, BY, DEVICE, MIN_BYTES};
 use crate::analysis::population::reasons;
 use crate::analysis::sums::more;
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::wording::counts::plural;
 use std::cmp::Reverse;
 
 /// Largest width of a key in print, characters.
@@ -68,9 +71,22 @@ pub fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
 }
 
 /// The rows of one moment of a device.
-pub fn content_at<'a>(partials: &'a [Partial], place: &Place, kind: &str, at: &str) -> Vec<MemoryContentRow<'a>> {
+pub fn content_at<'a>(
+    partials: &'a [Partial],
+    place: &Place,
+    kind: &str,
+    moment: MemoryMoment,
+) -> Vec<MemoryContentRow<'a>> {
+    let is_step = |r: &MemoryPeakRow, number: i64| {
+        Place::of(r) == *place && r.step.is_some_and(|step| is_numbered(step, r.step_label, number))
+    };
+    let step = match moment {
+        MemoryMoment::Step(number) => rows::<MemoryPeaks>(partials).find(|r| is_step(r, number)).and_then(|r| r.step),
+        _ => None,
+    };
+    let name = moment.name();
     let of_moment = |r: &MemoryContentRow| {
-        place.is(r.rank, r.device_type, r.device) && r.key_kind == kind && r.at == at && r.step.is_none()
+        place.is(r.rank, r.device_type, r.device) && r.key_kind == kind && r.moment == name && r.step == step
     };
     rows::<MemoryContent>(partials).filter(of_moment).collect()
 }
@@ -158,10 +174,16 @@ fn shown(kind: &str, key: &str) -> String {
 }
 
 fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
-    let (by, at) = (options.settings.text(&BY).unwrap_or("op"), options.settings.text(&AT).unwrap_or("peak"));
-    let content = content_at(partials, place, by, at);
+    let (by, at) = (options.settings.text(&BY).unwrap_or("op"), options.settings.moment(&AT));
+    let mut content = content_at(partials, place, by, at);
+    let least = i64::try_from(options.settings.count(&MIN_BYTES)).unwrap_or(i64::MAX);
+    let small = content.iter().filter(|r| r.bytes < least);
+    let (small_count, small_bytes) = small.fold((0u64, 0i64), |(n, sum), r| (n + 1, sum.saturating_add(r.bytes)));
+    content.retain(|r| r.bytes >= least);
     let mut notes: Vec<String> = more(content.len().saturating_sub(options.top), "row").into_iter().collect();
-    if content.is_empty() {
+    if small_count > 0 {
+        notes.push(format!("below --min-bytes: {} with {}", plural(small_count as usize, "holder"), size(small_bytes)));
+    } else if content.is_empty() {
         let is_known = !content_at(partials, place, "op", at).is_empty();
         notes.push(match (is_known, by) {
             (true, "line") => "no Python frames recorded (with_stack=True records them)".to_string(),
@@ -172,12 +194,11 @@ fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Optio
     } else if content.iter().any(|r| r.key == BEFORE) {
         notes.push(format!("{BEFORE}: allocated before the recording began, by what is not known"));
     }
-    let moment = if at == "end" { "the end of the recording" } else { "the peak" };
     let cells = |r: &MemoryContentRow| {
         vec![shown(by, r.key), r.count.map_or_else(|| "-".to_string(), fmt_count), size(r.bytes), fmt_pct(r.pct)]
     };
     Some(View {
-        title: format!("What holds memory at {moment}, by {by}: {}", place.shown(true)),
+        title: format!("What holds memory {}, by {by}: {}", at.words(), place.shown(true)),
         columns: vec![
             ("holder", Align::Left),
             ("count", Align::Right),

@@ -24,8 +24,13 @@ pub fn shown<'a>(trace: &'a RankTrace, options: &'a Options) -> impl Iterator<It
 }
 
 /// Steps that are marked in the trace.
-fn marked(trace: &RankTrace) -> &[Step] {
+pub fn marked(trace: &RankTrace) -> &[Step] {
     if trace.steps.rule == StepRule::Capture { &[] } else { &trace.steps.steps }
+}
+
+/// Whether a step is meant by a number: its label, or its index if steps have none.
+pub fn is_numbered(index: u32, label: Option<i64>, number: i64) -> bool {
+    label.unwrap_or(i64::from(index)) == number
 }
 
 /// Numbers of the records of allocations that outlive the step after theirs, by step. `None` for a step after which

@@ -56,12 +56,12 @@ table! {
 
 table! {
     /// What holds the memory at a moment; the rows of one key_kind add up to the level, exactly.
-    pub struct MemoryContent, MemoryContentRow = "memory_content" by "rank, source, device_type, device, at, step, key_kind, bytes descending, key" {
+    pub struct MemoryContent, MemoryContentRow = "memory_content" by "rank, source, device_type, device, moment, step, key_kind, bytes descending, key" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
-        at: Text, "", "peak (of the capture), end (of the recording) or step (peak of a step)";
+        moment: Text, "", "peak (of the capture), end (of the recording), step (peak of a step), or what --at gives: entry:N, or a time in ns";
         step;
         key_kind: Text, "", "what the key names: op, line, module, phase, stack, node or category";
         key: Text, "", "holder; `[before window]`: allocated before the recording";

@@ -17,7 +17,7 @@ mod views;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stacks::{self, StackNodes, Weight};
+use crate::analysis::stacks::{self, StackNodes, StackUnit, Weight};
 use crate::facts::calls::CallForest;
 use crate::facts::modules::InModules;
 use crate::facts::operator_work::OperatorWorks;
@@ -154,17 +154,18 @@ impl Analysis for Ops {
         let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let folded = Weight::named(options.settings.text(&FOLDED));
+        let title = weight(options).map_or("", Weight::title);
         Output {
             tables: specs.into_iter().flat_map(of).collect(),
             observations: observations::observations(self.about().stem, partials),
             views: views::views(partials, options),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
-            files: stacks::speedscope_file(
-                self.about().stem,
-                weight(options),
-                options.settings.text(&SPEEDSCOPE),
-                partials,
-            ),
+            files: options
+                .settings
+                .text(&SPEEDSCOPE)
+                .map(|path| stacks::speedscope_file(path, title, StackUnit::Nanoseconds, partials))
+                .into_iter()
+                .collect(),
             ..Output::default()
         }
     }

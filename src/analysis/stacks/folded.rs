@@ -1,15 +1,14 @@
-//! Folded stacks: `root;...;leaf value`, one line per distinct stack of all ranks and threads, sorted, values in ns.
+//! Folded stacks: `root;...;leaf value`, one line per distinct stack of all ranks and threads, sorted.
 
 use crate::analysis::api::Partial;
 use crate::analysis::stacks::{StackNodes, stacks};
-use crate::units::Ns;
 use std::collections::{BTreeMap, HashMap};
 
 /// The stacks of all ranks as text: sorted, with equal stacks summed.
 pub fn folded(partials: &[Partial]) -> String {
     let mut shown: HashMap<&str, String> = HashMap::new();
     // Names that look the same are merged into one frame.
-    let mut lines: BTreeMap<String, Ns> = BTreeMap::new();
+    let mut lines: BTreeMap<String, i64> = BTreeMap::new();
     for batch in partials.iter().filter_map(|p| p.table(StackNodes::SPEC)) {
         for stack in stacks(batch) {
             let mut line = String::new();
@@ -19,10 +18,10 @@ pub fn folded(partials: &[Partial]) -> String {
                 }
                 line.push_str(shown.entry(name).or_insert_with(|| frame_name(name)));
             }
-            *lines.entry(line).or_default() += stack.ns;
+            *lines.entry(line).or_default() += stack.value;
         }
     }
-    lines.iter().map(|(stack, ns)| format!("{stack} {ns}\n")).collect()
+    lines.iter().map(|(stack, value)| format!("{stack} {value}\n")).collect()
 }
 
 /// A name without the characters that separate frames and lines.

@@ -1,5 +1,5 @@
-//! Stacks with values, for flame graphs: a tree of names for each thread of a rank, as a table that partials keep, and
-//! its two formats, folded text and speedscope. Values are ns.
+//! Stacks with values, for flame graphs: a tree of names for each thread or device of a rank, as a table that
+//! partials keep, and its two formats, folded text and speedscope. Values are ns of threads, and bytes of devices.
 
 mod folded;
 mod speedscope;
@@ -11,16 +11,15 @@ use crate::table;
 use crate::table::schema::{Batch, Table, Text};
 use crate::trace::events::Columns;
 use crate::trace::strings::StrId;
-use crate::units::Ns;
 use std::collections::HashMap;
 use std::hash::Hash;
 
 table! {
     /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
     pub struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
-        parent: Option<u32>, "", "row of the node above; null for a thread";
-        name: Text, "", "frame, operator, call or kernel; of a thread its process and number";
-        value_ns: i64, "ns", "of this stack itself";
+        parent: Option<u32>, "", "row of the node above; null for a thread or device";
+        name: Text, "", "frame, operator, call or kernel; of a thread its process and number, of a device its name";
+        value: i64, "", "of this stack itself: ns, or bytes of memory";
     }
 }
 
@@ -34,6 +33,14 @@ pub enum Weight {
 }
 
 impl Weight {
+    /// What the values are.
+    pub fn title(self) -> &'static str {
+        match self {
+            Weight::Gpu => "GPU time",
+            Weight::Host => "host time",
+        }
+    }
+
     /// The weight that an option names.
     pub fn named(text: Option<&str>) -> Option<Self> {
         match text {
@@ -44,20 +51,35 @@ impl Weight {
     }
 }
 
-/// The file that the option `--speedscope` names, with the stacks of all ranks.
-pub fn speedscope_file(
-    stem: &str,
-    weight: Option<Weight>,
-    path: Option<&str>,
-    partials: &[Partial],
-) -> Vec<OutputFile> {
-    let what = match weight {
-        Some(Weight::Gpu) => "GPU time",
-        _ => "host time",
-    };
-    let name = format!("hta {stem}: {what}");
-    let file = |path: &str| OutputFile { path: path.to_string(), text: speedscope::text(partials, &name) };
-    path.map(file).into_iter().collect()
+/// The unit of the values, and what a root is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackUnit {
+    /// Time of threads.
+    Nanoseconds,
+    /// Memory of devices.
+    Bytes,
+}
+
+impl StackUnit {
+    /// As in a file of speedscope.
+    fn name(self) -> &'static str {
+        match self {
+            StackUnit::Nanoseconds => "nanoseconds",
+            StackUnit::Bytes => "bytes",
+        }
+    }
+
+    fn root(self) -> &'static str {
+        match self {
+            StackUnit::Nanoseconds => "thread",
+            StackUnit::Bytes => "device",
+        }
+    }
+}
+
+/// A file for speedscope with the stacks of all ranks; `title` says what the values are.
+pub fn speedscope_file(path: &str, title: &str, unit: StackUnit, partials: &[Partial]) -> OutputFile {
+    OutputFile { path: path.to_string(), text: speedscope::text(partials, &format!("hta: {title}"), unit) }
 }
 
 /// Largest number of frames of a stack; deeper calls count for the last of them.
@@ -75,7 +97,7 @@ struct StackNode<N> {
     parent: Option<u32>,
     name: N,
     depth: u32,
-    ns: Ns,
+    value: i64,
 }
 
 impl<N> Default for StackTree<N> {
@@ -92,22 +114,22 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
             return parent;
         }
         *self.known.entry((parent, name)).or_insert_with(|| {
-            self.nodes.push(StackNode { parent, name, depth, ns: 0 });
+            self.nodes.push(StackNode { parent, name, depth, value: 0 });
             (self.nodes.len() - 1) as u32
         })
     }
 
-    pub fn add(&mut self, node: u32, ns: Ns) {
+    pub fn add(&mut self, node: u32, value: i64) {
         if let Some(node) = self.nodes.get_mut(node as usize) {
-            node.ns += ns;
+            node.value = node.value.saturating_add(value);
         }
     }
 
     /// The table of the nodes; `name` gives their texts.
     pub fn table(&self, name: impl Fn(N) -> String) -> Batch {
         let mut table = StackNodes::default();
-        for StackNode { parent, name: own, ns, .. } in &self.nodes {
-            table.push(StackNodeRow { parent: *parent, name: &name(*own), value_ns: *ns });
+        for StackNode { parent, name: own, value, .. } in &self.nodes {
+            table.push(StackNodeRow { parent: *parent, name: &name(*own), value: *value });
         }
         table.finish()
     }
@@ -121,18 +143,18 @@ pub fn thread_name(columns: &Columns, lane: u32) -> String {
 
 /// A stack of a rank that has a value.
 struct Stack<'a> {
-    /// Process and number of its thread.
-    thread: &'a str,
+    /// Its thread or device.
+    root: &'a str,
     /// From the root on.
     names: Vec<&'a str>,
-    ns: Ns,
+    value: i64,
 }
 
 /// The stacks of a table that have a value, in order of its rows.
 fn stacks(batch: &Batch) -> Vec<Stack<'_>> {
     let rows: Vec<StackNodeRow> = StackNodes::rows(batch).collect();
     let mut all = Vec::new();
-    for row in rows.iter().filter(|r| r.value_ns > 0) {
+    for row in rows.iter().filter(|r| r.value > 0) {
         let mut names = Vec::new();
         let mut at = Some(row);
         while let Some(node) = at {
@@ -140,9 +162,9 @@ fn stacks(batch: &Batch) -> Vec<Stack<'_>> {
             // A parent precedes its child; a partial that says otherwise is cut there.
             at = node.parent.and_then(|p| rows.get(p as usize)).filter(|_| names.len() <= MOST_FRAMES as usize + 1);
         }
-        let thread = names.pop().unwrap_or_default();
+        let root = names.pop().unwrap_or_default();
         names.reverse();
-        all.push(Stack { thread, names, ns: row.value_ns });
+        all.push(Stack { root, names, value: row.value });
     }
     all
 }

@@ -1,12 +1,12 @@
-//! Stacks in the file format of speedscope (<https://www.speedscope.app>): one sampled profile for each rank and thread.
+//! Stacks in the file format of speedscope (<https://www.speedscope.app>): one sampled profile for each rank and thread
+//! (of memory: device).
 //!
-//! A sample is a stack, root first, as indices into the frames, and its weight is the time of the stack, so weights of a
-//! profile add up to the time of its thread.
+//! A sample is a stack, root first, as indices into the frames, and its weight is the value of the stack, so weights of a
+//! profile add up to the time of its thread or the memory of its device.
 
 use crate::analysis::api::Partial;
-use crate::analysis::stacks::{StackNodes, stacks};
+use crate::analysis::stacks::{StackNodes, StackUnit, stacks};
 use crate::facts::lines::source_place;
-use crate::units::Ns;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,20 +42,20 @@ struct Profile {
     r#type: &'static str,
     name: String,
     unit: &'static str,
-    start_value: Ns,
-    end_value: Ns,
+    start_value: i64,
+    end_value: i64,
     samples: Vec<Vec<u32>>,
-    weights: Vec<Ns>,
+    weights: Vec<i64>,
 }
 
 /// The stacks of all ranks as JSON.
-pub fn text(partials: &[Partial], name: &str) -> String {
+pub fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String {
     let mut frames: Vec<Frame> = Vec::new();
     let mut known: HashMap<&str, u32> = HashMap::new();
     let mut profiles = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(StackNodes::SPEC) else { continue };
-        let mut by_thread: BTreeMap<&str, Profile> = BTreeMap::new();
+        let mut by_root: BTreeMap<&str, Profile> = BTreeMap::new();
         for stack in stacks(batch) {
             let sample = stack.names.iter().map(|name| {
                 *known.entry(name).or_insert_with(|| {
@@ -64,21 +64,21 @@ pub fn text(partials: &[Partial], name: &str) -> String {
                     (frames.len() - 1) as u32
                 })
             });
-            let profile = by_thread.entry(stack.thread).or_insert_with(|| Profile {
+            let profile = by_root.entry(stack.root).or_insert_with(|| Profile {
                 r#type: "sampled",
-                name: format!("rank {}, thread {}", partial.rank, stack.thread),
-                unit: "nanoseconds",
+                name: format!("rank {}, {} {}", partial.rank, unit.root(), stack.root),
+                unit: unit.name(),
                 start_value: 0,
                 end_value: 0,
                 samples: Vec::new(),
                 weights: Vec::new(),
             });
             profile.samples.push(sample.collect());
-            profile.weights.push(stack.ns);
-            profile.end_value += stack.ns;
+            profile.weights.push(stack.value);
+            profile.end_value += stack.value;
         }
-        // The thread with most time first, which is the one that a viewer opens.
-        let mut of_rank: Vec<Profile> = by_thread.into_values().collect();
+        // The thread with most time, or the fullest device, first, which is the one that a viewer opens.
+        let mut of_rank: Vec<Profile> = by_root.into_values().collect();
         of_rank.sort_by_key(|p| std::cmp::Reverse(p.end_value));
         profiles.extend(of_rank);
     }

@@ -34,7 +34,7 @@ columns! {
 
 columns! {
     Held of MemoryContent {
-        rank, device_type: Text, device, at: Text, step, key_kind: Text, key: Text, count: Option<u64>, bytes: i64,
+        rank, device_type: Text, device, moment: Text, step, key_kind: Text, key: Text, count: Option<u64>, bytes: i64,
     }
 }
 
@@ -221,7 +221,7 @@ fn content(results: &Results, of: &Listed, texts: &mut Texts) -> Result<Grid, Re
     );
     let mut rows: Vec<(String, String, Option<u64>, i64)> = Vec::new();
     results.read::<Held>(|r| {
-        if r.at == "peak" && r.step.is_none() && of.place.is(r.rank, r.device_type, r.device) {
+        if r.moment == "peak" && r.step.is_none() && of.place.is(r.rank, r.device_type, r.device) {
             rows.push((r.key_kind.to_string(), r.key.to_string(), r.count, r.bytes));
         }
     })?;

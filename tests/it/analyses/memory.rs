@@ -24,10 +24,14 @@ pub fn memory(paths: &[PathBuf], options: &Options) -> Option<Answer> {
 }
 
 fn of(t: &TraceBuilder) -> Answer {
+    of_with(t, &options())
+}
+
+fn of_with(t: &TraceBuilder, options: &Options) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
-    memory(&[path], &options()).expect("a good trace")
+    memory(&[path], options).expect("a good trace")
 }
 
 fn one(rows: Vec<Record>) -> Record {
@@ -37,7 +41,7 @@ fn one(rows: Vec<Record>) -> Record {
 
 /// Key, count and bytes of the rows of one moment.
 pub fn content(answer: &Answer, at: &str, kind: &str) -> Vec<(String, Option<i64>, i64)> {
-    let rows = answer.rows_where("memory_content", |r| r.text("at") == at && r.text("key_kind") == kind);
+    let rows = answer.rows_where("memory_content", |r| r.text("moment") == at && r.text("key_kind") == kind);
     rows.iter().map(|r| (r.text("key").to_string(), r.opt_int("count"), r.int("bytes"))).collect()
 }
 
@@ -76,7 +80,7 @@ pub fn check(what: &str, answer: &Answer) {
         let of_content = answer.rows_where("memory_content", |r| place(r) == *place_of);
         let mut sums: BTreeMap<(String, Option<i64>, String), i64> = BTreeMap::new();
         for r in &of_content {
-            let key = (r.text("at").to_string(), r.opt_int("step"), r.text("key_kind").to_string());
+            let key = (r.text("moment").to_string(), r.opt_int("step"), r.text("key_kind").to_string());
             *sums.entry(key).or_default() += r.int("bytes");
         }
         for ((at, step, kind), sum) in sums {
@@ -124,8 +128,7 @@ pub fn check(what: &str, answer: &Answer) {
 /// record  before -256 +1024      +4096 -1024  +64
 /// level   768     512   1536     5632   4608  4672
 /// ```
-#[test]
-fn the_peak_is_held_by_what_is_alive_and_the_rest_is_from_before() {
+fn one_step() -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
     let mut main = t.thread(1000);
     main.step(1, us(0)..us(60));
@@ -140,7 +143,70 @@ fn the_peak_is_held_by_what_is_alive_and_the_rest_is_from_before() {
     main.memory(us(45), 8, -1024, 4608).on_device(0, 8192);
     main.memory(us(50), 8, 64, 4672).on_device(0, 8192);
     main.launch(us(32)..us(34)).kernel("gemm", 7, us(36)..us(50));
-    let answer = of(&t);
+    t
+}
+
+/// The options of the analysis.
+pub fn with(given: &[(&str, &str)]) -> Options {
+    let mut options = options();
+    for (flag, text) in given {
+        let settings = find("memory").expect("it is registered").about().settings;
+        let setting = settings.iter().find(|s| s.flag == *flag).expect("a known option");
+        options.settings.set(setting, text).expect("a good value");
+    }
+    options
+}
+
+#[test]
+fn folded_stacks_add_up_to_the_level_and_to_what_is_allocated() {
+    let folded = |what: &str| {
+        let answer = of_with(&one_step(), &with(&[("--folded", what)]));
+        answer.outcome.outputs[0].1.raw.clone().expect("folded stacks")
+    };
+    let step = "cuda:0;train.py(3): step";
+    assert_eq!(
+        folded("peak"),
+        format!("cuda:0;[before window] 512\n{step};aten::conv2d;aten::empty 1024\n{step};aten::mm 4096\n")
+    );
+    assert_eq!(folded("end"), format!("cuda:0;[before window] 512\n{step} 64\n{step};aten::mm 4096\n"));
+    assert_eq!(folded("alloc"), format!("{step} 64\n{step};aten::conv2d;aten::empty 1024\n{step};aten::mm 4096\n"));
+    let answer = of_with(&one_step(), &with(&[("--speedscope", "peak.json")]));
+    let file = &answer.outcome.outputs[0].1.files[0];
+    let json: serde_json::Value = serde_json::from_str(&file.text).expect("JSON");
+    let profile = &json["profiles"][0];
+    assert_eq!(
+        (file.path.as_str(), &profile["unit"], &profile["endValue"]),
+        ("peak.json", &"bytes".into(), &5632.into())
+    );
+    assert_eq!(profile["name"], "rank 0, device cuda:0");
+    let weights = profile["weights"].as_array().expect("weights").iter().filter_map(serde_json::Value::as_i64);
+    assert_eq!(weights.sum::<i64>(), 5632);
+}
+
+#[test]
+fn the_content_is_listed_at_the_moment_that_is_asked_for() {
+    let title_and_rows = |given: &[(&str, &str)]| {
+        let answer = of_with(&one_step(), &with(given));
+        let views = &answer.outcome.outputs[0].1.views;
+        let view = views.iter().find(|v| v.title.starts_with("What holds memory")).expect("the content");
+        let rows: Vec<String> = view.rows.iter().map(|r| format!("{} {}", r[0], r[2])).collect();
+        (view.title.clone(), rows, view.notes.clone())
+    };
+    let (title, rows, _) = title_and_rows(&[("--at", "step:1")]);
+    assert_eq!(title, "What holds memory at the peak of step 1, by op: cuda:0 (rank 0)");
+    assert_eq!(rows.len(), 3);
+    let (title, rows, _) = title_and_rows(&[("--at", "entry:1")]);
+    assert_eq!(title, "What holds memory after entry 1, by op: cuda:0 (rank 0)");
+    assert_eq!(rows, ["aten::conv2d (aten::empty) 1.02 kB", "[before window] 512 B"]);
+    // The same bytes are told as a sum if they are below the least.
+    let (_, rows, notes) = title_and_rows(&[("--min-bytes", "1000")]);
+    assert_eq!(rows, ["aten::mm 4.10 kB", "aten::conv2d (aten::empty) 1.02 kB"]);
+    assert_eq!(notes, ["below --min-bytes: 1 holder with 512 B"]);
+}
+
+#[test]
+fn the_peak_is_held_by_what_is_alive_and_the_rest_is_from_before() {
+    let answer = of(&one_step());
     check("planted", &answer);
     let peak = one(answer.rows_where("memory_peaks", |r| r.text("scope") == "capture"));
     let found = ["peak_bytes", "base_bytes", "reserved_bytes", "seq", "known_count", "known_bytes", "before_bytes"];

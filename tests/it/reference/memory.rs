@@ -1,7 +1,7 @@
 //! Memory of real traces: figures that an independent script computed from the raw JSON, and every number of the
 //! TensorBoard plugin's memory view.
 
-use crate::analyses::memory::{check, content, memory, sentences};
+use crate::analyses::memory::{check, content, memory, sentences, with};
 use crate::cli::csv::{number, read, text};
 use crate::run::{Answer, Record, options};
 use crate::shared;
@@ -224,6 +224,18 @@ mod on_shared_traces {
             for r in answer.rows("memory_allocations") {
                 assert!(["freed", "live"].contains(&r.text("ended")), "{what}: {}", r.0);
             }
+        }
+    }
+
+    /// Stacks at the peak add up to it, those of all allocations to what is allocated.
+    #[test]
+    fn folded_stacks_add_up_to_the_known_sums() {
+        let Some(root) = shared::folder() else { return };
+        for (what, bytes) in [("peak", 1_384_880), ("end", 145_132), ("alloc", 13_344_276)] {
+            let answer = memory(&[root.join(MODULES)], &with(&[("--folded", what)])).expect("a good trace");
+            let folded = answer.outcome.outputs[0].1.raw.clone().expect("folded stacks");
+            let value = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<i64>().ok()).expect("a value");
+            assert_eq!(folded.lines().map(value).sum::<i64>(), bytes, "{what}");
         }
     }
 

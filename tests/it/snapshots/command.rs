@@ -79,7 +79,15 @@ fn moments_keys_and_stacks_can_be_chosen() {
     );
     let folded = text(&hta(&[&path, "--folded", "alloc"]).stdout);
     assert_eq!(folded, "rank 0;device 0;train (/home/me/train.py:3) 5000\n");
+    let file = folder.path().join("peak.json");
+    assert_eq!(hta(&[&path, "--speedscope", &file.display().to_string()]).status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&json["profiles"][0]["unit"], &json["profiles"][0]["endValue"]), (&"bytes".into(), &5012.into()));
+    let small = text(&hta(&[&path, "--min-bytes", "100"]).stdout);
+    assert!(small.contains("1 more with 12 B"), "{small}");
     for bad in [
+        ["--at", "step:1"],
+        ["--min-bytes", "many"],
         ["--by", "op"],
         ["--at", "soon"],
         ["--at", "entry:77"],

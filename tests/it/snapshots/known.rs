@@ -9,9 +9,9 @@ use hta::snapshot::content::{Key, allocated, parts};
 use hta::snapshot::device::DeviceMemory;
 use hta::snapshot::events::{EventKind, events};
 use hta::snapshot::history::Until;
-use hta::snapshot::moment::Moment;
 use hta::snapshot::rows::DeviceRows;
 use hta::snapshot::site::Sites;
+use hta::trace::memory_moment::MemoryMoment;
 
 const EXPANDABLE: &str = "snapshot_expandable.pkl";
 const EMPTY_CACHE: &str = "snapshot_with_empty_cache.pkl";
@@ -29,7 +29,7 @@ type Parts<'a> = Vec<(&'a str, u64, i64)>;
 
 fn at_peak(device: &DeviceMemory, sites: &Sites, by: Key) -> Vec<(String, u64, i64)> {
     let rows = DeviceRows { rank: 0, device, sites };
-    let (_, held) = rows.held(Moment::Peak).expect("a peak");
+    let (_, held) = rows.held(MemoryMoment::Peak).expect("a peak");
     let peak = device.replay.as_ref().expect("a history").peak.bytes;
     let parts = parts(device, sites, held, by);
     assert_eq!(parts.iter().map(|p| p.bytes).sum::<i64>(), peak);

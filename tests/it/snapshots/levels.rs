@@ -5,9 +5,9 @@ use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use super::{parsed, replayed};
 use hta::snapshot::content::{Key, parts};
 use hta::snapshot::history::Until;
-use hta::snapshot::moment::Moment;
 use hta::snapshot::rows::DeviceRows;
 use hta::snapshot::site::Sites;
+use hta::trace::memory_moment::MemoryMoment;
 use proptest::prelude::*;
 
 /// What a program does: allocates a slot with a size, or frees it; the free is completed at once, or later by the other
@@ -73,7 +73,7 @@ proptest! {
             prop_assert!(replay.before >= 0 && replay.levels.iter().all(|l| *l >= 0));
             let sites = Sites::new(&late);
             let rows = DeviceRows { rank: 0, device: late_device, sites: &sites };
-            for (moment, level) in [(Moment::Peak, replay.peak.bytes), (Moment::End, replay.level(Some(replay.levels.len() as u32 - 1)))] {
+            for (moment, level) in [(MemoryMoment::Peak, replay.peak.bytes), (MemoryMoment::End, replay.level(Some(replay.levels.len() as u32 - 1)))] {
                 let (_, held) = rows.held(moment).unwrap();
                 prop_assert_eq!(held.iter().map(|h| h.bytes).sum::<i64>(), level);
                 for by in Key::ALL {

@@ -186,7 +186,7 @@ fn streams_pools_and_devices_are_kept_apart() {
         // Without a history, the blocks are the content.
         let content = table(&devices[0], &Sites::new(&s), "memory_content");
         assert_eq!(
-            (content.text("at", 0), content.text("key_kind", 0), content.int("bytes", 0)),
+            (content.text("moment", 0), content.text("key_kind", 0), content.int("bytes", 0)),
             (Some("end"), Some("line"), Some(2000))
         );
     }

@@ -100,7 +100,7 @@ mod on_shared_traces {
         assert_eq!((peaks.int("ts_ns", 0).map(|t| t - first), last - first), (Some(98_424_324), 987_186_231));
         let content = table(&levels, "memory_content");
         let of = |at: &str| -> Vec<(&str, i64)> {
-            let rows = (0..content.len()).filter(|r| content.text("at", *r) == Some(at));
+            let rows = (0..content.len()).filter(|r| content.text("moment", *r) == Some(at));
             rows.filter_map(|r| Some((content.text("key", r)?, content.int("bytes", r)?))).collect()
         };
         let expected = [

@@ -1,0 +1,73 @@
+//! Which inputs are memory snapshots or timelines, decided by their content.
+
+use crate::error::SetError;
+use crate::read::discover::{discover, natural_key};
+use crate::read::input::Input;
+use crate::read::snapshot::{MemoryFile, memory_file};
+use clap::ArgMatches;
+use std::path::{Path, PathBuf};
+
+/// A file about memory.
+pub struct MemoryInput {
+    pub input: Input,
+    pub kind: MemoryFile,
+}
+
+/// The files of the arguments, if all are snapshots or timelines; `None` if none is.
+///
+/// # Errors
+/// When there are traces among them.
+pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError> {
+    let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
+    let (mut found, mut other): (Vec<MemoryInput>, Option<Input>) = (Vec::new(), None);
+    for path in paths.into_iter().flatten() {
+        let named =
+            if path.is_dir() { in_folder(path) } else { discover(std::slice::from_ref(path)).unwrap_or_default() };
+        if named.is_empty() && path.as_os_str() != "-" {
+            // Told by the reader of traces, as for other commands.
+            return Ok(None);
+        }
+        for input in named {
+            match memory_file(&input.path) {
+                Ok(Some(kind)) => found.push(MemoryInput { input, kind }),
+                // A folder may hold anything beside.
+                _ if !input.named => {}
+                _ => other = Some(input),
+            }
+        }
+    }
+    match (found.is_empty(), other) {
+        (true, _) => Ok(None),
+        (false, None) => Ok(Some(found)),
+        (false, Some(other)) => Err(SetError::Argument {
+            option: "the inputs",
+            value: other.shown,
+            reason:
+                "expected only memory snapshots and timelines, or only traces: they measure different bytes, so run \
+                     `hta memory` on each kind by itself"
+                    .to_string(),
+        }),
+    }
+}
+
+/// Why inputs cannot be used none of which is a snapshot or timeline.
+pub fn refusal(matches: &ArgMatches) -> SetError {
+    let paths: Vec<PathBuf> = matches.try_get_many("traces").ok().flatten().into_iter().flatten().cloned().collect();
+    let found = match discover(&paths) {
+        Ok(found) => found,
+        Err(e) => return e,
+    };
+    let value = found.first().map_or_else(String::new, |i| i.shown.clone());
+    let reason = "expected a memory snapshot (pickle) or a memory timeline".to_string();
+    SetError::Argument { option: "hta memory", value, reason }
+}
+
+/// The files of a folder in natural order.
+fn in_folder(folder: &Path) -> Vec<Input> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.map(|e| e.path()).filter(|p| p.is_file());
+    let mut inputs: Vec<Input> =
+        files.map(|path| Input { shown: path.display().to_string(), path, named: false, process: None }).collect();
+    inputs.sort_by_cached_key(|i| natural_key(&i.shown));
+    inputs
+}

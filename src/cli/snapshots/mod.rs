@@ -1,0 +1,222 @@
+//! `hta memory` on memory snapshots and timelines, which are not traces and so do not go through the pipeline.
+//!
+//! Whether the inputs are such files is decided by their content, before a trace would be read.
+
+mod inputs;
+mod options;
+
+pub use inputs::{MemoryInput, inputs, refusal};
+pub use options::{command, with_options};
+
+use crate::analysis::api::{Output, Partial, View};
+use crate::analysis::stacks::{StackUnit, speedscope_file};
+use crate::cli::args::RankRanges;
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, print, width};
+use crate::cli::snapshots::options::{Chosen, Folded};
+use crate::cli::table::OutputArgs;
+use crate::error::SetError;
+use crate::health::{Health, Severity};
+use crate::output::inputs::Inputs;
+use crate::output::{text, visible};
+use crate::read::discover::assign_ranks;
+use crate::read::input::Input;
+use crate::read::snapshot::{MemoryFile, SnapshotError, load_snapshot, load_timeline};
+use crate::read::source::ByteCount;
+use crate::snapshot::content::{Key, allocated, parts};
+use crate::snapshot::device::{OnlyDevice, devices};
+use crate::snapshot::findings::{Finding, findings, uneven};
+use crate::snapshot::flame::stack_nodes;
+use crate::snapshot::report::{ReportOptions, views};
+use crate::snapshot::rows::{DeviceRows, TABLES, stacks};
+use crate::snapshot::site::Sites;
+use crate::snapshot::tables::MemoryStacks;
+use crate::snapshot::timeline::Levels;
+use crate::table::schema::{Batch, TableSpec};
+use crate::units::fmt_count;
+use anyhow::Context;
+use clap::{ArgMatches, FromArgMatches};
+use std::fmt::Write;
+
+/// What all files gave so far.
+#[derive(Default)]
+struct Answer {
+    batches: Vec<Batch>,
+    views: Vec<View>,
+    findings: Vec<Finding>,
+    /// Rank, device and peak of each device with a history.
+    peaks: Vec<(u32, String, i64)>,
+    folded: String,
+    /// A part for each device, with its stacks.
+    stacks: Vec<Partial>,
+    devices: u64,
+    /// Whether a device has the moment of `--at`.
+    has_moment: bool,
+    has_loss: bool,
+}
+
+/// Runs the command on files about memory.
+///
+/// # Errors
+/// When an option cannot be used or nothing can be written.
+pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit> {
+    let output = OutputArgs::from_arg_matches(matches)?;
+    let chosen = Chosen::new(matches)?;
+    let table = output.table(TABLES)?;
+    let inputs: Vec<Input> = files.iter().map(|f| f.input.clone()).collect();
+    output.allow(&Inputs::of_traces(&inputs))?;
+    let ranks = assign_ranks(&inputs, &vec![None; inputs.len()]);
+    let wanted = matches.try_get_one::<RankRanges>("ranks").ok().flatten();
+    let is_wanted = |rank: u32| wanted.is_none_or(|w| w.0.iter().any(|(a, b)| (*a..=*b).contains(&rank)));
+    let mut answer = Answer::default();
+    let mut read: Vec<(&MemoryInput, u32)> = Vec::new();
+    for (file, (rank, _)) in files.iter().zip(&ranks).filter(|(_, (rank, _))| is_wanted(*rank)) {
+        read.push((file, *rank));
+    }
+    read.sort_by_key(|(_, rank)| *rank);
+    if read.is_empty() {
+        let all: Vec<String> = ranks.iter().map(|(r, _)| r.to_string()).collect();
+        let reason = format!("the files are of ranks {}", all.join(", "));
+        return Err(SetError::Argument { option: "--ranks", value: "these ranks".to_string(), reason }.into());
+    }
+    let mut refused = 0;
+    for (file, rank) in &read {
+        let wanted = (!output.is_text()).then_some(table);
+        let added = match file.kind {
+            MemoryFile::Snapshot => add_snapshot(&mut answer, &file.input, *rank, &chosen, wanted),
+            MemoryFile::Timeline => add_timeline(&mut answer, &file.input, *rank, &chosen, wanted),
+        };
+        if let Err(e) = added {
+            refused += 1;
+            note(&format!("hta: {e}"));
+            if let Some(hint) = e.hint() {
+                note(&format!("hint: {hint}"));
+            }
+        }
+    }
+    if refused == read.len() {
+        return Ok(Exit::Nothing);
+    }
+    answer.has_loss |= refused > 0;
+    let strict = matches.try_get_one::<bool>("strict").ok().flatten().copied().unwrap_or(false);
+    if strict && answer.has_loss {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    if chosen.device != OnlyDevice::Any && answer.devices == 0 {
+        let value = match chosen.device {
+            OnlyDevice::Number(number) => number.to_string(),
+            _ => "cpu".to_string(),
+        };
+        let reason = "no input has such a device".to_string();
+        return Err(SetError::Argument { option: "--device", value, reason }.into());
+    }
+    if let Some(at) = chosen.at.filter(|_| !answer.has_moment) {
+        let reason = "no history has that moment; without times only entry:N can be meant".to_string();
+        return Err(SetError::Argument { option: "--at", value: at.name(), reason }.into());
+    }
+    write(&output, table, answer, &chosen)
+}
+
+fn write(output: &OutputArgs, table: &'static TableSpec, answer: Answer, chosen: &Chosen) -> anyhow::Result<Exit> {
+    if let (Some(path), Some(folded)) = (&chosen.speedscope, chosen.stacks()) {
+        let file = speedscope_file(path, folded.title(), StackUnit::Bytes, &answer.stacks);
+        std::fs::write(path, file.text).with_context(|| format!("cannot write {path}"))?;
+    }
+    let exit = if answer.has_loss { Exit::Partly } else { Exit::Done };
+    if chosen.folded.is_some() && output.is_text() {
+        print(visible::lines(&answer.folded).as_bytes())?;
+        return Ok(exit);
+    }
+    let mut found = answer.findings;
+    found.extend(uneven(&answer.peaks));
+    found.sort_by_key(|(subject, _)| *subject);
+    let observations = found.into_iter().map(|(_, observation)| observation).collect();
+    let report = Output { observations, views: answer.views, ..Output::default() };
+    output.write(table, &answer.batches, || text::one_output(&report, width()))?;
+    Ok(exit)
+}
+
+/// Prints what was lost in a file.
+fn tell_losses(answer: &mut Answer, health: &Health, file: &str, rank: u32) {
+    answer.has_loss |= health.has_loss();
+    for (counter, tally) in health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss) {
+        let spec = counter.spec();
+        note(&format!("hta: rank {rank} ({file}): {} x {}: {}", fmt_count(tally.count), spec.name, spec.doc));
+    }
+}
+
+fn add_snapshot(
+    answer: &mut Answer,
+    input: &Input,
+    rank: u32,
+    chosen: &Chosen,
+    wanted: Option<&'static TableSpec>,
+) -> Result<(), SnapshotError> {
+    let snapshot = load_snapshot(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;
+    let sites = Sites::new(&snapshot);
+    let mut health = snapshot.health.clone();
+    for device in devices(&snapshot, chosen.until, chosen.device, &mut health) {
+        let rows = DeviceRows { rank, device: &device, sites: &sites };
+        answer.devices += 1;
+        answer.has_moment |= chosen.at.is_some_and(|at| rows.held(at).is_some());
+        if let Some(replay) = &device.replay {
+            answer.peaks.push((rank, device.name(), replay.peak.bytes));
+        }
+        match (wanted, chosen.stacks()) {
+            (Some(table), _) => answer.batches.extend(rows.table(table, chosen.at)),
+            (None, Some(folded)) => {
+                let parts = match folded {
+                    Folded::Alloc => allocated(&device, &sites, Key::Stack),
+                    Folded::At(moment) => {
+                        let held = rows.held(moment).map(|(_, held)| held).unwrap_or_default();
+                        parts(&device, &sites, held, Key::Stack)
+                    }
+                };
+                let root = format!("{} of rank {rank}", device.name());
+                answer.stacks.push(Partial { rank, tables: vec![stack_nodes(&root, &parts)], reason: None });
+                for part in parts {
+                    let _ = writeln!(answer.folded, "rank {rank};{};{} {}", device.name(), part.key, part.bytes);
+                }
+            }
+            (None, None) => {
+                answer.findings.extend(findings(&rows));
+                let options = ReportOptions {
+                    by: chosen.by,
+                    at: chosen.at.unwrap_or_default(),
+                    top: chosen.top,
+                    min_bytes: chosen.min_bytes,
+                };
+                answer.views.extend(views(&rows, options));
+            }
+        }
+    }
+    if wanted.is_some_and(|t| t.name == MemoryStacks::SPEC.name) {
+        answer.batches.push(stacks(&snapshot, rank));
+    }
+    tell_losses(answer, &health, &input.shown, rank);
+    Ok(())
+}
+
+fn add_timeline(
+    answer: &mut Answer,
+    input: &Input,
+    rank: u32,
+    chosen: &Chosen,
+    wanted: Option<&'static TableSpec>,
+) -> Result<(), SnapshotError> {
+    let timeline = load_timeline(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;
+    let levels = Levels::new(&timeline);
+    answer.devices += 1;
+    answer.peaks.push((rank, "timeline".to_string(), levels.peak_bytes()));
+    let at = chosen.at.unwrap_or_default();
+    let view = levels.view(rank, at);
+    answer.has_moment |= view.is_some();
+    match wanted {
+        Some(table) => answer.batches.extend(levels.table(table, rank, chosen.at)),
+        None if chosen.folded.is_none() => answer.views.extend(view),
+        None => {}
+    }
+    tell_losses(answer, &timeline.health, &input.shown, rank);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The options of `hta memory` for snapshots and timelines.
+
+use crate::cli::args::parse_ranks;
+use crate::cli::memory;
+use crate::cli::table::OutputArgs;
+use crate::error::SetError;
+use crate::snapshot::content::Key;
+use crate::snapshot::device::OnlyDevice;
+use crate::snapshot::history::Until;
+use crate::trace::memory_moment::MemoryMoment;
+use crate::units::MemoryLimit;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, value_parser};
+use std::path::PathBuf;
+
+/// Number of rows of each table of the report.
+const TOP: usize = 16;
+
+/// Options that the analysis of traces has, too, with other values.
+const SHARED: [&str; 4] = ["by", "at", "device", "folded"];
+
+/// The subcommand by itself.
+pub fn command() -> Command {
+    let command = Command::new("memory").about("Memory of GPUs: peaks, what holds them, leaks, fragmentation");
+    with_options(OutputArgs::augment_args(command))
+}
+
+/// Adds the options that snapshots take to a command, except those that it has already.
+pub fn with_options(mut command: Command) -> Command {
+    let traces =
+        Arg::new("traces").value_name("SNAPSHOT").required(true).num_args(1..).value_parser(value_parser!(PathBuf));
+    let options = [
+        traces.help("Memory snapshots (pickles) and memory timelines: files, folders (one level deep) or patterns"),
+        text_option("by", "KEY", "Key of what holds the memory: line (default), stack, node (of autograd) or phase"),
+        text_option(
+            "at",
+            "WHEN",
+            "MemoryMoment of the content: peak (default), end, entry:N or nanoseconds since the epoch",
+        ),
+        text_option("device", "N", "Only this device"),
+        text_option("until", "WHEN", "When freed memory stops counting: completed (default) or requested"),
+        text_option(
+            "folded",
+            "WHAT",
+            "Print stacks with bytes for a flame graph: alloc (all allocations), peak or end",
+        ),
+        text_option(
+            "speedscope",
+            "FILE",
+            "Write the stacks to a file for speedscope: those at the peak, or of --folded",
+        ),
+        text_option("min-bytes", "N", "Print only holders of at least so many bytes"),
+        Arg::new("top")
+            .long("top")
+            .value_name("N")
+            .value_parser(value_parser!(usize))
+            .help("Rows to print of each table [default: 16]"),
+        Arg::new("ranks")
+            .long("ranks")
+            .value_name("LIST")
+            .value_parser(parse_ranks)
+            .help("Only these ranks, e.g. 0,3,8-15"),
+        Arg::new("memory_limit")
+            .long("memory-limit")
+            .value_name("SIZE")
+            .value_parser(memory::parse)
+            .help("Memory limit, e.g. 4GB"),
+        Arg::new("strict")
+            .long("strict")
+            .action(ArgAction::SetTrue)
+            .help("Treat any loss in the input as an error: exit 2"),
+    ];
+    for option in options {
+        if !command.get_arguments().any(|a| a.get_id() == option.get_id()) {
+            command = command.arg(option);
+            continue;
+        }
+        // Snapshots take other values than traces; each kind of input checks its own.
+        let (name, help) = (option.get_id().to_string(), option.get_help().cloned());
+        if SHARED.contains(&name.as_str()) {
+            command = command.mut_arg(name, |arg| match (arg.get_help().cloned(), help) {
+                (Some(own), Some(help)) => {
+                    arg.value_parser(value_parser!(String)).help(format!("{own}; snapshots: {help}"))
+                }
+                _ => arg.value_parser(value_parser!(String)),
+            });
+        }
+    }
+    command
+}
+
+fn text_option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// What `--folded` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folded {
+    Alloc,
+    At(MemoryMoment),
+}
+
+impl Folded {
+    pub fn title(self) -> &'static str {
+        match self {
+            Folded::Alloc => "allocated memory",
+            Folded::At(MemoryMoment::End) => "memory at the end",
+            Folded::At(_) => "memory at the peak",
+        }
+    }
+}
+
+/// What the options say.
+pub struct Chosen {
+    pub by: Key,
+    pub at: Option<MemoryMoment>,
+    pub device: OnlyDevice,
+    pub until: Until,
+    pub folded: Option<Folded>,
+    pub speedscope: Option<String>,
+    pub min_bytes: i64,
+    pub top: usize,
+    pub limit: Option<MemoryLimit>,
+}
+
+impl Chosen {
+    /// The stacks that are asked for.
+    pub fn stacks(&self) -> Option<Folded> {
+        self.folded.or(self.speedscope.is_some().then_some(Folded::At(MemoryMoment::Peak)))
+    }
+
+    pub fn new(m: &ArgMatches) -> Result<Self, SetError> {
+        let text = |name: &str| m.try_get_one::<String>(name).ok().flatten();
+        let bad = |option, value: &str, reason: &str| SetError::Argument {
+            option,
+            value: value.to_string(),
+            reason: reason.to_string(),
+        };
+        let by = match text("by").map(String::as_str) {
+            None => Key::Line,
+            Some(name) => Key::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
+                bad("--by", name, "a snapshot has no operators or modules: expected line, stack, node or phase")
+            })?,
+        };
+        let at = match text("at") {
+            None => None,
+            Some(at) => match MemoryMoment::parse(at) {
+                None => return Err(bad("--at", at, &format!("expected {}", MemoryMoment::EXPECTED))),
+                Some(MemoryMoment::Step(_)) => {
+                    return Err(bad(
+                        "--at",
+                        at,
+                        "a snapshot has no steps: expected peak, end, entry:N or a time in ns",
+                    ));
+                }
+                moment => moment,
+            },
+        };
+        let device = match text("device").map(String::as_str) {
+            None => OnlyDevice::Any,
+            Some("cpu") => OnlyDevice::Host,
+            Some(d) => match d.strip_prefix("cuda:").unwrap_or(d).parse() {
+                Ok(number) => OnlyDevice::Number(number),
+                Err(_) => {
+                    return Err(bad("--device", d, "expected 0, cuda:0 or another index, or cpu for pinned memory"));
+                }
+            },
+        };
+        let until = match text("until").map(String::as_str) {
+            None | Some("completed") => Until::Completed,
+            Some("requested") => Until::Requested,
+            Some(other) => return Err(bad("--until", other, "expected completed or requested")),
+        };
+        let folded = match text("folded").map(String::as_str) {
+            None | Some("none") => None,
+            Some("alloc") => Some(Folded::Alloc),
+            Some("peak") => Some(Folded::At(MemoryMoment::Peak)),
+            Some("end") => Some(Folded::At(MemoryMoment::End)),
+            Some(other) => return Err(bad("--folded", other, "expected alloc, peak or end")),
+        };
+        let min_bytes = match text("min-bytes").map(String::as_str) {
+            None => 0,
+            Some(n) => n.parse().map_err(|_| bad("--min-bytes", n, "expected a whole number of bytes"))?,
+        };
+        let speedscope = text("speedscope").cloned();
+        let top = m.try_get_one::<usize>("top").ok().flatten().copied().unwrap_or(TOP);
+        let limit = memory::limit(m.try_get_one::<u64>("memory_limit").ok().flatten().copied());
+        Ok(Self { by, at, device, until, folded, speedscope, min_bytes, top, limit })
+    }
+}
