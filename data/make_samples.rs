@@ -1,7 +1,7 @@
 //! Generates the samples under `data/samples/` that are not recordings, and their known answers.
 //!
 //! `cargo run --release --example make_samples [DIRECTORY]` writes `gpu_ddp8/rank_*.json.gz`, `gpu_single`,
-//! `gpu_counters`, `serving`, `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The output is always the same, byte for byte. The answers
+//! `gpu_counters`, `serving`, `serving_capture`, `KNOWN_ANSWERS.json` and `MANIFEST.tsv`. The output is always the same, byte for byte. The answers
 //! are computed here, from the planted spans and by brute force over instants, so they share no code with the analyses
 //! that they check. Times in ns.
 #[path = "make_samples/answers.rs"]
@@ -18,6 +18,8 @@ mod manifest;
 mod rank;
 #[path = "make_samples/serving.rs"]
 mod serving;
+#[path = "make_samples/serving_capture.rs"]
+mod serving_capture;
 #[path = "make_samples/single.rs"]
 mod single;
 #[path = "make_samples/work.rs"]
@@ -54,7 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let packed = rank.trace.to_gz(&Format::default())?;
         fs::write(set.join(format!("rank_{}.json.gz", rank.number)), packed)?;
     }
-    let alone = [("gpu_single", single::trace()), ("gpu_counters", single::counters()), ("serving", serving::trace())];
+    let alone = [
+        ("gpu_single", single::trace()),
+        ("gpu_counters", single::counters()),
+        ("serving", serving::trace()),
+        ("serving_capture", serving_capture::trace()),
+    ];
     for (name, trace) in alone {
         fs::create_dir_all(directory.join(name))?;
         fs::write(directory.join(name).join("rank_0.json.gz"), trace.to_gz(&Format::default())?)?;

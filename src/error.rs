@@ -129,6 +129,12 @@ pub enum SetError {
         "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found neither"
     )]
     NoRank { file: String },
+    /// A file or folder of `--graph-capture`.
+    #[error(
+        "cannot use {what} for --graph-capture: expected launches between StreamBeginCapture and StreamEndCapture, found \
+         none"
+    )]
+    NoCapture { what: String },
     /// A file that an option names: what it holds.
     #[error("cannot read the {holds} {path}: {reason}")]
     OptionFile { holds: &'static str, path: PathBuf, reason: String },
@@ -154,6 +160,9 @@ impl SetError {
             SetError::Missing { .. } => Some("paths and patterns are relative to the current folder"),
             SetError::NoRank { .. } => {
                 Some("name it rank_N.json.gz: in a part of the job its position among the files says nothing")
+            }
+            SetError::NoCapture { .. } => {
+                Some("record the engine while it captures its graphs; `hta explain serving` says how")
             }
             SetError::NoFiles { .. } => Some("folders are read one level deep"),
             _ => None,

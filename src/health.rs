@@ -89,7 +89,8 @@ counters! {
     DurOverflow "dur_overflow" Repair "durations beyond the record window, cut at its end";
     DurSuspect "gpu_dur_suspect" Info "a GPU activity overruns the next one on its stream by most of its length; kept";
     LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call";
-    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity";
+    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity, not counting those recorded into a graph";
+    GraphOrderDiffers "graph_order_differs" Info "replays of graphs whose activities start in another order than that of the nodes or of the file; the latter counts";
     StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running maximum of ends";
     GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";

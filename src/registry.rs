@@ -9,6 +9,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::analysis::efficiency::Efficiency,
     &crate::analysis::steps::StepTimes,
     &crate::analysis::iterations::IterationsOf,
+    &crate::analysis::graph_ops::GraphOpsOf,
     &crate::analysis::stragglers::Stragglers,
     &crate::analysis::sync::Sync,
     &crate::analysis::overlap::Overlap,

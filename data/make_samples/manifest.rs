@@ -47,6 +47,8 @@ fn entries() -> Vec<(String, String, &'static str)> {
     let serving =
         "an inference engine on one GPU, 3 iterations: a prompt, then two decode steps from a graph; synthetic";
     entries.push(("serving/rank_0.json.gz".to_owned(), serving.to_owned(), MADE));
+    let capture = "the same engine while it captures the graphs of two batches; synthetic";
+    entries.push(("serving_capture/rank_0.json.gz".to_owned(), capture.to_owned(), MADE));
     entries
 }
 

@@ -10,6 +10,7 @@ pub mod critical_path;
 pub(crate) mod cupti;
 pub(crate) mod efficiency;
 pub(crate) mod filters;
+pub(crate) mod graph_ops;
 pub(crate) mod idle;
 pub mod inventory;
 pub(crate) mod iterations;

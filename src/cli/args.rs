@@ -14,6 +14,8 @@ use crate::partial::OptionTexts;
 use crate::read::discover::discover;
 use crate::read::input::Input;
 use crate::read::options::LoadOptions;
+use crate::run::{CaptureError, read_captures};
+use crate::trace::graph_capture::Captures;
 use crate::trace::rank_trace::{ModelOptions, StepFilter};
 use crate::trace::rules::Rules;
 use crate::trace::step::StepWindow;
@@ -22,6 +24,7 @@ use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Default of `--kernel-wait-max-us`, ns.
 const KERNEL_WAIT_MAX: i64 = 30_000;
@@ -82,6 +85,10 @@ pub struct CommonArgs {
     /// Answer in another tool's definitions
     #[arg(long, value_enum)]
     pub compat: Option<CompatArg>,
+    /// Trace in which the engine captured its graphs, or a folder of such traces: names the kernels of their replays; may
+    /// be given several times
+    #[arg(long, value_name = "FILE|FOLDER")]
+    pub graph_capture: Vec<PathBuf>,
     /// File with kernel rules that take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -329,6 +336,7 @@ impl CommonArgs {
                 linked_only: self.linked_only,
                 steps: self.steps.clone(),
                 hidden_min: i64::from(self.hidden_min_us) * 1000,
+                graph_captures: Arc::new(self.graph_captures()?),
             },
             peaks,
             kernel_wait_max: KERNEL_WAIT_MAX,
@@ -336,6 +344,18 @@ impl CommonArgs {
             across: AcrossOptions::default(),
             settings: Settings::default(),
             wanted: Wanted::default(),
+        })
+    }
+
+    /// The graphs of the captures that were given.
+    fn graph_captures(&self) -> anyhow::Result<Captures> {
+        if self.graph_capture.is_empty() {
+            return Ok(Captures::default());
+        }
+        let read = read_captures(&discover(&self.graph_capture)?, self.load(true, false));
+        read.map_err(|e| match e {
+            CaptureError::Read(e) => e.into(),
+            CaptureError::Set(e) => e.into(),
         })
     }
 
@@ -359,6 +379,12 @@ impl CommonArgs {
     /// Adds the files that these options name to the files that must not be overwritten.
     pub fn guard(&self, inputs: &mut Inputs) {
         self.rules.iter().chain(&self.peaks).for_each(|path| inputs.add_file(path));
+        for path in &self.graph_capture {
+            match path.is_dir() {
+                true => inputs.add_folder(path),
+                false => inputs.add_file(path),
+            }
+        }
     }
 
     /// The texts of the user's rules and peaks.

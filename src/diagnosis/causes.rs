@@ -400,9 +400,12 @@ impl Context<'_> {
         let mut cause = self.cause(CauseKind::InputIncomplete, "", ranks, Owned::new(), 0);
         cause.trust = Trust::Withheld(why.clone());
         cause.sentence = format!("Cannot tell where the time goes: {why}");
-        cause.action = "record again, and start the profiler before the work is launched; check that no other tool \
-                        uses the device's tracing at the same time"
-            .to_string();
+        cause.action = match self.trust.is_capture {
+            true => "give it with --graph-capture to the run that replays the graphs".to_string(),
+            false => "record again, and start the profiler before the work is launched; check that no other tool uses \
+                      the device's tracing at the same time"
+                .to_string(),
+        };
         Some(cause)
     }
 }

@@ -209,7 +209,8 @@ impl<'a> RepairFinder<'a> {
     /// The kernel's share of its operator's FLOPs at the peak of matrix units, ns.
     fn of_product(&self, k: &ComputeKernel) -> Option<Ns> {
         let a = &self.trace.activities[k.activity as usize];
-        let number = self.works.at(a.op()?)?.number?;
+        let (_, work) = self.works.of_activity(self.trace, k.activity)?;
+        let number = work.number?;
         let flops = self.works.share(self.trace, k.activity).flops?;
         at_rate(flops, self.machine.device(a.device())?.flops_per_s(number, Units::Matrix)?)
     }
@@ -226,9 +227,9 @@ impl<'a> RepairFinder<'a> {
 
     /// The kernel's share of its operator's work at the peaks of the device, ns.
     fn at_peaks(&self, k: &ComputeKernel) -> Option<Ns> {
-        let row = self.trace.activities[k.activity as usize].op()?;
+        let (call, work) = self.works.of_activity(self.trace, k.activity)?;
         let amount = self.works.share(self.trace, k.activity);
-        let peaks = self.machine.peaks(row, self.works.at(row)?);
+        let peaks = self.machine.peaks(call, work);
         let of_flops = if amount.flops? == 0 { Some(0) } else { at_rate(amount.flops?, peaks.flops_per_s?) };
         Some(of_flops?.max(at_rate(amount.bytes?, peaks.bytes_per_s?)?))
     }

@@ -27,6 +27,8 @@ table! {
         graph_ns: i64, "ns", "of those launched by a graph";
         launch_count: u64, "", "calls that launch kernels";
         lost_launch_count: u64, "", "of those, calls without an activity";
+        captured_count: u64, "", "calls that record a kernel into a graph instead of launching it";
+        captured_graph_count: u64, "", "graphs that they record";
         frame_count: u64, "", "Python frames";
         overhead_ns: i64, "ns", "time in which the profiler worked";
         lead_ns: i64, "ns", "time in which work from before the recording ran";
@@ -50,10 +52,14 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
     let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let (mut launch_count, mut lost, mut frames) = (0, 0, 0);
+    let (mut launch_count, mut lost, mut captured, mut frames) = (0, 0, 0, 0);
     for (row, class) in trace.classes.iter().enumerate() {
         match class {
             Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
+                if trace.stream_captures.hold(c, row as u32) {
+                    captured += 1;
+                    continue;
+                }
                 launch_count += 1;
                 lost += u64::from(!launches.contains(&(row as u32)));
             }
@@ -93,6 +99,8 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         graph_ns: sum(&|a| by_graph(a.row) || a.launch().is_some_and(graph_call)),
         launch_count,
         lost_launch_count: lost,
+        captured_count: captured,
+        captured_graph_count: trace.stream_captures.iter().map(|(_, spans)| spans.len() as u64).sum(),
         frame_count: frames,
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),

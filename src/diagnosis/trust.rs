@@ -52,6 +52,8 @@ const GRAPH_PCT: f64 = 50.0;
 pub struct RecordingTrust {
     /// Why nothing that rests on idle time is said.
     pub no_idle: Option<String>,
+    /// Most launches were recorded into graphs, and none of these was replayed.
+    pub is_capture: bool,
     /// Why nothing is said at all.
     pub nothing: Option<String>,
     /// Why causes on the host are bounds only.
@@ -103,6 +105,14 @@ impl RecordingTrust {
                 fmt_count(worst.launch_count),
                 ranks_named(&[worst.rank])
             ));
+        }
+        let is_capture = |r: &RecordingRow| r.captured_count > r.launch_count && r.graph_ns == 0;
+        out.is_capture = !all.is_empty() && all.iter().all(is_capture);
+        if out.is_capture {
+            let count = |of: fn(&RecordingRow) -> u64| fmt_count(all.iter().map(of).sum());
+            let (launches, graphs) = (count(|r| r.captured_count), count(|r| r.captured_graph_count));
+            out.no_idle =
+                Some(format!("a capture trace: {launches} launches recorded into graphs ({graphs}), not run"));
         }
         let overhead = percent(sum(|r| r.overhead_ns), sum(|r| r.recorded_ns));
         if let Some(share) = overhead.filter(|p| *p > OVERHEAD_PCT) {

@@ -7,11 +7,11 @@
 use crate::analysis::api::{Options, Partial};
 use crate::diagnosis::recording::overhead;
 use crate::diff::BY;
+use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::modules::modules_by_row;
 use crate::table;
 use crate::table::schema::{Batch, Text};
-use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::meta::Meta;
 use crate::trace::rank_trace::RankTrace;
@@ -228,23 +228,32 @@ fn gpu<'a>(
 ) {
     let by = options.settings.text(&BY).unwrap_or_default();
     let categories = (by == "category").then(|| KernelWorks::of(trace));
+    let nodes = GraphNodes::of(trace);
     // By operator and text of the dimensions.
     let mut with_shapes: HashMap<(StrId, Option<StrId>), StrId> = HashMap::new();
     let mut owners = Interner::default();
     let mut known: HashMap<(WorkClass, StrId, Option<StrId>), u32> = HashMap::new();
     for (i, a) in (0..).zip(&trace.activities) {
-        let owner = match (by, a.op()) {
+        let call = nodes.owner(trace, i);
+        let owner = match (by, call) {
             ("category", _) => categories.as_ref().map(|c| owners.intern(c.at(i).category.name())),
             ("op" | "op,shape" | "module", _) if a.launch().is_none() => Some(owners.intern(UNLINKED)),
             ("op" | "op,shape", None) => Some(owners.intern(NO_OPERATOR)),
-            ("op", Some(op)) => Some(owners.intern(trace.name(op))),
-            ("module", op) => {
-                let of_call = || module(a.launch()?);
-                Some(owners.intern(op.and_then(&module).or_else(of_call).unwrap_or(NO_MODULE)))
+            ("op", Some(call)) => Some(owners.intern(trace.text(nodes.name(trace, call)))),
+            ("module", call) => {
+                let of_launch = || module(a.launch()?);
+                let path = match call {
+                    Some(OperatorCall::Row(op)) => module(op),
+                    Some(OperatorCall::Captured(_, operator)) => {
+                        nodes.operator(operator).and_then(|o| o.module).map(|m| trace.text(m))
+                    }
+                    None => None,
+                };
+                Some(owners.intern(path.or_else(of_launch).unwrap_or(NO_MODULE)))
             }
-            ("op,shape", Some(op)) => {
-                let name = trace.columns.name(op as usize);
-                let dims = trace.columns.args.text(Arg::InputDims, op);
+            ("op,shape", Some(call)) => {
+                let name = nodes.name(trace, call);
+                let [dims, ..] = nodes.inputs(trace, call);
                 Some(*with_shapes.entry((name, dims)).or_insert_with(|| {
                     let dims = dims.map_or("", |d| trace.text(d));
                     owners.intern(format!("{} {dims}", trace.text(name)).trim_end())

@@ -11,6 +11,7 @@
 use crate::trace::category::Class;
 use crate::trace::device::DeviceWork;
 use crate::trace::iteration::Iteration;
+use crate::trace::launch::is_graph_launch;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
@@ -170,9 +171,4 @@ fn lane_of(trace: &RankTrace, row: u32) -> Option<u32> {
 
 fn process_of(trace: &RankTrace, lane: Option<u32>) -> Option<StrId> {
     trace.columns.lanes.get(lane? as usize).map(|l| l.pid)
-}
-
-/// Whether a call with this name launches a graph.
-pub fn is_graph_launch(name: &str) -> bool {
-    name.contains("GraphLaunch")
 }

@@ -1,5 +1,6 @@
 //! What every GPU activity of a rank does: its category, by its row, its name, and the operators around its launch.
 
+use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::optimizer_steps::OptimizerSteps;
 use crate::kernel::category::{ByName, Category, Reason, by_name, by_op};
 use crate::kernel::tensor_cores::{self, TensorCores};
@@ -30,9 +31,16 @@ impl KernelWorks {
         trace.shared(|trace| {
             let (names, ops, of_experts) = (HashMap::new(), HashMap::new(), HashMap::new());
             let tensor_cores = HashMap::new();
-            let mut finder =
-                Finder { trace, names, ops, of_experts, tensor_cores, optimizers: OptimizerSteps::of(trace) };
-            Self(trace.activities.iter().map(|a| finder.find(a)).collect())
+            let mut finder = Finder {
+                trace,
+                nodes: GraphNodes::of(trace),
+                names,
+                ops,
+                of_experts,
+                tensor_cores,
+                optimizers: OptimizerSteps::of(trace),
+            };
+            Self((0..).zip(&trace.activities).map(|(i, a)| finder.find(i, a)).collect())
         })
     }
 
@@ -46,6 +54,7 @@ impl KernelWorks {
 
 struct Finder<'a> {
     trace: &'a RankTrace,
+    nodes: Arc<GraphNodes>,
     names: HashMap<StrId, ByName>,
     ops: HashMap<StrId, Option<Category>>,
     /// Whether the name of an operator is that of a mixture of experts.
@@ -56,8 +65,9 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn find(&mut self, a: &Activity) -> KernelWork {
+    fn find(&mut self, activity: u32, a: &Activity) -> KernelWork {
         let trace = self.trace;
+        let call = self.nodes.owner(trace, activity);
         let tensor_cores = match a.class {
             Class::Kernel => *self.tensor_cores.entry((a.name, a.device())).or_insert_with(|| {
                 let device = trace.device_properties(a.device()).filter(|d| d.warp_size == Some(32));
@@ -72,7 +82,7 @@ impl Finder<'_> {
             Class::Memset => return work(Category::Memset, Reason::Row),
             _ => {}
         }
-        let op = a.op().map(|row| self.trace.columns.name(row as usize));
+        let op = call.map(|call| self.nodes.name(trace, call));
         if a.work == WorkClass::Communication {
             let has_args = self.trace.columns.args.text(Arg::CollectiveName, a.row).is_some();
             let text = op.map_or("", |op| self.trace.text(op));
@@ -92,7 +102,7 @@ impl Finder<'_> {
             return of_op.map_or(work(Category::Unknown, Reason::None), |c| work(c, Reason::Op));
         };
         if named.is_matrix {
-            if self.is_of_experts(a) {
+            if self.is_of_experts(call) {
                 return work(Category::Moe, Reason::NameAndOp);
             }
             if let Some(c @ (Category::Convolution | Category::Attention)) = of_op {
@@ -105,17 +115,26 @@ impl Finder<'_> {
         KernelWork { category, reason: Reason::Name, sub: named.sub, tensor_cores }
     }
 
-    /// Whether an operator around the launch is that of a mixture of experts.
-    fn is_of_experts(&mut self, a: &Activity) -> bool {
+    /// Whether an operator at or around a call is that of a mixture of experts.
+    fn is_of_experts(&mut self, call: Option<OperatorCall>) -> bool {
         let trace = self.trace;
-        let Some(op) = a.op() else { return false };
-        trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp).any(|r| {
-            let name = trace.columns.name(r as usize);
-            *self.of_experts.entry(name).or_insert_with(|| {
+        let of_experts = &mut self.of_experts;
+        let mut is = |name: StrId| {
+            *of_experts.entry(name).or_insert_with(|| {
                 let text = trace.text(name).to_ascii_lowercase();
                 text.contains("moe") || text.contains("grouped_mm")
             })
-        })
+        };
+        match call {
+            None => false,
+            Some(OperatorCall::Row(op)) => {
+                let mut around = trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp);
+                around.any(|r| is(trace.columns.name(r as usize)))
+            }
+            Some(OperatorCall::Captured(_, operator)) => {
+                self.nodes.outward(operator).filter_map(|o| self.nodes.operator(o)).any(|o| is(o.name))
+            }
+        }
     }
 
     /// Whether the launch lies in the range of an optimizer's step.

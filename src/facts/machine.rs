@@ -1,5 +1,6 @@
 //! What the devices of a rank can do at most, and how its kernels occupy them.
 
+use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::operator_work::OperatorWorks;
 use crate::flops::Work;
@@ -34,20 +35,20 @@ impl<'a> Machine<'a> {
         self.by_device.get(&device).copied().flatten()
     }
 
-    /// The units that did the work of the operator at a row. Products, convolutions and attention are measured against
+    /// The units that did the work of a call of an operator. Products, convolutions and attention are measured against
     /// matrix units where the name of the kernel does not tell.
-    pub fn units(&self, row: u32, work: &Work) -> Option<Units> {
-        let activity = self.works.main_activity(row)?;
+    pub fn units(&self, call: OperatorCall, work: &Work) -> Option<Units> {
+        let activity = self.works.main_activity(call)?;
         let uses = self.kernels.at(activity).tensor_cores;
         let is_matrix = work.family.is_matrix() && uses != TensorCores::No;
         Some(if is_matrix { Units::Matrix } else { Units::Vector })
     }
 
-    /// Peaks for the work of the operator at a row, on the device of the kernel that does it.
-    pub fn peaks(&self, row: u32, work: &Work) -> CallPeaks {
-        let activity = self.works.main_activity(row);
+    /// Peaks for the work of a call of an operator, on the device of the kernel that does it.
+    pub fn peaks(&self, call: OperatorCall, work: &Work) -> CallPeaks {
+        let activity = self.works.main_activity(call);
         let device = activity.and_then(|i| self.trace.activities.get(i as usize)).and_then(|a| self.device(a.device()));
-        let Some((units, device)) = self.units(row, work).zip(device) else { return CallPeaks::default() };
+        let Some((units, device)) = self.units(call, work).zip(device) else { return CallPeaks::default() };
         CallPeaks {
             flops_per_s: work.number.and_then(|n| device.flops_per_s(n, units)),
             bytes_per_s: Some(device.bytes_per_s()),

@@ -2,8 +2,10 @@
 
 pub(crate) mod calls;
 pub(crate) mod collectives;
+pub(crate) mod counted_work;
 pub(crate) mod direction;
 pub(crate) mod gaps;
+pub(crate) mod graphs;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;

@@ -136,6 +136,7 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
             linked_only: flag("--linked-only"),
             steps,
             hidden_min: hidden.ok_or_else(|| bad("--hidden-min-us"))?,
+            graph_captures: Default::default(),
         },
         peaks,
         kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,

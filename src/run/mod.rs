@@ -7,12 +7,14 @@
 //! [`run`] is [`map`] followed by [`reduce`] on a [`MappedSet`]. The ranks of a job may be mapped by several processes:
 //! `partial` writes and reads the sets, and `hta merge` reduces them by the same function.
 
+mod captures;
 mod claims;
 mod flight;
 mod order;
 mod rank;
 mod reduce;
 
+pub use captures::{CaptureError, read_captures};
 pub use claims::{Claims, Task, again, duplicate};
 pub use reduce::reduce;
 
@@ -278,7 +280,8 @@ fn attempt(
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
-    let memory = request.load.memory.map(|m| for_ranks(m, tasks.len())).transpose()?;
+    let captured = request.options.model.graph_captures.held_bytes();
+    let memory = request.load.memory.map(|m| for_ranks(m, tasks.len(), captured)).transpose()?;
     // Names or positions clash: read the stored ranks of these files before anything is written.
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
         let options = LoadOptions { memory, ..LoadOptions::default() };
@@ -347,9 +350,9 @@ const RANK_KEPT_BYTES: u64 = 64 << 10;
 /// Smallest accepted limit for the ranks in flight, bytes.
 const SMALLEST_ROOM: u64 = 16 << 20;
 
-/// Subtracts the reserved memory from the limit.
-fn for_ranks(limit: MemoryLimit, ranks: usize) -> Result<MemoryLimit, SetError> {
-    let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64;
+/// Subtracts the reserved memory, and that of the captured graphs, from the limit.
+fn for_ranks(limit: MemoryLimit, ranks: usize, captured: u64) -> Result<MemoryLimit, SetError> {
+    let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64 + captured;
     let left = limit.bytes.saturating_sub(own);
     if left < SMALLEST_ROOM && limit.given {
         return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own + SMALLEST_ROOM });

@@ -142,7 +142,7 @@ args! {
     ToDevice: ["toDevice"] "to_device" Int Events "" "target of a peer copy";
     Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity; nsys: StartEnd for ranges that may end on another thread";
     Cbid: ["cbid", "cid"] "callback_id" Int Events "" "id of the API function";
-    LaunchedKernel: ["kernel"] "launched_kernel" Text Events "" "HIP: kernel a call launches";
+    LaunchedKernel: ["kernel"] "launched_kernel" Text Analysis "" "HIP: kernel a call launches";
     CopySize: ["size"] "call_size_bytes" Int Analysis "bytes" "HIP: bytes a call copies";
     MtiaMemSize: ["mem size"] "mem_size_bytes" Int Analysis "bytes" "MTIA: size of a transfer";
     SyncKind: ["cuda_sync_kind"] "sync_kind" Text Events "" "kind of synchronization";

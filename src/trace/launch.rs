@@ -71,6 +71,11 @@ pub fn is_launch_call(name: &str) -> bool {
     lower.contains("launch") && !lower.contains("hostfunc") && !lower.contains("launchparams")
 }
 
+/// Whether a call with this name launches a graph.
+pub fn is_graph_launch(name: &str) -> bool {
+    name.contains("GraphLaunch")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,9 @@ use crate::trace::args::Arg;
 use crate::trace::category::{Class, refine};
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
-use crate::trace::launch::{Launches, is_launch_call};
+use crate::trace::graph_capture::Captures;
+use crate::trace::graph_replay::GraphReplays;
+use crate::trace::launch::{Launches, is_graph_launch, is_launch_call};
 use crate::trace::memory;
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
@@ -16,7 +18,8 @@ use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
 use crate::trace::stack::Stacks;
 use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish, periods};
-use crate::trace::strings::StrId;
+use crate::trace::stream_capture::StreamCaptures;
+use crate::trace::strings::{StrId, Texts};
 use crate::trace::thread::{InnermostTimeline, host_rows};
 use crate::trace::timeline::{Timeline, WorkClass};
 use crate::trace::window::{Scope, Window, windows};
@@ -37,6 +40,8 @@ pub struct ModelOptions {
     pub steps: Option<StepFilter>,
     /// Shortest wait of a stream's first activity that is evidence of work from before the recording, ns.
     pub hidden_min: Ns,
+    /// Captured graphs whose operators name the kernels of replays.
+    pub graph_captures: Arc<Captures>,
 }
 
 impl Default for ModelOptions {
@@ -49,6 +54,7 @@ impl Default for ModelOptions {
             linked_only: false,
             steps: None,
             hidden_min: HIDDEN_MIN,
+            graph_captures: Arc::default(),
         }
     }
 }
@@ -102,10 +108,16 @@ pub struct RankTrace {
     pub devices: Vec<DeviceWork>,
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
+    /// Where launches are recorded into graphs instead of run.
+    pub stream_captures: StreamCaptures,
+    pub graph_replays: GraphReplays,
+    /// Captured graphs that were given, for this and other ranks.
+    pub graph_captures: Arc<Captures>,
     hosts: Vec<(u32, Vec<u32>)>,
     shared: Shared,
     threads: OnceLock<BTreeMap<u32, InnermostTimeline>>,
     launches: OnceLock<Launches>,
+    added_texts: OnceLock<Texts>,
 }
 
 /// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap between two
@@ -127,6 +139,7 @@ impl RankTrace {
         let classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
         // In parallel: GPU activities on one thread, host rows and steps on the other.
+        let stream_captures = StreamCaptures::new(&columns, &classes);
         let mut of_hosts = Health::default();
         let (mut all, (hosts, mut steps)) = rayon::join(
             || linked(&columns, &classes, base, &mut health),
@@ -145,13 +158,21 @@ impl RankTrace {
                 let launched: Option<Vec<Activity>> =
                     options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
                 let ((), devices) = rayon::join(
-                    || count_events(&columns, &classes, &meta, &all, &mut health),
+                    || count_events(&columns, &classes, &meta, &all, &stream_captures, &mut health),
                     || match all.is_empty() {
                         true => host_work(&columns, &classes, recorded).into_iter().collect(),
                         false => device_work(launched.as_ref().unwrap_or(&all), recorded),
                     },
                 );
-                let edges = RecordEdges::new(&columns, &classes, &all, &devices, recorded, options.hidden_min);
+                let edges = RecordEdges::new(
+                    &columns,
+                    &classes,
+                    &all,
+                    &devices,
+                    recorded,
+                    options.hidden_min,
+                    &stream_captures,
+                );
                 (recorded, edges, launched, devices)
             },
             || Stacks::new(&columns, &classes, &hosts, python),
@@ -162,6 +183,12 @@ impl RankTrace {
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, options.step_window, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
+        let launches = OnceLock::new();
+        let graph_replays = match columns.strings.iter().any(|(_, t)| is_graph_launch(t)) {
+            true => GraphReplays::new(&columns, &all, launches.get_or_init(|| Launches::new(&all))),
+            false => GraphReplays::default(),
+        };
+        health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
         Self {
             rank,
             rank_source,
@@ -178,10 +205,14 @@ impl RankTrace {
             health,
             devices,
             stacks,
+            stream_captures,
+            graph_replays,
+            graph_captures: Arc::clone(&options.graph_captures),
             hosts,
             shared: Shared::default(),
             threads: OnceLock::new(),
-            launches: OnceLock::new(),
+            launches,
+            added_texts: OnceLock::new(),
         }
     }
 
@@ -240,8 +271,18 @@ impl RankTrace {
         len == 0 && work.capture != self.recorded
     }
 
+    /// The text of an id: of the file, or one that was added.
     pub fn text(&self, id: StrId) -> &str {
-        self.columns.strings.get(id)
+        let recorded = self.columns.strings.len();
+        match (id.0 as usize).checked_sub(recorded) {
+            None => self.columns.strings.get(id),
+            Some(beyond) => self.added_texts.get().map_or("", |t| t.get(StrId(beyond as u32))),
+        }
+    }
+
+    /// Adds texts that are not in the file, once. Their ids continue those of the file.
+    pub fn add_texts(&self, texts: Texts) {
+        self.added_texts.get_or_init(|| texts);
     }
 
     pub fn name(&self, row: u32) -> &str {
@@ -413,7 +454,14 @@ fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWor
 }
 
 /// Counts conditions that concern all events.
-fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], health: &mut Health) {
+fn count_events(
+    c: &Columns,
+    classes: &[Class],
+    meta: &Meta,
+    all: &[Activity],
+    stream_captures: &StreamCaptures,
+    health: &mut Health,
+) {
     let (mut zero, mut unknown, mut missing, mut overhead, mut sync, mut moved) = (0, 0, 0, 0, 0, 0);
     let mut unknown_name = String::new();
     let mut legacy = 0;
@@ -485,7 +533,7 @@ fn count_events(c: &Columns, classes: &[Class], meta: &Meta, all: &[Activity], h
             Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name(r)))),
             None => false,
         };
-        classes[r] == Class::Runtime && !launching[r] && is_launch()
+        classes[r] == Class::Runtime && !launching[r] && is_launch() && !stream_captures.hold(c, r as u32)
     });
     health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
 }

@@ -21,6 +21,7 @@ use crate::trace::category::Class;
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
 use crate::trace::launch::is_launch_call;
+use crate::trace::stream_capture::StreamCaptures;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use hashbrown::{HashMap, HashSet};
@@ -116,6 +117,7 @@ impl RecordEdges {
         devices: &[DeviceWork],
         recorded: Span,
         hidden_min: Ns,
+        stream_captures: &StreamCaptures,
     ) -> Self {
         let mut edges = Self { is_excerpt: is_excerpt(c), ..Self::default() };
         if all.is_empty() {
@@ -130,7 +132,7 @@ impl RecordEdges {
         }
         edges.leads = leads.into_iter().collect();
         edges.last_start = edges.starts.iter().map(|s| s.first.start).max();
-        edges.find_tails(c, classes, all, &processes, recorded);
+        edges.find_tails(c, classes, all, &processes, recorded, stream_captures);
         edges
     }
 
@@ -168,7 +170,15 @@ impl RecordEdges {
                 .any(|a| self.unrecorded_until((a.device(), a.stream())).is_some_and(|until| began < until))
     }
 
-    fn find_tails(&mut self, c: &Columns, classes: &[Class], all: &[Activity], processes: &Processes, recorded: Span) {
+    fn find_tails(
+        &mut self,
+        c: &Columns,
+        classes: &[Class],
+        all: &[Activity],
+        processes: &Processes,
+        recorded: Span,
+        stream_captures: &StreamCaptures,
+    ) {
         let Some(earliest) = processes.values().map(|p| p.last).min() else { return };
         // If activities lack their links, a call may own an activity that does not name it.
         let unlinked = all.iter().rev().find(|a| a.launch().is_none()).map_or(Ns::MIN, |a| a.span.start);
@@ -190,8 +200,7 @@ impl RecordEdges {
         };
         let marked = (0..c.len()).filter(is_mark).map(|r| c.ts[r]).max().unwrap_or(Ns::MIN);
         late.retain(|(_, row)| c.ts[*row as usize] > marked);
-        let captures = StreamCaptures::new(c, classes);
-        late.retain(|(_, row)| !captures.hold(c, *row));
+        late.retain(|(_, row)| !stream_captures.hold(c, *row));
         late.sort_by_key(|(_, row)| (c.ts[*row as usize], *row));
         let mut counts: BTreeMap<StrId, u64> = BTreeMap::new();
         for (pid, row) in late {
@@ -389,32 +398,5 @@ fn starts_work(c: &Columns, row: u32) -> bool {
         (true, _) => c.args.int(Arg::CopySize, row).is_some_and(|bytes| bytes > 0),
         (false, true) => c.args.int(Arg::CopySize, row) != Some(0),
         (false, false) => is_launch_call(name),
-    }
-}
-
-/// Stretches of threads in which launches are captured into a graph instead of run.
-struct StreamCaptures(BTreeMap<u32, Vec<(Ns, bool)>>);
-
-impl StreamCaptures {
-    fn new(c: &Columns, classes: &[Class]) -> Self {
-        let mut marks: BTreeMap<u32, Vec<(Ns, bool)>> = BTreeMap::new();
-        for row in (0..c.len()).filter(|&r| classes[r] == Class::Runtime) {
-            let name = c.strings.get(c.name(row));
-            let span = c.span(row);
-            let mark = match (name.contains("StreamBeginCapture"), name.contains("StreamEndCapture")) {
-                (true, _) => (span.end, true),
-                (_, true) => (span.start, false),
-                _ => continue,
-            };
-            marks.entry(c.lane[row]).or_default().push(mark);
-        }
-        marks.values_mut().for_each(|m| m.sort_unstable());
-        Self(marks)
-    }
-
-    fn hold(&self, c: &Columns, row: u32) -> bool {
-        let Some(marks) = self.0.get(&c.lane[row as usize]) else { return false };
-        let before = marks.partition_point(|m| m.0 <= c.ts[row as usize]);
-        before.checked_sub(1).and_then(|i| marks.get(i)).is_some_and(|m| m.1)
     }
 }

@@ -84,6 +84,7 @@ fn options() -> Options {
             linked_only: false,
             steps: None,
             hidden_min: hta::trace::record_edges::HIDDEN_MIN,
+            graph_captures: Default::default(),
         },
         peaks: Peaks::builtin().clone(),
         kernel_wait_max: 30_000,

@@ -33,6 +33,7 @@ pub fn options() -> Options {
             linked_only: false,
             steps: None,
             hidden_min: HIDDEN_MIN,
+            graph_captures: Default::default(),
         },
         peaks: Peaks::builtin().clone(),
         kernel_wait_max: 30_000,

@@ -3,6 +3,7 @@
 use crate::analysis::api::{Options, RowEmitter};
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
+use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Launches;
 use crate::facts::modules::modules_by_row;
@@ -37,7 +38,8 @@ table! {
         launch_ts_ns: Option<i64>, "ns", "start of that call";
         launch_dur_ns: Option<i64>, "ns", "length of that call";
         op_event_id: Option<u32>, "", "owning operator";
-        op: Option<Text>, "", "its name";
+        op: Option<Text>, "", "its name; in a graph that a capture names, that of the operator around the captured call";
+        op_source: Option<Text>, "", "own: around its launch; exact, partial or by_count: of a captured graph, as in graphs; null without an operator";
         op_input_dims: Option<Text>, "", "shapes of its inputs, where its work has a model";
         number: Option<Text>, "", "type of its first matrix input, or of its first input";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer; null without an operator";
@@ -68,6 +70,7 @@ pub fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
     let mut table = KernelsTable::default();
     let args = &trace.columns.args;
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
+    let nodes = GraphNodes::of(trace);
     let directions = Directions::of(trace);
     let mut launches = Launches::new(trace);
     let (module_of, paths) = modules_by_row(trace);
@@ -81,7 +84,13 @@ pub fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
         let occupancy = if is_copy { None } else { launches.occupancy(a) };
         let share = works.share(trace, i);
         let does = kernels.at(i);
-        let work = a.op().and_then(|row| works.at(row));
+        let owner = nodes.owner(trace, i);
+        let captured = match owner {
+            Some(OperatorCall::Captured(_, operator)) => nodes.operator(operator),
+            _ => None,
+        };
+        let row = a.op().filter(|_| captured.is_none());
+        let work = works.of_activity(trace, i).map(|(_, work)| work);
         let text = |arg, row| args.text(arg, row).map(|t| trace.text(t));
         table.push(KernelRow {
             rank: trace.rank,
@@ -101,12 +110,19 @@ pub fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
             launch_event_id: a.launch(),
             launch_ts_ns: launch.map(|l| l.start),
             launch_dur_ns: launch.map(|l| l.len()),
-            op_event_id: a.op(),
-            op: a.op().map(|o| trace.name(o)),
-            op_input_dims: work.and(a.op()).and_then(|o| text(Arg::InputDims, o)),
+            op_event_id: row,
+            op: owner.map(|call| trace.text(nodes.name(trace, call))),
+            op_source: match captured {
+                Some(_) => nodes.node(i).map(|n| n.source.name()),
+                None => row.map(|_| "own"),
+            },
+            op_input_dims: work.and(owner).and_then(|call| nodes.inputs(trace, call)[0]).map(|t| trace.text(t)),
             number: work.and_then(|w| w.number).map(Number::name),
-            direction: a.op().map(|o| Direction::name(directions.at(o))),
-            module: a.op().and_then(|o| paths.get(*module_of.get(&o)? as usize)).map(String::as_str),
+            direction: row.map(|o| Direction::name(directions.at(o))),
+            module: match captured {
+                Some(o) => o.module.map(|m| trace.text(m)),
+                None => row.and_then(|o| paths.get(*module_of.get(&o)? as usize)).map(String::as_str),
+            },
             step: a.step(),
             grid: text(Arg::Grid, a.row),
             block: text(Arg::Block, a.row),

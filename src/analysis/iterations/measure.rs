@@ -1,11 +1,12 @@
 //! The numbers of each iteration on one device.
 
 use crate::facts::host_activity::{HostNames, HostUse};
-use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, is_graph_launch, on_device};
+use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, on_device};
 use crate::kernel::serving::{COMMUNICATION, serving_category};
 use crate::trace::category::Class;
 use crate::trace::device::DeviceWork;
 use crate::trace::interval::Union;
+use crate::trace::launch::is_graph_launch;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;

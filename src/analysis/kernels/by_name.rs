@@ -6,6 +6,7 @@ use crate::analysis::ops::keys::UNLINKED;
 use crate::analysis::summary::Summary;
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
+use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::facts::machine::{Launches, Machine};
 use crate::facts::modules::modules_by_row;
@@ -105,12 +106,20 @@ struct KernelKey {
     op: Option<Owner>,
     input: Option<StrId>,
     direction: Option<Direction>,
-    module: Option<u32>,
+    /// A module of the trace by its index, or of a captured operator by its path.
+    module: Option<ModuleKey>,
     grid: Option<StrId>,
     block: Option<StrId>,
     registers: Option<i64>,
     shared_memory: Option<i64>,
     stream: Option<i64>,
+}
+
+/// A path of modules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum ModuleKey {
+    Of(u32),
+    Captured(StrId),
 }
 
 /// The operator that launched an activity.
@@ -127,6 +136,7 @@ struct Names<'a> {
     keys: SelectedKeys,
     kernels: Arc<KernelWorks>,
     works: Arc<OperatorWorks>,
+    nodes: Arc<GraphNodes>,
     machine: Machine<'a>,
     launches: Launches<'a>,
     directions: Option<Arc<Directions>>,
@@ -151,6 +161,7 @@ pub fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -
         keys,
         kernels: KernelWorks::of(trace),
         works: OperatorWorks::of(trace),
+        nodes: GraphNodes::of(trace),
         machine: Machine::new(trace, &options.peaks),
         launches: Launches::new(trace),
         directions: keys.direction.then(|| Directions::of(trace)),
@@ -196,24 +207,33 @@ impl Occupied {
 }
 
 impl Names<'_> {
-    fn key(&self, a: &Activity, does: KernelWork) -> KernelKey {
+    fn key(&self, activity: u32, a: &Activity, does: KernelWork) -> KernelKey {
         let (trace, keys) = (self.trace, self.keys);
         let args = &trace.columns.args;
         let kind = activity_kind(trace, a);
+        let owner = self.nodes.owner(trace, activity);
+        let captured = match owner {
+            Some(OperatorCall::Captured(_, operator)) => self.nodes.operator(operator),
+            _ => None,
+        };
+        let row = a.op().filter(|_| captured.is_none());
         KernelKey {
             work: a.work,
             name: a.name,
             rule: a.rule,
             does,
             kind,
-            op: match (keys.op, a.launch(), a.op()) {
+            op: match (keys.op, a.launch(), owner) {
                 (false, _, _) | (true, Some(_), None) => None,
                 (true, None, _) => Some(Owner::Unlinked),
-                (true, Some(_), Some(o)) => Some(Owner::Op(trace.columns.name(o as usize))),
+                (true, Some(_), Some(call)) => Some(Owner::Op(self.nodes.name(trace, call))),
             },
-            input: a.op().filter(|_| keys.input).and_then(|o| args.text(Arg::InputDims, o)),
-            direction: self.directions.as_ref().and_then(|d| Some(d.at(a.op()?))),
-            module: a.op().and_then(|o| self.modules.0.get(&o)).copied(),
+            input: owner.filter(|_| keys.input).and_then(|call| self.nodes.inputs(trace, call)[0]),
+            direction: self.directions.as_ref().and_then(|d| Some(d.at(row?))),
+            module: match captured.filter(|_| keys.layer) {
+                Some(o) => o.module.map(ModuleKey::Captured),
+                None => row.and_then(|o| self.modules.0.get(&o)).map(|m| ModuleKey::Of(*m)),
+            },
             grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
             block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
             registers: keys.shape.then(|| args.int(Arg::Registers, a.row)).flatten(),
@@ -227,7 +247,7 @@ impl Names<'_> {
         let span = |i: &u32| trace.activities[*i as usize].span;
         let mut groups: HashMap<KernelKey, Vec<u32>> = HashMap::new();
         for &i in activities {
-            groups.entry(self.key(&trace.activities[i as usize], self.kernels.at(i))).or_default().push(i);
+            groups.entry(self.key(i, &trace.activities[i as usize], self.kernels.at(i))).or_default().push(i);
         }
         let all: Ns = activities.iter().map(|i| span(i).len()).sum();
         let summed =
@@ -268,7 +288,10 @@ impl Names<'_> {
                 }),
                 input_dims: k.input.map(|t| trace.text(t)),
                 direction: k.direction.map(Direction::name),
-                module: k.module.and_then(|m| self.modules.1.get(m as usize)).map(String::as_str),
+                module: k.module.and_then(|m| match m {
+                    ModuleKey::Of(m) => self.modules.1.get(m as usize).map(String::as_str),
+                    ModuleKey::Captured(path) => Some(trace.text(path)),
+                }),
                 grid: k.grid.map(|o| trace.text(o)),
                 block: k.block.map(|o| trace.text(o)),
                 registers_per_thread: k.registers,
@@ -327,8 +350,8 @@ impl Names<'_> {
             let share = self.works.share(trace, i);
             let Some(flops) = share.flops else { continue };
             // A helper does none of the work, so its time has no rate.
-            let work = a.op().and_then(|row| Some((row, self.works.at(row)?)));
-            let peaks = work.map_or_else(CallPeaks::default, |(row, work)| self.machine.peaks(row, work));
+            let work = self.works.of_activity(trace, i);
+            let peaks = work.map_or_else(CallPeaks::default, |(call, work)| self.machine.peaks(call, work));
             load.add(flops, share.bytes, peaks);
             worked += a.span.len();
         }

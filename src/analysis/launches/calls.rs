@@ -80,7 +80,10 @@ pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     for (row, class) in trace.classes.iter().enumerate() {
         let own = owners.next_if(|(owner, _)| *owner as usize == row).map(|o| o.1);
         let named = || looks.get(trace.columns.name(row).0 as usize) == Some(&true);
-        if let Some(activities) = own.or_else(|| (*class == Class::Runtime && named()).then_some(&[][..])) {
+        // What is recorded into a graph starts nothing.
+        let is_launch =
+            || *class == Class::Runtime && named() && !trace.stream_captures.hold(&trace.columns, row as u32);
+        if let Some(activities) = own.or_else(|| is_launch().then_some(&[][..])) {
             calls.push(measure(trace, row as u32, activities, &busy));
         }
     }

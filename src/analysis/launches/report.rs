@@ -3,7 +3,7 @@
 use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
 use crate::analysis::launches::{LaunchStats, LaunchStatsRow, Unlinked};
 use crate::analysis::population::reasons;
-use crate::facts::iterations::is_graph_launch;
+use crate::trace::launch::is_graph_launch;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::capital;
 use crate::wording::counts::{counted, plural};

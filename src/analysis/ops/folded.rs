@@ -17,6 +17,7 @@
 use crate::analysis::ops::keys::{NO_OPERATOR, UNLINKED};
 use crate::analysis::stacks::{StackTree, Weight, thread_name};
 use crate::facts::calls::CallForest;
+use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::around;
 use crate::table::schema::Batch;
 use crate::trace::category::Class;
@@ -149,12 +150,20 @@ impl Fold<'_> {
 
     fn gpu(&mut self) {
         let trace = self.calls.trace;
+        let nodes = GraphNodes::of(trace);
         for &(p, i) in &self.calls.below.launched {
             let a = &trace.activities[i as usize];
             let thread = self.thread(trace.columns.lane[self.calls.row(p) as usize]);
-            let around = match self.event(p, true) {
-                node if node == thread => self.tree.below(Some(thread), Name::NoOperator),
-                node => node,
+            let around = match (self.event(p, true), nodes.operator_of(i)) {
+                // In a graph: below the launch call the operators of its capture.
+                (node, Some(operator)) => {
+                    let mut names: Vec<StrId> =
+                        nodes.outward(operator).filter_map(|o| nodes.operator(o)).map(|o| o.name).collect();
+                    names.reverse();
+                    names.into_iter().fold(node, |node, name| self.tree.below(Some(node), Name::Of(name)))
+                }
+                (node, None) if node == thread => self.tree.below(Some(thread), Name::NoOperator),
+                (node, None) => node,
             };
             let node = self.tree.below(Some(around), Name::Of(a.name));
             self.tree.add(node, a.span.len());

@@ -2,9 +2,11 @@
 
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
+use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::{InModules, around};
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
+use crate::trace::graph_capture::CapturedOperator;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use hashbrown::HashMap;
@@ -85,6 +87,9 @@ pub struct KeyTexts {
     lanes: Vec<String>,
     stack_of: Vec<Option<u32>>,
     stacks: Vec<String>,
+    /// Paths and stacks of captured operators, by their text.
+    captured_paths: HashMap<StrId, u32>,
+    captured_stacks: HashMap<StrId, u32>,
 }
 
 /// The texts of a row's keys.
@@ -113,6 +118,15 @@ impl KeyTexts {
         if keys.has(Key::Stack) {
             (stack_of, stacks) = python_stacks(calls);
         }
+        let (mut captured_paths, mut captured_stacks) = (HashMap::new(), HashMap::new());
+        for o in &GraphNodes::of(trace).operators {
+            if let Some(module) = o.module.filter(|_| keys.has(Key::Module)) {
+                captured_paths.entry(module).or_insert_with(|| index_of(&mut paths, trace.text(module)));
+            }
+            if let Some(stack) = o.stack.filter(|_| keys.has(Key::Stack)) {
+                captured_stacks.entry(stack).or_insert_with(|| index_of(&mut stacks, trace.text(stack)));
+            }
+        }
         let lane = |l: &crate::trace::events::Lane| format!("{}/{}", trace.text(l.pid), trace.text(l.tid));
         Self {
             module_of,
@@ -121,7 +135,24 @@ impl KeyTexts {
             lanes: if keys.has(Key::Thread) { trace.columns.lanes.iter().map(lane).collect() } else { Vec::new() },
             stack_of,
             stacks,
+            captured_paths,
+            captured_stacks,
         }
+    }
+
+    /// The owner of what a captured operator launched. Its thread and direction are those of the capture, not of the
+    /// replay, so it has none.
+    pub fn captured_owner(&self, keys: &Keys, operator: &CapturedOperator) -> RowOwner {
+        let of = Place {
+            module: operator.module.and_then(|m| self.captured_paths.get(&m)).copied(),
+            stack: operator.stack.and_then(|s| self.captured_stacks.get(&s)).copied(),
+            ..Place::default()
+        };
+        let all = keys.has(Key::Args);
+        let [dims, others @ ..] = operator.inputs;
+        let [types, strides, concrete] = others.map(|input| input.filter(|_| all));
+        let dims = dims.filter(|_| all || keys.has(Key::Shape));
+        RowOwner::Op { name: operator.name, inputs: [dims, types, strides, concrete], of }
     }
 
     /// The owner of the call at a position: an operator, or nobody for an API call outside any.
@@ -185,6 +216,15 @@ impl KeyTexts {
         }
         eligible
     }
+}
+
+/// Index of a text in a list, to which it is added if it is new.
+fn index_of(list: &mut Vec<String>, text: &str) -> u32 {
+    let at = list.iter().position(|t| t == text).unwrap_or_else(|| {
+        list.push(text.to_string());
+        list.len() - 1
+    });
+    at as u32
 }
 
 /// Whether an operator of this name can use tensor cores.

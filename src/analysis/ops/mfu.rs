@@ -8,6 +8,7 @@
 //! ```
 
 use crate::analysis::api::{Align, Options, Partial, View, rows};
+use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Machine;
 use crate::facts::operator_work::OperatorWorks;
@@ -72,8 +73,8 @@ fn push(table: &mut Mfu, trace: &RankTrace, machine: &Machine, device: &DeviceWo
         _ => true,
     };
     let (mut known, mut matrix) = (Vec::new(), Vec::new());
-    let (mut operators, mut unknown): (BTreeSet<u32>, BTreeSet<u32>) = Default::default();
-    let mut others: BTreeSet<u32> = BTreeSet::new();
+    let (mut operators, mut unknown): (BTreeSet<OperatorCall>, BTreeSet<OperatorCall>) = Default::default();
+    let mut others: BTreeSet<OperatorCall> = BTreeSet::new();
     for &i in &device.activities {
         let a = &trace.activities[i as usize];
         if !is_in(a) {
@@ -83,24 +84,24 @@ fn push(table: &mut Mfu, trace: &RankTrace, machine: &Machine, device: &DeviceWo
         if matches!(category, Category::Gemm | Category::Attention | Category::Convolution | Category::Moe) {
             matrix.push(a.span);
         }
-        let Some((row, work)) = a.op().and_then(|row| Some((row, works.at(row)?))) else { continue };
+        let Some((call, work)) = works.of_activity(trace, i) else { continue };
         match (work.family.is_matrix(), work.flops) {
             (true, Some(_)) => {
                 known.push(a.span);
-                operators.insert(row);
+                operators.insert(call);
             }
-            (true, None) => drop(unknown.insert(row)),
-            (false, _) => drop(others.insert(row)),
+            (true, None) => drop(unknown.insert(call)),
+            (false, _) => drop(others.insert(call)),
         }
     }
     let mut load = Load::default();
     let mut by_number: BTreeMap<(Number, Option<Units>), (u64, Option<f64>)> = BTreeMap::new();
-    for &row in &operators {
-        let Some((work, flops)) = works.at(row).and_then(|w| Some((w, w.flops?))) else { continue };
-        let peaks = machine.peaks(row, work);
+    for &call in &operators {
+        let Some((work, flops)) = works.of_call(call).and_then(|w| Some((w, w.flops?))) else { continue };
+        let peaks = machine.peaks(call, work);
         load.add(flops, work.bytes, peaks);
         if let Some(number) = work.number {
-            let of = by_number.entry((number, machine.units(row, work))).or_insert((0, peaks.flops_per_s));
+            let of = by_number.entry((number, machine.units(call, work))).or_insert((0, peaks.flops_per_s));
             of.0 = of.0.saturating_add(flops);
         }
     }
@@ -134,7 +135,7 @@ fn push(table: &mut Mfu, trace: &RankTrace, machine: &Machine, device: &DeviceWo
         tflops_per_s: load.rates(busy).tflops_per_s,
         mfu_pct: load.at_peak_s().filter(|_| seconds > 0.0).map(|s| 100.0 * s / seconds),
         is_lower_bound: coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
-        other_flops: others.iter().filter_map(|row| works.at(*row)?.flops).fold(0, u64::saturating_add),
+        other_flops: others.iter().filter_map(|call| works.of_call(*call)?.flops).fold(0, u64::saturating_add),
     });
 }
 

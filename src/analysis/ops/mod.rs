@@ -19,6 +19,7 @@ use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter
 use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::stacks::{self, StackNodes, StackUnit, Weight};
 use crate::facts::calls::CallForest;
+use crate::facts::graphs::named::NamedNodes;
 use crate::facts::modules::InModules;
 use crate::facts::operator_work::OperatorWorks;
 use crate::job::Job;
@@ -55,6 +56,10 @@ table! {
         gpu_op_ns: i64, "ns", "part of gpu_ns launched inside operators";
         gpu_top_level_ns: i64, "ns", "part of gpu_ns launched outside any operator";
         gpu_unlinked_ns: i64, "ns", "part of gpu_ns whose launch is unknown";
+        graph_activity_count: u64, "", "activities that graphs replay";
+        graph_named_count: u64, "", "of these, named by a capture (hta explain graph-ops)";
+        graph_ns: i64, "ns", "part of gpu_ns that graphs replay";
+        graph_unnamed_ns: i64, "ns", "part of graph_ns without a name, which is in no operator";
         clipped_count: u64, "", "events cut because they extend beyond their parent by less than 1 us";
         sibling_count: u64, "", "events that overlap another one partially";
         has_shapes: bool, "", "shapes of inputs are recorded (record_shapes=True)";
@@ -180,7 +185,7 @@ fn weight(options: &Options) -> Option<Weight> {
 fn summary(calls: &CallForest) -> Batch {
     let trace = calls.trace;
     let count = |class: Class| trace.classes.iter().filter(|c| **c == class).count() as u64;
-    let works = OperatorWorks::of(trace);
+    let (works, named) = (OperatorWorks::of(trace), NamedNodes::of(trace));
     let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {
         calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
     };
@@ -207,6 +212,10 @@ fn summary(calls: &CallForest) -> Batch {
         gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
         gpu_op_ns: gpu(&|p| calls.is_op(p)),
         gpu_top_level_ns: gpu(&|p| !calls.is_op(p)),
+        graph_activity_count: named.activities,
+        graph_named_count: named.named,
+        graph_ns: named.graph_ns,
+        graph_unnamed_ns: named.unnamed_ns,
         gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
         clipped_count: trace.stacks.clipped,
         sibling_count: trace.stacks.siblings,

@@ -2,10 +2,15 @@
 
 use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::{Forest, WorkBelow};
+use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::{InModules, positions};
 use crate::table;
 use crate::table::schema::{Batch, Text};
+use crate::trace::interval::Union;
+use crate::trace::rank_trace::RankTrace;
 use crate::units::Ns;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 table! {
     /// Calls of one `nn.Module` at one place in the model, over the whole capture.
@@ -17,8 +22,8 @@ table! {
         path: Text, "", "names of the modules from the outermost in, joined by /";
         name: Text, "", "its own name";
         depth: u32, "", "modules around it";
-        count: u64, "", "calls";
-        op_count: u64, "", "operators started in it and in no nested module";
+        count: u64, "", "calls; 0 for modules that only a capture of a graph has";
+        op_count: u64, "", "operators started in it and in no nested module; captured ones once for every replay";
         host_ns: i64, "ns", "time on the host, nested modules included";
         host_self_ns: i64, "ns", "the same without nested modules, on the same thread";
         gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules";
@@ -38,7 +43,9 @@ pub fn table(calls: &CallForest, found: &InModules) -> Batch {
     let rows: Vec<u32> = (0..n as u32).collect();
     let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
     let at = |m: u32| forest.position(m).map(|p| p as usize);
-    let launched = calls.below.launched.iter().filter_map(|&(p, i)| Some((at(found.of(p)?)? as u32, i)));
+    let captured = Captured::new(trace);
+    let launched = calls.below.launched.iter().filter(|l| !captured.holds(l.1));
+    let launched = launched.filter_map(|&(p, i)| Some((at(found.of(p)?)? as u32, i)));
     let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &calls.alone);
     let mut own_gpu = vec![0; n];
     for &(p, i) in &below.launched {
@@ -67,35 +74,102 @@ pub fn table(calls: &CallForest, found: &InModules) -> Batch {
     forest.add_up(&mut bwd_gpu);
     forest.add_up(&mut bwd_host);
     let paths = found.paths(calls);
-    let mut order = rows;
-    order.sort_by(|a, b| paths[*a as usize].cmp(&paths[*b as usize]));
+    let mut of_captures: BTreeMap<&str, &InCaptured> = captured.by_path.iter().map(|(path, s)| (*path, s)).collect();
+    // Of several modules with one path the first has what was captured.
+    let mut order: Vec<(&str, Option<u32>, Option<&InCaptured>)> =
+        (0..).zip(&paths).map(|(m, path)| (path.as_str(), Some(m), of_captures.remove(path.as_str()))).collect();
+    order.extend(of_captures.into_iter().map(|(path, sums)| (path, None, Some(sums))));
+    order.sort_by_key(|(path, module, _)| (*path, *module));
     let joined = !calls.backward.pairs.is_empty();
+    let nothing = InCaptured::default();
     let mut table = ModulesTable::default();
-    for m in order {
-        let Some(p) = at(m) else { continue };
-        let (path, gpu) = (&paths[m as usize], below.at(p as u32));
+    for (path, module, captured) in order {
+        let p = module.and_then(at);
+        let captured = captured.unwrap_or(&nothing);
+        let own = p.map(|p| below.at(p as u32));
+        let at = |values: &[Ns]| p.and_then(|p| values.get(p)).copied().unwrap_or(0);
+        let busy = || {
+            let within = p.map_or(&[][..], |p| below.within(p as u32, forest.end[p]));
+            let all = within.iter().map(|l| l.1).chain(captured.activities.iter().copied());
+            Union::new(all.map(|i| trace.activities[i as usize].span)).len()
+        };
         table.push(ModuleRow {
             rank: trace.rank,
             scope: "capture",
             ts_ns: trace.capture.start,
             dur_ns: trace.capture.len(),
             path,
-            name: modules.name(trace, m),
-            depth: modules.modules[m as usize].depth,
-            count: count[p],
-            op_count: ops[p],
-            host_ns: host[p],
-            host_self_ns: host_self[p],
-            gpu_ns: gpu.sum_ns,
-            gpu_self_ns: own_gpu[p],
-            gpu_busy_ns: gpu.busy_ns,
-            activity_count: u64::from(gpu.count),
-            bwd_gpu_ns: joined.then_some(bwd_gpu[p]),
-            bwd_gpu_self_ns: joined.then_some(bwd_gpu_self[p]),
-            bwd_host_ns: joined.then_some(bwd_host[p]),
+            name: module.map_or_else(|| path.rsplit('/').next().unwrap_or(path), |m| modules.name(trace, m)),
+            depth: match module {
+                Some(m) => modules.modules[m as usize].depth,
+                None => path.matches('/').count() as u32,
+            },
+            count: p.map_or(0, |p| count[p]),
+            op_count: p.map_or(0, |p| ops[p]) + captured.operators,
+            host_ns: at(&host),
+            host_self_ns: at(&host_self),
+            gpu_ns: own.map_or(0, |o| o.sum_ns) + captured.sum,
+            gpu_self_ns: at(&own_gpu) + captured.own,
+            gpu_busy_ns: if captured.activities.is_empty() { own.map_or(0, |o| o.busy_ns) } else { busy() },
+            activity_count: own.map_or(0, |o| u64::from(o.count)) + captured.activities.len() as u64,
+            bwd_gpu_ns: joined.then(|| at(&bwd_gpu)),
+            bwd_gpu_self_ns: joined.then(|| at(&bwd_gpu_self)),
+            bwd_host_ns: joined.then(|| at(&bwd_host)),
         });
     }
     table.finish()
+}
+
+/// What a module of a capture launched in replays, nested modules included.
+#[derive(Default)]
+struct InCaptured {
+    sum: Ns,
+    /// Without nested modules.
+    own: Ns,
+    /// Calls of operators in it and in no nested module, once for every replay.
+    operators: u64,
+    activities: Vec<u32>,
+}
+
+/// The activities of graphs by the modules of their captured operators.
+struct Captured<'a> {
+    nodes: Arc<GraphNodes>,
+    by_path: BTreeMap<&'a str, InCaptured>,
+}
+
+impl<'a> Captured<'a> {
+    fn new(trace: &'a RankTrace) -> Self {
+        let nodes = GraphNodes::of(trace);
+        let mut by_path: BTreeMap<&str, InCaptured> = BTreeMap::new();
+        let mut called: BTreeSet<(u32, u32)> = BTreeSet::new();
+        for (replay, of) in (0..).zip(&nodes.replays) {
+            for &i in &of.nodes {
+                let Some(operator) = nodes.operator_of(i) else { continue };
+                let module = |o: u32| nodes.operator(o).and_then(|o| o.module).map(|m| trace.text(m));
+                for o in nodes.outward(operator) {
+                    if let Some(path) = module(o).filter(|_| called.insert((replay, o))) {
+                        by_path.entry(path).or_default().operators += 1;
+                    }
+                }
+                let Some(path) = module(operator) else { continue };
+                let ns = trace.activities[i as usize].span.len();
+                by_path.entry(path).or_default().own += ns;
+                let outer = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+                for path in outer.chain([path]) {
+                    let sums = by_path.entry(path).or_default();
+                    sums.sum += ns;
+                    sums.activities.push(i);
+                }
+            }
+        }
+        Self { nodes, by_path }
+    }
+
+    /// Whether an activity belongs to a module of a capture, and so not to that around the launch of its graph.
+    fn holds(&self, activity: u32) -> bool {
+        let operator = self.nodes.operator_of(activity).and_then(|o| self.nodes.operator(o));
+        operator.is_some_and(|o| o.module.is_some())
+    }
 }
 
 /// GPU and host time of backward operators by the module of their forward operator. A backward inside another one

@@ -4,8 +4,9 @@
 //! one of its own group adds nothing to the group's totals.
 
 use crate::analysis::api::Options;
-use crate::analysis::ops::keys::{Key, KeyTexts, Keys, RowOwner};
+use crate::analysis::ops::keys::{Key, KeyTexts, Keys, RowOwner, can_use_tensor_cores};
 use crate::facts::calls::CallForest;
+use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Machine;
 use crate::facts::operator_work::OperatorWorks;
@@ -18,6 +19,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
+use crate::trace::strings::StrId;
 use crate::trace::window::{Scope, windows};
 use crate::units::{Ns, Span, percent};
 use hashbrown::HashMap;
@@ -39,12 +41,13 @@ table! {
         direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
         thread: Option<Text>, "", "process and thread (with --by thread)";
         stack: Option<Text>, "", "the five innermost Python frames around it, innermost first, joined by ; (with --by stack)";
-        count: u64, "", "calls";
+        count: u64, "", "calls; of captured ones, once for every replay";
         host_ns: i64, "ns", "time on the host, with everything nested in it";
         host_self_ns: i64, "ns", "the same without nested operators and API calls";
         host_api_ns: i64, "ns", "time in its own API calls";
         gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything nested in it";
-        gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls";
+        gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls; with captures (hta explain graph-ops) also of those that graphs replay";
+        graph_self_ns: i64, "ns", "part of gpu_self_ns that graphs replay, named by their captures";
         gpu_busy_ns: i64, "ns", "length of the union of what gpu_ns sums";
         gpu_self_busy_ns: i64, "ns", "length of the union of what gpu_self_ns sums";
         activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
@@ -101,6 +104,11 @@ struct OperatorGroup {
     outer: Vec<u32>,
     /// Own activities.
     own: Vec<u32>,
+    graph_self: Ns,
+    /// Activities of graphs at or below captured calls of the group.
+    replayed: Vec<u32>,
+    /// Whether calls of the group launched graphs whose activities have captured owners.
+    has_moved: bool,
     /// End of the subtree of the last outer instance.
     until: u32,
 }
@@ -112,7 +120,8 @@ pub fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: &Option
     let eligible = texts.eligible(calls);
     let has_gpu = trace.devices.iter().any(|w| w.is_gpu);
     let (index, groups) = (HashMap::new(), Vec::new());
-    let mut groups = Groups { calls, keys, texts, works, kernels, machine, eligible, has_gpu, index, groups };
+    let nodes = GraphNodes::of(trace);
+    let mut groups = Groups { calls, keys, texts, nodes, works, kernels, machine, eligible, has_gpu, index, groups };
     groups.fill(|_| (Scope::Capture, None), |_| (Scope::Capture, None));
     if keys.has(Key::Step) || options.model.steps.is_some() {
         let when = |step: Option<u32>| match step {
@@ -130,6 +139,7 @@ struct Groups<'a> {
     calls: &'a CallForest<'a>,
     keys: &'a Keys,
     texts: &'a KeyTexts,
+    nodes: Arc<GraphNodes>,
     works: Arc<OperatorWorks>,
     kernels: Arc<KernelWorks>,
     machine: Machine<'a>,
@@ -154,6 +164,7 @@ impl Groups<'_> {
         let calls = self.calls;
         let trace = calls.trace;
         let mut own = calls.own.iter().peekable();
+        let nodes = Arc::clone(&self.nodes);
         for p in 0..calls.forest.len() as u32 {
             let at = p as usize;
             let is_top_level_call = calls.op(p).is_none();
@@ -163,7 +174,7 @@ impl Groups<'_> {
             let row = calls.row(p);
             let who = self.texts.owner(self.keys, calls, p);
             let work = if is_top_level_call { None } else { self.works.at(row).copied() };
-            let peaks = work.map(|w| self.machine.peaks(row, &w)).unwrap_or_default();
+            let peaks = work.map(|w| self.machine.peaks(OperatorCall::Row(row), &w)).unwrap_or_default();
             let (has_gpu, is_eligible) = (self.has_gpu, self.eligible[at]);
             let group = self.group(of_event(p), who);
             group.count += 1;
@@ -172,6 +183,10 @@ impl Groups<'_> {
             group.host_api += calls.host_api_ns[at];
             let first = group.own.len();
             while let Some((_, i)) = own.next_if(|o| o.0 == p) {
+                if nodes.operator_of(*i).is_some() {
+                    group.has_moved = true;
+                    continue;
+                }
                 let a = &trace.activities[*i as usize];
                 group.own.push(*i);
                 group.gpu_self += a.span.len();
@@ -206,6 +221,7 @@ impl Groups<'_> {
                 group.outer.push(p);
             }
         }
+        self.fill_captured(&of_activity);
         for &i in &trace.launches().unlinked {
             let a = &trace.activities[i as usize];
             let group = self.group(of_activity(i), RowOwner::Unlinked);
@@ -215,6 +231,74 @@ impl Groups<'_> {
             group.kernels += u64::from(a.class == Class::Kernel);
             group.own.push(i);
         }
+    }
+
+    /// Adds the activities of graphs to the operators that captured them.
+    fn fill_captured(&mut self, of_activity: &impl Fn(u32) -> ScopeAndStep) {
+        let trace = self.calls.trace;
+        let nodes = Arc::clone(&self.nodes);
+        let owner = |o: u32| nodes.operator(o).map(|o| self.texts.captured_owner(self.keys, o));
+        let owners: Vec<Option<RowOwner>> = (0..nodes.operators.len() as u32).map(owner).collect();
+        let owner = |o: u32| owners.get(o as usize).copied().flatten();
+        for (number, replay) in (0..).zip(&nodes.replays) {
+            let mut launched: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            for &i in &replay.nodes {
+                if let Some(operator) = nodes.operator_of(i) {
+                    for around in nodes.outward(operator) {
+                        launched.entry(around).or_default();
+                    }
+                    launched.entry(operator).or_default().push(i);
+                }
+            }
+            // All were launched by one call.
+            let Some(when) = replay.nodes.first().map(|i| of_activity(*i)) else { continue };
+            let around = self.around(replay.call);
+            for (&operator, own) in &launched {
+                let Some(who) = owner(operator) else { continue };
+                let name = nodes.operator(operator).map_or(StrId::EMPTY, |o| o.name);
+                let call = OperatorCall::Captured(number, operator);
+                let work = self.works.of_call(call).copied();
+                let peaks = work.map(|w| self.machine.peaks(call, &w)).unwrap_or_default();
+                let group = self.group(when, who);
+                group.count += 1;
+                for &i in own {
+                    let a = &trace.activities[i as usize];
+                    group.own.push(i);
+                    group.gpu_self += a.span.len();
+                    group.graph_self += a.span.len();
+                    group.kernels += u64::from(a.class == Class::Kernel);
+                }
+                if let Some(work) = work {
+                    group.family = Some(work.family);
+                    if let Some(flops) = work.flops.filter(|_| !own.is_empty()) {
+                        group.load.add(flops, work.bytes, peaks);
+                        group.working.extend_from_slice(own);
+                    }
+                }
+                let is_eligible = can_use_tensor_cores(trace.text(name));
+                // What contains the launch call has its activities already.
+                let mut seen = around.clone();
+                for who in nodes.outward(operator).filter_map(owner) {
+                    let group = self.group(when, who);
+                    group.is_eligible |= is_eligible;
+                    // Recursion counts once, too.
+                    if !seen.contains(&who) {
+                        seen.push(who);
+                        group.gpu += own.iter().map(|i| trace.activities[*i as usize].span.len()).sum::<Ns>();
+                        group.activities += own.len() as u64;
+                        group.replayed.extend_from_slice(own);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The owners of the rows of the operators around a call.
+    fn around(&self, call: u32) -> Vec<RowOwner> {
+        let calls = self.calls;
+        let position = calls.forest.position(call).and_then(|p| calls.op(p));
+        let outward = std::iter::successors(position, |p| calls.forest.parent(*p).and_then(|up| calls.op(up)));
+        outward.map(|p| self.texts.owner(self.keys, calls, p)).collect()
     }
 
     fn write(mut self, options: &Options) -> Batch {
@@ -248,7 +332,12 @@ impl Groups<'_> {
             let own_using = |uses| busy(calls, g.own.iter().copied().filter(|i| using(i, uses)));
             let tensor_core_self_ns = own_using(TensorCores::Yes);
             let rates = g.load.rates(work_busy);
-            let is_unlinked = *who == RowOwner::Unlinked;
+            // Calls outside operators contain nothing else.
+            let is_flat = match who {
+                RowOwner::Unlinked => true,
+                RowOwner::NoOperator(_) => g.has_moved,
+                RowOwner::Op { .. } => false,
+            };
             table.push(OperatorRow {
                 rank: trace.rank,
                 scope: when.0.name(),
@@ -269,11 +358,12 @@ impl Groups<'_> {
                 host_ns: g.host,
                 host_self_ns: g.host_self,
                 host_api_ns: g.host_api,
-                gpu_ns: g.gpu,
+                gpu_ns: if is_flat { g.gpu_self } else { g.gpu },
                 gpu_self_ns: g.gpu_self,
-                gpu_busy_ns: if is_unlinked { own_busy } else { busy_of(calls, &g.outer) },
+                graph_self_ns: g.graph_self,
+                gpu_busy_ns: if is_flat { own_busy } else { self.busy_below(g) },
                 gpu_self_busy_ns: own_busy,
-                activity_count: g.activities,
+                activity_count: if is_flat { g.own.len() as u64 } else { g.activities },
                 kernel_count: g.kernels,
                 copy_count: g.own.len() as u64 - g.kernels,
                 launch_delay_mean_ns: (g.delay_count > 0).then(|| g.delays as f64 / g.delay_count as f64),
@@ -282,7 +372,7 @@ impl Groups<'_> {
                 host_self_pct: percent(g.host_self, all_host),
                 gpu_self_pct: percent(g.gpu_self, all_gpu),
                 tensor_core_self_ns,
-                tensor_core_ns: if is_unlinked { tensor_core_self_ns } else { self.tensor_cores_below(&g.outer) },
+                tensor_core_ns: if is_flat { tensor_core_self_ns } else { self.tensor_cores_below(g) },
                 tensor_core_unknown_ns: own_using(TensorCores::Unknown),
                 tensor_core_eligible: g.is_eligible,
                 family: g.family.map(Family::name),
@@ -306,12 +396,26 @@ impl Groups<'_> {
         self.calls.trace.activities[activity as usize].class == Class::Kernel
     }
 
-    /// Length of the union of the kernels with tensor cores launched below instances, ns.
-    fn tensor_cores_below(&self, instances: &[u32]) -> Ns {
-        let calls = self.calls;
+    /// Length of the union of everything launched below the calls of a group, ns.
+    fn busy_below(&self, group: &OperatorGroup) -> Ns {
+        match group.replayed.is_empty() {
+            true => busy_of(self.calls, &group.outer),
+            false => busy(self.calls, self.below(group)),
+        }
+    }
+
+    /// Length of the union of the kernels with tensor cores launched below the calls of a group, ns.
+    fn tensor_cores_below(&self, group: &OperatorGroup) -> Ns {
         let uses = |i: &u32| self.is_kernel(*i) && self.kernels.at(*i).tensor_cores == TensorCores::Yes;
-        let below = |p: &u32| calls.below.within(*p, calls.forest.end[*p as usize]);
-        busy(calls, instances.iter().flat_map(below).map(|l| l.1).filter(uses))
+        busy(self.calls, self.below(group).filter(uses))
+    }
+
+    /// The activities below the calls of a group, each once.
+    fn below<'b>(&'b self, group: &'b OperatorGroup) -> impl Iterator<Item = u32> + 'b {
+        let calls = self.calls;
+        let within = |p: &u32| calls.below.within(*p, calls.forest.end[*p as usize]);
+        let launched = group.outer.iter().flat_map(within).map(|l| l.1);
+        launched.chain(group.replayed.iter().copied())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::analysis::ops::operators::{OperatorRow, Operators};
 use crate::analysis::ops::{CallStackRow, CallStacks, mfu};
 use crate::analysis::population::reasons;
 use crate::analysis::sums::{KeyedSums, more, sums};
+use crate::facts::graphs::named::NamedNodes;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 use crate::wording::counts::plural;
 use std::cmp::Reverse;
@@ -24,6 +25,21 @@ pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     views.extend(modules(partials, options));
     views.extend(anomalies(partials, options));
     views
+}
+
+/// How much of the GPU time in graphs has a name; `None` without graphs.
+pub fn named(partials: &[Partial]) -> Option<String> {
+    let mut all = NamedNodes::default();
+    for r in rows::<CallStacks>(partials) {
+        all.add(NamedNodes {
+            activities: r.graph_activity_count,
+            named: r.graph_named_count,
+            graph_ns: r.graph_ns,
+            unnamed_ns: r.graph_unnamed_ns,
+            gpu_ns: r.gpu_ns,
+        });
+    }
+    all.sentence()
 }
 
 /// Largest width of a text key in print, characters.
@@ -96,7 +112,7 @@ fn operators(partials: &[Partial], options: &Options) -> View {
         title: format!("Operators by own time, {}", plural(partials.len(), "rank")),
         columns: vec![("operator", Align::Left), ("count", Align::Right)],
         rows: Vec::new(),
-        notes: reasons(partials),
+        notes: reasons(partials).into_iter().chain(named(partials)).collect(),
     };
     if has_gpu {
         view.columns.extend([("GPU self", Align::Right), ("share", Align::Right)]);
@@ -167,7 +183,7 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
         title: "Modules".to_string(),
         columns: vec![("module", Align::Left), ("calls", Align::Right)],
         rows: Vec::new(),
-        notes: more(rows.len().saturating_sub(options.top), "module").into_iter().collect(),
+        notes: named(partials).into_iter().chain(more(rows.len().saturating_sub(options.top), "module")).collect(),
     };
     match has_gpu {
         true => view.columns.extend([("GPU forward", Align::Right), ("GPU backward", Align::Right)]),

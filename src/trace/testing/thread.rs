@@ -8,7 +8,7 @@ use crate::trace::testing::collective::Collective;
 use crate::trace::testing::event::{EventRow, IdValue, LaunchPoint, Phase};
 use crate::trace::testing::row::Row;
 use crate::trace::testing::trace::{TraceBuilder, complete};
-use crate::trace::testing::vendor::Call;
+use crate::trace::testing::vendor::{Call, Vendor};
 
 /// One host thread of a trace. Each call adds one row and returns it, to set arguments or add device rows.
 #[derive(Debug)]
@@ -72,6 +72,31 @@ impl<'a> Thread<'a> {
     /// A graph launch; add all its device rows with `.kernel(...).kernel(...)`.
     pub fn graph_launch(&mut self, span: Range<i64>) -> Row<'_> {
         self.call(Call::LaunchGraph, span)
+    }
+
+    /// From here the thread's launches are recorded into a graph, until [`Thread::end_capture`].
+    pub fn begin_capture(&mut self, span: Range<i64>) -> Row<'_> {
+        let name = match self.trace.vendor {
+            Vendor::Amd => "hipStreamBeginCapture",
+            _ => "cudaStreamBeginCapture",
+        };
+        self.runtime(name, span)
+    }
+
+    /// Ends the graph.
+    pub fn end_capture(&mut self, span: Range<i64>) -> Row<'_> {
+        let name = match self.trace.vendor {
+            Vendor::Amd => "hipStreamEndCapture",
+            _ => "cudaStreamEndCapture",
+        };
+        self.runtime(name, span)
+    }
+
+    /// A kernel launch that is recorded into a graph, so that nothing runs. Only HIP records which kernel it is.
+    pub fn captured_launch(&mut self, kernel: &str, span: Range<i64>) -> Row<'_> {
+        let is_named = self.trace.vendor == Vendor::Amd;
+        let call = self.launch(span);
+        if is_named { call.arg("kernel", kernel) } else { call }
     }
 
     /// A runtime call of any name.

@@ -3,6 +3,7 @@
 pub mod acceptance;
 pub mod across;
 pub mod coming_from_hta;
+pub mod graph_ops;
 pub mod hta_calls;
 pub mod hta_counters;
 pub mod hta_sequences;
