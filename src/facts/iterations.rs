@@ -10,9 +10,10 @@
 
 use crate::trace::category::Class;
 use crate::trace::device::DeviceWork;
-use crate::trace::iteration::Iteration;
+use crate::trace::iteration::{Engine, Iteration};
 use crate::trace::launch::is_graph_launch;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::{Step, StepRule, mask};
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
@@ -47,8 +48,11 @@ impl Iterations {
         }
         let thread = trace.main_thread();
         let inner = InnerRanges::new(trace, thread);
-        let make = |step: &crate::trace::step::Step| {
-            let mut about = Iteration::parse(trace.text(step.name))?;
+        let make = |step: &Step| {
+            let mut about = match trace.steps.rule {
+                StepRule::Iteration => Iteration::parse(trace.text(step.name))?,
+                _ => inner.unnamed(trace, step),
+            };
             let mut forward = None;
             for (span, inside) in inner.within(step.host, step.name) {
                 if let Some(inside) = inside {
@@ -87,6 +91,21 @@ impl InnerRanges {
         ranges.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
         let names = names.into_iter().filter_map(|(id, read)| Some((id, read?))).collect();
         Self { ranges, names }
+    }
+
+    /// What is known of an iteration that no engine named: its own words, and the image request around it.
+    fn unnamed(&self, trace: &RankTrace, step: &Step) -> Iteration {
+        let mut about = Iteration::new(None, None);
+        about.mode = Some(mask(trace.text(step.name))).filter(|words| !words.is_empty());
+        let before = self.ranges.partition_point(|(span, _)| span.start <= step.host.start);
+        let around = self.ranges.iter().take(before).rev().find_map(|(span, name)| {
+            let request = self.names.get(name).and_then(Option::as_ref)?;
+            (request.engine == Some(Engine::Diffusion)).then_some((span, request))
+        });
+        if let Some((_, request)) = around.filter(|(span, _)| step.host.end <= span.end) {
+            about.complete(request);
+        }
+        about
     }
 
     /// The ranges inside an iteration, without its own.
