@@ -32,7 +32,7 @@ pub fn read_captures(inputs: &[Input], options: LoadOptions) -> Result<Captures,
     for input in inputs {
         let file = match load(input, options, Spread::Inline, &ByteCount::default()) {
             Ok(loaded) => graphs(input, loaded),
-            Err(error) if !input.named && error.is_foreign() => continue,
+            Err(error) if !input.named && (error.is_foreign() || !input.has_trace_name()) => continue,
             Err(error) => return Err(error.into()),
         };
         if !file.graphs.is_empty() {

@@ -2,7 +2,6 @@
 
 use crate::analysis::graph_ops::best_repeat::{Repeat, best_repeat};
 use crate::analysis::graph_ops::tables::{GraphRow, Graphs};
-use crate::analysis::summary::nearest_rank;
 use crate::facts::graphs::nodes::{GraphNodes, Match, Replay, graph_id};
 use crate::table::schema::Batch;
 use crate::trace::rank_trace::RankTrace;
@@ -76,7 +75,7 @@ pub fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -> Batch
             };
             let mut sums: Vec<Ns> = replays.iter().flat_map(blocks).collect();
             sums.sort_unstable();
-            (!sums.is_empty()).then(|| nearest_rank(&sums, 50))
+            sums.get(sums.len() / 2).copied()
         });
         table.push(GraphRow {
             rank: trace.rank,

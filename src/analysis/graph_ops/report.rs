@@ -95,6 +95,7 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
                 guess.unwrap_or("-").to_string(),
             ]
         };
+    let has_guess = of.iter().any(|((_, _, guess), _)| guess.is_some());
     let mut notes: Vec<String> = named.sentence().into_iter().collect();
     notes.extend(recorded(ranks));
     if percent(named.unnamed_ns, named.gpu_ns).is_some_and(|pct| pct > UNNAMED_PCT) {
@@ -104,7 +105,7 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
                 .to_string(),
         );
     }
-    if of.iter().any(|((_, _, guess), _)| guess.is_some()) {
+    if has_guess {
         notes.push("guess: the only operator that launches such kernels outside graphs; in no sum".to_string());
     }
     let reordered: u64 = ranks.iter().map(|r| r.reordered_count).sum();
@@ -113,7 +114,7 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
         notes.push(format!("in {count} kernels start in another order than that of the graph, which counts here"));
     }
     notes.extend(more(of.len().saturating_sub(options.top), "row"));
-    View {
+    let mut view = View {
         title: format!("Kernels inside graphs by operator, {}", plural(partials.len(), "rank")),
         columns: vec![
             ("operator", Align::Left),
@@ -126,6 +127,18 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
         ],
         rows: of.iter().take(options.top).map(cells).collect(),
         notes,
+    };
+    if !has_guess {
+        leave_out(&mut view, "guess");
+    }
+    view
+}
+
+/// Removes a column that would say nothing.
+fn leave_out(view: &mut View, heading: &str) {
+    if let Some(at) = view.columns.iter().position(|(name, _)| *name == heading) {
+        view.columns.remove(at);
+        view.rows.iter_mut().for_each(|row| drop(row.remove(at)));
     }
 }
 
@@ -175,7 +188,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
         notes.push("repeat: activities of a block x blocks, and the median time of one".to_string());
     }
     notes.extend(more(all.len().saturating_sub(options.top), "graph"));
-    View {
+    let mut view = View {
         title: "Graphs".to_string(),
         columns: vec![
             ("rank", Align::Right),
@@ -190,7 +203,14 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
         ],
         rows: all.iter().take(options.top).map(cells).collect(),
         notes,
+    };
+    if partials.len() < 2 {
+        leave_out(&mut view, "rank");
     }
+    if partial == 0 {
+        leave_out(&mut view, "missing");
+    }
+    view
 }
 
 /// The captures of ranks that replay nothing.

@@ -42,7 +42,7 @@ table! {
         repeat_start: Option<u64>, "", "activities before the first block";
         repeat_count: Option<u64>, "", "blocks, one after another";
         repeat_pct: Option<f64>, "%", "of the activities in blocks";
-        repeat_median_ns: Option<i64>, "ns", "summed duration of a block, median over all launches";
+        repeat_median_ns: Option<i64>, "ns", "summed duration of a block, median over all launches (of two middle ones the longer)";
     }
 }
 
