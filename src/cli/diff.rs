@@ -176,12 +176,12 @@ fn tables_of<'a>(outcome: &'a Outcome, stem: &str) -> &'a [Batch] {
 
 /// The tables of the diagnosis of a set.
 fn diagnosed(outcome: &Outcome) -> &[Batch] {
-    tables_of(outcome, DiagnosisOf.stem())
+    tables_of(outcome, DiagnosisOf.about().stem)
 }
 
 /// The tables of the iterations of a set.
 fn iterated(outcome: &Outcome) -> &[Batch] {
-    tables_of(outcome, IterationsOf.stem())
+    tables_of(outcome, IterationsOf.about().stem)
 }
 
 /// The tables that the mapper made of a set.
