@@ -12,7 +12,7 @@ import json
 import sys
 from xml.sax.saxutils import escape
 
-LEFT, WIDTH, BAR = 70, 860, 26  # pixels
+LEFT, WIDTH, BAR, LETTER = 70, 860, 26, 6.7  # pixels
 HOST, DEVICE, PERIOD, AXIS = 44, 100, 152, 196  # tops of the rows
 INK, FAINT, LINE = "#c9ced6", "#7d8590", "#3a414b"
 RANGE, BUSY, IDLE = "#7fb2ff", "#5fb860", "#e0b04a"
@@ -34,6 +34,8 @@ def x(ns):
 def bar(top, begin, length, fill, label, title):
     wide = max(1.0, x(begin + length) - x(begin))
     out = f'<rect x="{x(begin):.1f}" y="{top}" width="{wide:.1f}" height="{BAR}" rx="3" fill="{fill}"><title>{escape(title)}</title></rect>'
+    if len(label) * LETTER > wide:
+        return out + text(x(begin) + wide / 2, top + BAR + 13, label, fill, "middle")
     return out + text(x(begin) + wide / 2, top + 17, label, "#16181d", "middle")
 
 

@@ -320,11 +320,11 @@ impl IterationChanges {
             let (phase, batch) = k.kind.shown();
             let counts = match k.side() {
                 "both" => format!("{} -> {}", fmt_count(k.counts[0]), fmt_count(k.counts[1])),
-                "base" => format!("{}, only before", fmt_count(k.counts[0])),
-                _ => format!("{}, only after", fmt_count(k.counts[1])),
+                "base" => format!("{} before", fmt_count(k.counts[0])),
+                _ => format!("{} after", fmt_count(k.counts[1])),
             };
             let mut head = vec![phase, batch, counts];
-            let rate = if k.basis == "window" { "tokens/s (<=)" } else { "tokens/s" };
+            let rate = if k.basis == "window" { "<= tokens/s" } else { "tokens/s" };
             for (name, change, shown) in [
                 (k.basis, &k.period, Shown::Time),
                 ("window", &k.window, Shown::Time),
@@ -446,7 +446,7 @@ impl Shown {
     fn change(self, change: &Change) -> String {
         match (change.delta(), change.delta_pct(), self) {
             (None, ..) => "-".to_string(),
-            (Some(delta), _, Shown::Share) => format!("{delta:+.1} points"),
+            (Some(delta), _, Shown::Share) => format!("{delta:+.1} pts"),
             (_, Some(pct), _) => format!("{pct:+.1} %"),
             (Some(delta), None, Shown::Time) => {
                 format!("{}{}", if delta > 0.0 { "+" } else { "" }, fmt_ns(delta.round() as Ns))

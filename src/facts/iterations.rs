@@ -16,7 +16,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule, mask};
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An iteration on the host.
@@ -34,6 +34,8 @@ pub struct Iterations {
     pub all: Vec<HostIteration>,
     /// The thread whose ranges they are.
     pub thread: Option<u32>,
+    /// Names of their ranges, and of ranges inside them that are named as iterations.
+    pub names: BTreeSet<StrId>,
 }
 
 impl Iterations {
@@ -44,7 +46,7 @@ impl Iterations {
 
     fn new(trace: &RankTrace) -> Self {
         if !trace.steps.are_iterations() {
-            return Self { all: Vec::new(), thread: None };
+            return Self { all: Vec::new(), thread: None, names: BTreeSet::new() };
         }
         let thread = trace.main_thread();
         let inner = InnerRanges::new(trace, thread);
@@ -62,7 +64,9 @@ impl Iterations {
             }
             Some(HostIteration { step: step.index, about, host: step.host, forward })
         };
-        Self { all: trace.steps.steps.iter().filter_map(make).collect(), thread }
+        let named = inner.names.iter().filter(|(_, read)| read.is_some()).map(|(name, _)| *name);
+        let names = named.chain(trace.steps.steps.iter().map(|s| s.name)).collect();
+        Self { all: trace.steps.steps.iter().filter_map(make).collect(), thread, names }
     }
 }
 

@@ -100,6 +100,7 @@ fn push_kind(
         requests: kind.requests,
         iteration_count: members.len() as u64,
         counted: counted.len() as u64,
+        period_count: measured().count() as u64,
         slow_count,
         tokens: sum(counted, |c| c.m.host.about.tokens),
         basis: if has_period { "period" } else { "window" },

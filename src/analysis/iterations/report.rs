@@ -33,13 +33,14 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output { tables, observations: observations(partials, &all), views, ..Output::default() }
 }
 
-/// Process, phase, mode and batch.
-type KindKey<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<u64>);
+/// Number of the process, phase, mode and batch.
+type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
 
 fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
     let mut kinds: BTreeMap<KindKey, Vec<IterationPhaseRow>> = BTreeMap::new();
     for r in rows::<IterationPhases>(partials) {
-        kinds.entry((r.process, r.phase, r.mode, r.requests)).or_default().push(r);
+        let process = r.process.map(|_| r.rank);
+        kinds.entry((process, r.phase, r.mode, r.requests)).or_default().push(r);
     }
     let mut out: Vec<_> = kinds.into_iter().collect();
     out.sort_by_key(|(key, of)| (Reverse(of.iter().map(|r| r.window_ns).sum::<Ns>()), *key));
@@ -69,11 +70,12 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
         };
         let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
         let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
+        let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
         let mut rates: Vec<f64> = of.iter().filter_map(|r| r.tokens_per_s).collect();
         rates.sort_by(f64::total_cmp);
         let at_most = if of.iter().all(|r| r.basis == "window") { "<= " } else { "" };
         let rate = rates.get(rates.len().saturating_sub(1) / 2);
-        let process = has_processes.then(|| key.0.unwrap_or("-").to_string());
+        let process = has_processes.then(|| key.0.map_or("-".to_string(), |n| n.to_string()));
         let cells = vec![
             key.1.or(key.2).unwrap_or("-").to_string(),
             key.3.map_or("-".to_string(), |n| n.to_string()),
@@ -81,13 +83,13 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             fmt_ns(median(|r| r.period_p50_ns)),
             fmt_ns(median(|r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
-            fmt_ns(sum(|r| r.gap_idle_ns) / counted),
+            fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
             fmt_ns(sum(|r| r.host_exposed_ns) / counted),
             rate.map_or("-".to_string(), |r| format!("{at_most}{r:.1}")),
         ];
         process.into_iter().chain(cells).collect()
     };
-    let process = has_processes.then_some(("process", Align::Left));
+    let process = has_processes.then_some(("process", Align::Right));
     View {
         title: "Iterations by phase and batch".to_string(),
         columns: process

@@ -82,6 +82,7 @@ table! {
         requests: Option<u64>, "", "batch: requests of each iteration";
         iteration_count: u64, "", "iterations";
         counted: u64, "", "of these, in the statistics (all if none is left)";
+        period_count: u64, "", "of the counted, with a next one: these have a period and a gap";
         slow_count: u64, "", "slow ones";
         tokens: Option<u64>, "", "scheduled tokens of the counted iterations; null if one's is not known";
         basis: Text, "", "period, or window if no counted iteration has a next one: then rates are upper bounds";
