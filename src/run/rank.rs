@@ -32,7 +32,8 @@ pub(super) enum Failure {
 /// How a rank is read and mapped.
 pub(super) struct RankContext<'a> {
     pub extent: Extent,
-    pub ranks: usize,
+    /// Whether the job has other ranks.
+    pub has_peers: bool,
     /// Parallelism of reading.
     pub spread: Spread,
     /// Parallelism of the analyses.
@@ -60,7 +61,7 @@ pub(super) fn one(
         }
         source = RankSource::File;
     }
-    let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
+    let (options, has_peers) = (request.options, how.has_peers);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     if request.analyses.iter().any(|a| a.about().needs_known_events)
         && let Some(what) = unknown_content(&trace)
