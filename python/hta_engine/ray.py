@@ -98,6 +98,8 @@ def analyze(
     """
     _check(options, output, fan_in, tasks)
     given = trace_arguments(traces)
+    of_results = {"force": force, **{name: options.get(name) for name in _OF_THE_RESULTS}}
+    _check_results(output, of_results)
     job_bytes, job_ranks = _listed(given, options)
     if not _ray.is_initialized():
         _ray.init()
@@ -118,7 +120,7 @@ def analyze(
     try:
         with Shown(progress, "hta on Ray") as shown:
             parts = _Cluster(job, num_cpus, max_retries).partials(count, fan_in, whole, shown.update)
-        return _results(job, parts, output, {"force": force, **{k: options.get(k) for k in _OF_THE_RESULTS}})
+        return _results(parts, output, of_results)
     finally:
         _sweep(job)
 
@@ -150,6 +152,18 @@ def _check(options: Dict[str, object], output: Optional[PathText], fan_in: int, 
         raise HtaError(f"cannot divide the ranks into {tasks} tasks: expected 1 or more")
     if output is not None and "://" in os.fsdecode(output):
         raise HtaError(f"cannot open results at {os.fsdecode(output)}: expected a folder on this machine")
+
+
+def _check_results(output: Optional[PathText], options: Dict[str, object]) -> None:
+    """Has the program check where the results go, and how, before the long work: it merges nothing at that place."""
+    with Place(output) as place, tempfile.TemporaryDirectory() as nothing:
+        arguments = _program.arguments_of({"out": place.folder, **options})
+        try:
+            _program.run(["merge", *arguments, "--", nothing])
+        except HtaError as error:
+            # That there is nothing to merge comes last, when all else is in order.
+            if f"cannot merge {nothing}: " not in error.message:
+                raise
 
 
 def _listed(traces: Sequence[str], options: Dict[str, object]) -> Tuple[int, int]:
@@ -227,7 +241,7 @@ def _get(reference: Any, max_retries: int) -> Any:
         ) from error
 
 
-def _results(job: _Job, parts: List[Any], output: Optional[PathText], options: Dict[str, object]) -> Result:
+def _results(parts: List[Any], output: Optional[PathText], options: Dict[str, object]) -> Result:
     """Merges the last partials on this machine."""
     with Place(output) as place:
         # Beside the results, so that files of events can be linked and need not be copied.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -35,8 +36,13 @@ def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     names: Dict[str, Any] = {}
     checked = 0
-    for line, block in found:
-        checked += run(block, names, f"{page}:{line}")
+    try:
+        for line, block in found:
+            checked += run(block, names, f"{page}:{line}")
+    finally:
+        if "ray" in sys.modules:
+            # The cluster that the page has started.
+            sys.modules["ray"].shutdown()
     assert checked, "no line says what it gives"
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
@@ -70,7 +71,8 @@ def assert_same(traces: Path, folder: Path, **options: Any) -> List[Progress]:
     seen: List[Progress] = []
     one, other = folder / "one", folder / "other"
     for_ray = {k: options.pop(k) for k in ("tasks", "fan_in", "scratch", "num_cpus") if k in options}
-    with warnings_of_loss():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PartialResults)
         hta_engine.analyze(traces, one, **options)
         result = hta_engine.ray.analyze(traces, other, progress=seen.append, **for_ray, **options)
     assert differing(one, other) == []
@@ -78,21 +80,17 @@ def assert_same(traces: Path, folder: Path, **options: Any) -> List[Progress]:
     return seen
 
 
-def warnings_of_loss() -> Any:
-    import warnings
+def kill_once(script: Path, folder: Path, which: str) -> Path:
+    """Kills the worker of a command once, in the middle of its work: what it has begun is there, and then it is gone.
 
-    context = warnings.catch_warnings()
-    context.__enter__()
-    warnings.simplefilter("ignore", PartialResults)
-
-    class Restore:
-        def __enter__(self) -> None:
-            pass
-
-        def __exit__(self, *error: object) -> None:
-            context.__exit__(None, None, None)
-
-    return Restore()
+    Returns the folder that is there when it has happened.
+    """
+    done = folder / "killed"
+    script.write_text(
+        f'case "$*" in *"{which}"*) if mkdir "{done}" 2>/dev/null; then\n'
+        f'  "$hta" "$@" > /dev/null; kill -9 $PPID; sleep 30; fi;; esac\n'
+    )
+    return done
 
 
 @pytest.mark.parametrize("sample", ALL_SAMPLES)
@@ -102,8 +100,14 @@ def test_every_sample_gives_the_bytes_of_one_machine(sample: str, tmp_path: Path
 
 
 @pytest.mark.skipif(not (SHARED / "traces").is_dir(), reason="the traces of third parties are not there (HTA_SHARED)")
-def test_real_ranks_of_a_megatron_job_give_the_bytes_of_one_machine(tmp_path: Path) -> None:
-    assert_same(SHARED / "traces" / "multirank_nccl_megatron_tp8", tmp_path, tasks=5, fan_in=2)
+def test_real_ranks_of_a_megatron_job_give_the_bytes_of_one_machine(tmp_path: Path, script: Path) -> None:
+    traces = SHARED / "traces" / "multirank_nccl_megatron_tp8"
+    assert_same(traces, tmp_path, tasks=5, fan_in=2)
+    killed = kill_once(script, tmp_path, "--share=3/5")
+    again = tmp_path / "again"
+    again.mkdir()
+    assert_same(traces, again, tasks=5, fan_in=2)
+    assert killed.is_dir()
 
 
 def test_a_tree_of_merges_and_a_scratch_folder(tmp_path: Path) -> None:
@@ -124,22 +128,17 @@ def test_traces_are_relative_to_the_folder_of_the_driver(tmp_path: Path, monkeyp
     assert one.tables["ranks"]["file"].equals(other.tables["ranks"]["file"])
 
 
-def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, script: Path) -> None:
-    # Once, in the middle of its work: what it has begun is there, and then its worker is gone.
-    script.write_text(
-        f'case "$*" in *--share=1/4*) if mkdir "{tmp_path}/killed" 2>/dev/null; then\n'
-        f'  "$hta" "$@" > /dev/null; kill -9 $PPID; sleep 30; fi;; esac\n'
-    )
-    assert_same(SAMPLES / "gpu_ddp8", tmp_path, tasks=4)
-    assert (tmp_path / "killed").is_dir()
+@pytest.mark.parametrize("sample", ALL_SAMPLES)
+def test_a_worker_that_is_killed_is_replaced(sample: str, tmp_path: Path, script: Path) -> None:
+    killed = kill_once(script, tmp_path, "--share=0/")
+    assert_same(SAMPLES / sample, tmp_path)
+    assert killed.is_dir()
 
 
 def test_a_worker_that_is_killed_while_it_merges_is_replaced(tmp_path: Path, script: Path) -> None:
-    script.write_text(
-        f'case "$*" in *"merge --partial"*) if mkdir "{tmp_path}/killed" 2>/dev/null; then kill -9 $PPID; sleep 30; fi;; esac\n'
-    )
+    killed = kill_once(script, tmp_path, "merge --partial")
     assert_same(SAMPLES / "gpu_ddp8", tmp_path, tasks=4, fan_in=2)
-    assert (tmp_path / "killed").is_dir()
+    assert killed.is_dir()
 
 
 def test_the_program_ends_with_its_worker(tmp_path: Path, script: Path) -> None:
@@ -191,16 +190,25 @@ def test_errors_of_the_program_come_to_the_driver(tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_text("")
     with pytest.raises(HtaError, match="empty file"):
         hta_engine.ray.analyze([tmp_path / "empty.json"])
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "notes").write_text("")
-    with pytest.raises(HtaError, match="notes"):
-        hta_engine.ray.analyze(SAMPLES / "gpu_counters", tmp_path / "out")
-    hta_engine.ray.analyze(SAMPLES / "gpu_counters", tmp_path / "out", force=True)
     for options in ({"only": ["idle"]}, {"fan_in": 1}, {"tasks": 0}, {"share": "0/2"}):
         with pytest.raises(HtaError):
             hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", **options)
     with pytest.raises(HtaError, match="s3://"):
         hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", "s3://bucket/out")
+
+
+def test_what_hinders_the_results_is_told_before_the_work(tmp_path: Path, script: Path) -> None:
+    script.write_text(f'case "$*" in *--share*) touch "{tmp_path}/worked";; esac\n')
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "notes").write_text("mine")
+    with pytest.raises(HtaError, match="cannot write to .*notes"):
+        hta_engine.ray.analyze(SAMPLES / "gpu_counters", output)
+    with pytest.raises(HtaError, match="--fail-if"):
+        hta_engine.ray.analyze(SAMPLES / "gpu_counters", fail_if="nonsense")
+    assert not (tmp_path / "worked").exists()
+    hta_engine.ray.analyze(SAMPLES / "gpu_counters", output, force=True)
+    assert (output / "notes").read_text() == "mine" and (output / "summary.json").exists()
 
 
 def test_losses_warn_and_conditions_hold_as_on_one_machine(tmp_path: Path, ddp8: Path) -> None:
@@ -222,7 +230,10 @@ def test_another_version_on_a_machine_is_told() -> None:
 
 
 def test_urls_are_passed_to_the_program_as_they_are(tmp_path: Path, instead: Callable[[str], Path]) -> None:
-    instead(f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; echo "hta: no network" >&2; exit 2')
+    instead(
+        f'[ "$1" = inputs ] || exec "$hta" "$@"\n'
+        f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; echo "hta: no network" >&2; exit 2'
+    )
     with pytest.raises(HtaError, match="no network"):
         hta_engine.ray.analyze("s3://bucket//job/", ranks="0-7")
     arguments = (tmp_path / "arguments").read_text().splitlines()
