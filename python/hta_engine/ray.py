@@ -21,10 +21,10 @@ import signal
 import sys
 import tarfile
 import tempfile
+import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 try:
@@ -405,4 +405,10 @@ def _sweep(job: _Job) -> None:
 
 
 def _sweep_here(name: str) -> None:
-    shutil.rmtree(Path(tempfile.gettempdir()) / name, ignore_errors=True)
+    folder = os.path.join(tempfile.gettempdir(), name)
+    # A program that is just being ended may still write.
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.1)

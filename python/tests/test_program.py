@@ -92,7 +92,7 @@ def test_an_interrupt_ends_the_program_and_leaves_nothing(
     ddp8: Path, tmp_path: Path, instead: Callable[[str], Path]
 ) -> None:
     # The program stops before it has written all, and says that it was asked to end.
-    instead(f'mkdir -p "{tmp_path}/begun"; trap "rm -r {tmp_path}/begun; exit 130" TERM; sleep 60 & wait')
+    instead(f'trap "rm -r {tmp_path}/begun; exit 130" TERM; mkdir "{tmp_path}/begun"; sleep 60 & wait')
     begun, main = tmp_path / "begun", threading.main_thread().ident
     assert main is not None
 
