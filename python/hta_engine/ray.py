@@ -120,7 +120,7 @@ def analyze(
     try:
         with Shown(progress, "hta on Ray") as shown:
             parts = _Cluster(job, num_cpus, max_retries).partials(count, fan_in, whole, shown.update)
-        return _results(parts, output, of_results)
+        return _results(job, job_ranks, parts, output, of_results)
     finally:
         _sweep(job)
 
@@ -186,7 +186,6 @@ class _Cluster:
         options = {"num_cpus": num_cpus, "max_retries": max_retries, "num_returns": 2}
         self._map: Any = _ray.remote(_map_share).options(name="hta analyze --partial", **options)
         self._merge: Any = _ray.remote(_merge_parts).options(name="hta merge --partial", **options)
-        self._max_retries = max_retries
 
     def partials(
         self, count: int, fan_in: int, whole: Progress, show: Optional[Callable[[Progress], None]]
@@ -202,7 +201,7 @@ class _Cluster:
             while waiting:
                 done, _ = _ray.wait(list(waiting), num_returns=1)
                 for finished in done:
-                    progress = _get(finished, self._max_retries)
+                    progress = _get(finished)
                     ready.append(waiting.pop(finished))
                     ranks_done, bytes_done = ranks_done + progress.ranks_done, bytes_done + progress.bytes_done
                 if show is not None:
@@ -219,7 +218,7 @@ class _Cluster:
             raise
 
 
-def _get(reference: Any, max_retries: int) -> Any:
+def _get(reference: Any) -> Any:
     """What a task returned; its error as one of this package."""
     try:
         return _ray.get(reference)
@@ -236,26 +235,32 @@ def _get(reference: Any, max_retries: int) -> Any:
     except RayError as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise HtaError(
-            f"cannot go on: a task was lost and started again {max_retries} times: {first}",
+            f"cannot go on: a task, or what it left, was lost more often than max_retries allows: {first}",
             "if the memory of the machines does not suffice, give each task more CPUs (num_cpus) or a memory_limit",
         ) from error
 
 
-def _results(parts: List[Any], output: Optional[PathText], options: Dict[str, object]) -> Result:
+def _results(
+    job: _Job, job_ranks: int, parts: List[Any], output: Optional[PathText], options: Dict[str, object]
+) -> Result:
     """Merges the last partials on this machine."""
     with Place(output) as place:
         # Beside the results, so that files of events can be linked and need not be copied.
         beside = os.path.dirname(os.path.abspath(place.folder))
         os.makedirs(beside, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".hta-ray-", dir=beside) as workspace:
-            folders = [_fetched(part, os.path.join(workspace, str(i)), _get_all) for i, part in enumerate(parts)]
+            folders = [_fetched(job, part, os.path.join(workspace, str(i)), _get) for i, part in enumerate(parts)]
             arguments = _program.arguments_of({"out": place.folder, **options})
             finished = _program.run(["merge", *arguments, "--", *folders], allowed=(DONE, PARTLY, CONDITION))
-        return place.result(finished, level=4)
-
-
-def _get_all(reference: Any) -> Any:
-    return _get(reference, 0)
+        result = place.result(finished, level=4)
+    found = result.summary["rank_count"] + result.summary["refused_count"]
+    if found < job_ranks:
+        # Each task divides the files by their sizes, so one that grows may be in the share of no task.
+        raise HtaError(
+            f"the results hold {found} of {job_ranks} files: some were changed while they were read",
+            "analyse again when all files are complete",
+        )
+    return result
 
 
 # In the tasks.
@@ -282,7 +287,7 @@ def _merge_parts(job: _Job, parts: List[Any]) -> Tuple[bytes, Progress]:
     """Merges some partials to one."""
     _check_version(job)
     with _workspace(job) as folder:
-        folders = [_fetched(part, os.path.join(folder, str(i)), _ray.get) for i, part in enumerate(parts)]
+        folders = [_fetched(job, part, os.path.join(folder, str(i)), _ray.get) for i, part in enumerate(parts)]
         merged = os.path.join(folder, "merged")
         _program.run(
             ["merge", "--partial", f"--threads={max(1, int(job.num_cpus))}", f"--out={merged}", "--", *folders],
@@ -368,22 +373,16 @@ def _kept(job: _Job, part: str) -> bytes:
     return os.fsencode(place)
 
 
-def _fetched(content: Any, folder: str, get: Callable[[Any], Any]) -> str:
+def _fetched(job: _Job, content: Any, folder: str, get: Callable[[Any], Any]) -> str:
     """The folder of a partial on this machine."""
-    kept = get(content)
-    if not _is_archive(kept):
+    kept: bytes = get(content)
+    if job.scratch is not None:
         return os.fsdecode(kept)
-    os.makedirs(folder)
     with tarfile.open(fileobj=io.BytesIO(kept)) as archive:
-        for member in archive.getmembers():
-            # Partials have files and folders; the archive is made above.
-            if member.isfile() or member.isdir():
-                archive.extract(member, folder)
+        # The archive is made above; older versions of Python have no filter to ask for.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+        archive.extractall(folder)
     return folder
-
-
-def _is_archive(kept: bytes) -> bool:
-    return kept[257:262] == b"ustar"
 
 
 def _sweep(job: _Job) -> None:

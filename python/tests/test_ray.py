@@ -156,7 +156,7 @@ def test_the_program_ends_with_its_worker(tmp_path: Path, script: Path) -> None:
 
 def test_a_worker_that_is_always_killed_is_an_error(tmp_path: Path, script: Path) -> None:
     script.write_text('case "$*" in *--share=1/2*) kill -9 $PPID; sleep 30;; esac\n')
-    with pytest.raises(HtaError, match="a task was lost and started again 1 times(.|\n)*memory_limit"):
+    with pytest.raises(HtaError, match="lost more often than max_retries allows(.|\n)*memory_limit"):
         hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", tmp_path / "out", tasks=2, max_retries=1)
     assert not (tmp_path / "out").exists()
 
@@ -221,6 +221,14 @@ def test_losses_warn_and_conditions_hold_as_on_one_machine(tmp_path: Path, ddp8:
         hta_engine.ray.analyze(ddp8, fail_if="cause(any) > 1%")
     with pytest.raises(HtaError, match="strict"):
         hta_engine.ray.analyze(tmp_path / "in", strict=True)
+
+
+def test_ranks_that_no_task_has_taken_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = hta_engine.ray._listed
+    # As if a file had grown after it was listed, so that it is in nobody's share.
+    monkeypatch.setattr(hta_engine.ray, "_listed", lambda traces, options: (0, listed(traces, options)[1] + 1))
+    with pytest.raises(HtaError, match="hold 1 of 2 files: some were changed"):
+        hta_engine.ray.analyze(SAMPLES / "gpu_counters")
 
 
 def test_another_version_on_a_machine_is_told() -> None:
