@@ -39,7 +39,8 @@ class Wrong(Exception):
 
 def main() -> int:
     args = arguments()
-    os.environ["HTA"] = str(args.hta.resolve()) if args.hta else os.environ.get("HTA", "")
+    if args.hta:
+        os.environ["HTA_PROGRAM"] = str(args.hta.resolve())
     # figures as data, which are checked, and for HTML with the script that draws them
     os.environ["PLOTLY_RENDERER"] = "plotly_mimetype+notebook" if args.html else "plotly_mimetype"
     names = [n for n in HOME if args.only in n]
@@ -62,7 +63,7 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run the notebooks and check what they show.")
     parser.add_argument("--hta", type=Path, metavar="BIN",
-                        help="the program that makes the results (else HTA, PATH, target/release)")
+                        help="the program that makes the results (else HTA_PROGRAM, target/release, the one that is installed)")
     parser.add_argument("--only", default="", metavar="NAME", help="only notebooks with this in their name")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="run on results of your own")
     parser.add_argument("--samples", action="store_true", help="run on all samples, not only on each notebook's own")

@@ -19,7 +19,7 @@ use crate::output::text::ReportExtent;
 use crate::output::{text, visible};
 use crate::partial;
 use crate::registry::ANALYSES;
-use crate::run::{Extent, Outcome, Refused, Request, RunError, map, run as run_pipeline};
+use crate::run::{Extent, MappedSet, Outcome, Refused, Request, RunError, Share, map, run as run_pipeline};
 use crate::wording::ranks::rank_list;
 use anyhow::Context;
 use clap::Args;
@@ -51,6 +51,10 @@ pub struct AnalyzeArgs {
     /// Write partial results of these ranks, for `hta merge`; use the same options for every part of the job
     #[arg(long)]
     partial: bool,
+    /// With --partial: only share K of N of the files, K from 0 to N-1, of about the same size each; every process of the
+    /// job is given the same traces
+    #[arg(long, value_name = "K/N", value_parser = Share::parse, requires = "partial")]
+    share: Option<Share>,
     /// Leave report.html out of the results
     #[arg(long)]
     no_html: bool,
@@ -153,9 +157,11 @@ fn part(
         (false, true) => Some("memory"),
         (true, true) => Some("python_function,memory"),
     };
-    let options = partial::record(request.options, compat, &texts, skipped, events);
+    let mut options = partial::record(request.options, compat, &texts, skipped, events);
+    partial::record_share(&mut options, args.share);
     let folder = Folder::create_by(Groups::ByRank, place, events)?;
-    let set = map(request, Extent::Part, &folder, &Bar::default()).map_err(to(&args.out))?;
+    let extent = args.share.map_or(Extent::Part, Extent::Share);
+    let set = map(request, extent, &folder, &Bar::default()).map_err(to(&args.out))?;
     warn(&set.refused);
     if common.strict && set.has_loss() {
         note(STRICT);
@@ -163,11 +169,16 @@ fn part(
     }
     let failed = || format!("cannot write to {}", args.out.display());
     partial::leave(&folder, &set, options).with_context(failed)?;
+    finish_partial(folder, &set, &args.out)
+}
+
+/// Moves a complete partial to its place, and says what it holds.
+pub fn finish_partial(folder: Folder, set: &MappedSet, out: &Path) -> anyhow::Result<Exit> {
     folder.finish()?;
     let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
     let s = if ranks.len() == 1 { "" } else { "s" };
     let held = if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
-    print_text(&format!("partial: {held} in {}\n", args.out.display()))?;
+    print_text(&format!("partial: {held} in {}\n", out.display()))?;
     Ok(if set.has_loss() { Exit::Partly } else { Exit::Done })
 }
 
@@ -188,7 +199,7 @@ pub fn to(out: &Path) -> impl Fn(RunError) -> RunError {
 }
 
 /// Message for a loss under `--strict`.
-const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
+pub const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
 
 /// Writes the results of a run, and prints its report.
 pub fn finish(

@@ -1,17 +1,21 @@
 //! `hta merge`: reduces partials of `hta analyze --partial` to the same results as one run over all files.
 
-use crate::cli::analyze::{PrintedArgs, announce, finish, to};
+use crate::cli::analyze::{PrintedArgs, STRICT, announce, finish, finish_partial, to, warn};
 use crate::cli::args::{on_threads, parse_threads};
 use crate::cli::exit::Exit;
+use crate::cli::output::note;
 use crate::cli::report::HtmlArgs;
 use crate::compat::chosen;
 use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
 use crate::output::place::{OutputPlace, RESULTS};
-use crate::partial::{PartialError, Restored, merge, open, restore, stream};
+use crate::output::tables::Groups;
+use crate::partial;
+use crate::partial::{Merged, PartialError, Restored, check_complete, leave, merge, open, restore, stream};
 use crate::registry::ANALYSES;
 use crate::run::{RunError, reduce};
 use crate::store::{PartialStore, Spool};
+use anyhow::Context;
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -34,6 +38,9 @@ pub struct MergeArgs {
     /// Treat any loss in the input as an error: exit 2, write nothing
     #[arg(long)]
     strict: bool,
+    /// Write one partial of all these ranks instead of results, to be merged with others
+    #[arg(long, conflicts_with_all = ["no_html", "brief", "full", "fail_if", "editor", "source_root"])]
+    partial: bool,
     /// Leave report.html out of the results
     #[arg(long)]
     no_html: bool,
@@ -57,12 +64,16 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
 fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
     let mut guarded = Inputs::default();
     args.parts.iter().for_each(|p| guarded.add_folder(p));
-    let place = OutputPlace::find(&RESULTS, &args.out, &guarded, args.force)?;
+    let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
+    let place = OutputPlace::find(layout, &args.out, &guarded, args.force)?;
     announce(&place);
     let store = PartialStore::new(Spool::default());
     let mut partials = args.parts.par_iter().map(|p| open(p, &store)).collect::<Result<Vec<_>, _>>()?;
     let merged = merge(&mut partials, store)?;
-    if merged.set.ranks.is_empty() {
+    if !args.partial {
+        check_complete(&partials)?;
+    }
+    if merged.set.ranks.is_empty() && !args.partial {
         return Err(RunError::NothingReadable(merged.set.refused).into());
     }
     let first = partials.first().map(|p| p.shown()).unwrap_or_default();
@@ -73,7 +84,8 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         found,
     })?;
     let Restored { options, compat, events } = restored;
-    let folder = Folder::create(place, events)?;
+    let groups = if args.partial { Groups::ByRank } else { Groups::ByWeight };
+    let folder = Folder::create_by(groups, place, events)?;
     let below = folder.work().join("events");
     // Rows of the mapping first, in the same order as in one run.
     let streamed = stream(&partials, &folder, events.map(|_| below.as_path()));
@@ -83,7 +95,21 @@ fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
         }
         other => other,
     })?;
+    if args.partial {
+        return leave_partial(args, folder, merged);
+    }
     let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(to(&args.out))?;
     let page = (!args.no_html).then(|| args.html.options());
     finish(folder, &outcome, page.as_ref(), &args.out, (&args.printed, args.strict))
+}
+
+/// Writes the joined partials as one.
+fn leave_partial(args: &MergeArgs, folder: Folder, Merged { set, options }: Merged) -> anyhow::Result<Exit> {
+    warn(&set.refused);
+    if args.strict && set.has_loss() {
+        note(STRICT);
+        return Ok(Exit::Nothing);
+    }
+    leave(&folder, &set, options).with_context(|| format!("cannot write to {}", args.out.display()))?;
+    finish_partial(folder, &set, &args.out)
 }

@@ -7,6 +7,7 @@ mod completions;
 mod diff;
 mod exit;
 mod explain;
+mod inputs;
 mod interrupt;
 mod kept_rows;
 mod known;
@@ -69,6 +70,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|a| nsys_stats::run(&a)),
         Some(("query", m)) => query::run(m),
+        Some(("inputs", m)) => {
+            inputs::InputsArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| inputs::run(&a))
+        }
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
@@ -117,6 +121,7 @@ pub fn command() -> Command {
     let nsys_stats =
         Command::new("nsys-stats").about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
     let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
+    let inputs = Command::new("inputs").about("List the files that would be read, with the rank and size of each");
     let report = Command::new("report").about("Write report.html again from a results folder");
     root = root
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
@@ -126,6 +131,7 @@ pub fn command() -> Command {
         .subcommand(pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP))
         .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
         .subcommand(query::command())
+        .subcommand(inputs::InputsArgs::augment_args(inputs).after_help(inputs::AFTER_HELP))
         .subcommand(
             Command::new("list")
                 .about("List the analyses, queries, tables and topics")

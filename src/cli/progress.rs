@@ -1,37 +1,78 @@
-//! Progress bar on standard error: ranks done, bytes, rate. Drawn only on a terminal.
+//! Progress on standard error: a bar with ranks done, bytes and rate on a terminal; with `HTA_PROGRESS=json` a line of
+//! JSON now and then, for programs that run this one; otherwise nothing.
 
 use crate::read::source::ByteCount;
 use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use serde_json::json;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The progress bar; draws nothing if standard error is not a terminal.
+/// Environment variable that asks for lines of JSON.
+const VARIABLE: &str = "HTA_PROGRESS";
+
+/// Time between two updates of a bar, and number of updates for one line of JSON.
+const TICK: Duration = Duration::from_millis(100);
+const TICKS_OF_A_LINE: u32 = 5;
+
+/// The progress of a run; draws nothing if nobody can see or read it.
 #[derive(Default)]
 pub struct Bar {
-    bar: Mutex<Option<ProgressBar>>,
-    done: AtomicU64,
-    ranks: AtomicU64,
+    shown: Mutex<Option<Shown>>,
+    ranks_done: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
 }
 
-impl Bar {
-    fn with(&self, act: impl FnOnce(&ProgressBar)) {
-        if let Ok(guard) = self.bar.lock()
-            && let Some(bar) = guard.as_ref()
-        {
-            act(bar);
-        }
+#[derive(Clone)]
+enum Shown {
+    Bar { bar: ProgressBar, ranks: usize },
+    Lines(Lines),
+}
+
+/// The state of a run as a line of JSON, e.g. `{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}`.
+#[derive(Clone)]
+struct Lines {
+    ranks: usize,
+    ranks_done: Arc<AtomicU64>,
+    bytes: u64,
+    count: ByteCount,
+}
+
+impl Lines {
+    fn text(&self) -> String {
+        let bytes_done = self.count.load(Ordering::Relaxed).min(self.bytes);
+        let ranks_done = self.ranks_done.load(Ordering::Relaxed);
+        let state = json!({
+            "ranks": self.ranks, "ranks_done": ranks_done, "bytes": self.bytes, "bytes_done": bytes_done,
+        });
+        json!({ "progress": state }).to_string()
+    }
+
+    fn print(&self) {
+        let _ = writeln!(std::io::stderr().lock(), "{}", self.text());
     }
 }
 
-impl Progress for Bar {
-    fn start(&self, ranks: usize, bytes: u64, count: &ByteCount) {
+impl Bar {
+    fn with(&self, act: impl FnOnce(&Shown)) {
+        if let Ok(guard) = self.shown.lock()
+            && let Some(shown) = guard.as_ref()
+        {
+            act(shown);
+        }
+    }
+
+    /// What this run shows, if anything.
+    fn choose(&self, ranks: usize, bytes: u64, count: &ByteCount) -> Option<Shown> {
+        if std::env::var_os(VARIABLE).is_some_and(|v| v == "json") {
+            let (ranks_done, count) = (Arc::clone(&self.ranks_done), Arc::clone(count));
+            return Some(Shown::Lines(Lines { ranks, ranks_done, bytes, count }));
+        }
         if !std::io::stderr().is_terminal() {
-            return;
+            return None;
         }
         let bar = ProgressBar::new(bytes);
         let template = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {msg}";
@@ -39,27 +80,65 @@ impl Progress for Bar {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(format!("0 of {ranks} ranks"));
-        self.ranks.store(ranks as u64, Ordering::Relaxed);
+        Some(Shown::Bar { bar, ranks })
+    }
+}
+
+impl Progress for Bar {
+    fn start(&self, ranks: usize, bytes: u64, count: &ByteCount) {
+        self.ranks_done.store(0, Ordering::Relaxed);
+        let Some(shown) = self.choose(ranks, bytes, count) else { return };
         self.over.store(false, Ordering::Relaxed);
-        let (ticker, count, over) = (bar.clone(), Arc::clone(count), Arc::clone(&self.over));
+        let (ticker, count, over) = (shown.clone(), Arc::clone(count), Arc::clone(&self.over));
         std::thread::spawn(move || {
+            let mut tick = 0u32;
             while !over.load(Ordering::Relaxed) {
-                ticker.set_position(count.load(Ordering::Relaxed).min(bytes));
-                std::thread::sleep(Duration::from_millis(100));
+                match &ticker {
+                    Shown::Bar { bar, .. } => bar.set_position(count.load(Ordering::Relaxed).min(bytes)),
+                    Shown::Lines(lines) if tick.is_multiple_of(TICKS_OF_A_LINE) => lines.print(),
+                    Shown::Lines(_) => {}
+                }
+                tick = tick.wrapping_add(1);
+                std::thread::sleep(TICK);
             }
         });
-        if let Ok(mut slot) = self.bar.lock() {
-            *slot = Some(bar);
+        if let Ok(mut slot) = self.shown.lock() {
+            *slot = Some(shown);
         }
     }
 
     fn rank_done(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        self.with(|bar| bar.set_message(format!("{done} of {} ranks", self.ranks.load(Ordering::Relaxed))));
+        let done = self.ranks_done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.with(|shown| {
+            if let Shown::Bar { bar, ranks } = shown {
+                bar.set_message(format!("{done} of {ranks} ranks"));
+            }
+        });
     }
 
     fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
-        self.with(ProgressBar::finish_and_clear);
+        self.with(|shown| match shown {
+            Shown::Bar { bar, .. } => bar.finish_and_clear(),
+            Shown::Lines(lines) => lines.print(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_ranks_and_bytes() {
+        let count = ByteCount::default();
+        let ranks_done = Arc::new(AtomicU64::new(3));
+        let lines = Lines { ranks: 8, ranks_done, bytes: 9000, count: Arc::clone(&count) };
+        count.store(4000, Ordering::Relaxed);
+        let line = r#"{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}"#;
+        assert_eq!(lines.text(), line);
+        // A file may be read twice.
+        count.store(9999, Ordering::Relaxed);
+        assert!(lines.text().contains(r#""bytes_done":9000"#));
     }
 }

@@ -20,6 +20,8 @@ pub enum PartialError {
     Options { first: String, second: String, option: String, values: Box<(String, String)> },
     #[error("cannot merge {first} and {second}: both hold rank {rank} ({first_file} and {second_file})")]
     SameRank { rank: u32, first: String, second: String, first_file: String, second_file: String },
+    #[error("cannot merge: expected all {count} shares of the job, found none of {missing}")]
+    MissingShares { missing: String, count: usize },
     #[error(
         "cannot merge {path}: the rank of {file}: expected {expected} as in the partial, found {found} beside all other files"
     )]
@@ -46,6 +48,9 @@ impl PartialError {
             }
             PartialError::Options { .. } => Some("merging takes the options from the partials: give all the same"),
             PartialError::SameRank { .. } => Some("give every rank once"),
+            PartialError::MissingShares { .. } => {
+                Some("make the missing ones with `hta analyze --partial --share K/N`, and give all of them")
+            }
             PartialError::RankDiffers { .. } => Some("name the files rank_N.json.gz, each by its own rank"),
             PartialError::Io { .. } | PartialError::Write { .. } => None,
         }

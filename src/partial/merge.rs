@@ -7,6 +7,7 @@ use crate::error::ReadError;
 use crate::partial::error::PartialError;
 use crate::partial::folder::Partial;
 use crate::partial::options::Recorded;
+use crate::partial::shares;
 use crate::partial::state::{Fate, Seen};
 use crate::read::discover::natural_key;
 use crate::run::{Claims, MappedRank, MappedSet, Refused, RunError, Task, again, duplicate};
@@ -86,10 +87,12 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
     Ok(Merged { set: MappedSet { inputs, claims, tasks, ranks, refused, store }, options })
 }
 
+/// The options of all partials, with the shares that they hold together.
 fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
     let Some((first, others)) = partials.split_first() else { return Ok(Recorded::new()) };
     for other in others {
-        let names: BTreeSet<&String> = first.options.keys().chain(other.options.keys()).collect();
+        let names = first.options.keys().chain(other.options.keys());
+        let names: BTreeSet<&String> = names.filter(|name| *name != shares::OPTION).collect();
         if let Some(name) = names.into_iter().find(|n| first.options.get(*n) != other.options.get(*n)) {
             let shown = |p: &Partial| match p.options.get(name) {
                 None => "not given".to_string(),
@@ -104,7 +107,11 @@ fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
             });
         }
     }
-    Ok(first.options.clone())
+    let mut options = first.options.clone();
+    if let Some(shares) = shares::joined(partials)? {
+        options.insert(shares::OPTION.to_string(), shares);
+    }
+    Ok(options)
 }
 
 fn each_rank_once(partials: &[Partial]) -> Result<(), PartialError> {

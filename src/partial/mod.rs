@@ -5,6 +5,7 @@
 //!   hta analyze --partial -o A rank_0..3   ->  A/partial.json  state/*.parquet  tables/*.parquet  events/*
 //!   hta analyze --partial -o B rank_4..7   ->  B/...
 //!   hta merge A B -o OUT                   ->  the same bytes that one `hta analyze -o OUT rank_0..7` writes
+//!   hta merge --partial A B -o AB          ->  one partial, the same as that of `hta analyze --partial rank_0..7`
 //! ```
 //!
 //! `state` holds what reducing needs ([`crate::run::MappedSet`]): the tables of the partials of every analysis, each
@@ -24,6 +25,7 @@ mod manifest;
 mod merge;
 mod options;
 mod rows;
+mod shares;
 mod state;
 mod tables;
 
@@ -33,4 +35,5 @@ pub use folder::{LAYOUT, Partial, leave, open};
 pub use merge::{MergeError, Merged, merge};
 pub use options::{OptionTexts, Recorded, Restored, record, restore};
 pub use rows::stream;
+pub use shares::{check_complete, record_share};
 pub use state::{State, read, state as assemble};

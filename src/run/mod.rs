@@ -14,10 +14,12 @@ mod order;
 mod processes;
 mod rank;
 mod reduce;
+mod share;
 
 pub use captures::{CaptureError, read_captures};
 pub use claims::{Claims, Task, again, duplicate};
 pub use reduce::reduce;
+pub use share::Share;
 
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
@@ -228,6 +230,8 @@ pub enum Extent {
     Part,
     /// Processes of one server that are no ranks of one job: each is analysed by itself.
     Processes,
+    /// Other processes map the other ranks, but all see the same files: ranks and peers are those of the whole.
+    Share(Share),
 }
 
 /// Maps and reduces a set of files.
@@ -268,12 +272,24 @@ pub fn map(
     progress: &dyn Progress,
 ) -> Result<MappedSet, RunError> {
     let mut claims = Claims::peek(request.inputs);
+    // Chosen once, so that a rank that is found later does not move the file to another share.
+    let own = match extent {
+        Extent::Share(share) => {
+            let tasks = claims.tasks(request.inputs, request.ranks)?;
+            Some(share.inputs(&tasks, |t| size_on_disk(&request.inputs[t.input])))
+        }
+        Extent::Whole | Extent::Part | Extent::Processes => None,
+    };
     loop {
-        let tasks = match extent {
+        let mut tasks = match extent {
             Extent::Processes => claims.processes(request.inputs, request.ranks)?,
-            Extent::Whole | Extent::Part => claims.tasks(request.inputs, request.ranks)?,
+            Extent::Whole | Extent::Part | Extent::Share(_) => claims.tasks(request.inputs, request.ranks)?,
         };
-        match attempt(request, extent, &claims, &tasks, sink, progress)? {
+        let is_beside = extent == Extent::Part || tasks.len() > 1;
+        if let Some(own) = &own {
+            tasks.retain(|t| own.contains(&t.input));
+        }
+        match attempt(request, (extent, is_beside), &claims, &tasks, sink, progress)? {
             Attempt::Finished(ranks, refused, store) => {
                 return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused, store });
             }
@@ -291,9 +307,15 @@ enum Attempt {
     Claimed(usize, u32),
 }
 
+/// Size of a file, or of its part for one process, bytes; 0 if it is not known.
+pub fn size_on_disk(input: &Input) -> u64 {
+    let size = std::fs::metadata(&input.path).map_or(0, |m| m.len());
+    input.process.map_or(size, |part| part.share(size))
+}
+
 fn attempt(
     request: &Request,
-    extent: Extent,
+    (extent, is_beside): (Extent, bool),
     claims: &Claims,
     tasks: &[Task],
     sink: &dyn RowSink,
@@ -317,7 +339,7 @@ fn attempt(
     let threads = rayon::current_num_threads();
     let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
     let count = ByteCount::default();
-    let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
+    let size = |j: &Task| size_on_disk(&request.inputs[j.input]);
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
     let needs = match memory {
@@ -332,7 +354,7 @@ fn attempt(
             // of the last ranks, one may be at work when the others are done: their threads help
             let is_last = threads > 1 && i + threads >= tasks.len();
             let mapping = if is_last { Spread::AllCores } else { spread };
-            let how = RankContext { extent, ranks: tasks.len(), spread, mapping, count: &count, room, store: &store };
+            let how = RankContext { extent, is_beside, spread, mapping, count: &count, room, store: &store };
             one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
         });
     progress.finish();

@@ -32,7 +32,8 @@ pub(super) enum Failure {
 /// How a rank is read and mapped.
 pub(super) struct RankContext<'a> {
     pub extent: Extent,
-    pub ranks: usize,
+    /// Whether the set has other files of ranks or processes.
+    pub is_beside: bool,
     /// Parallelism of reading.
     pub spread: Spread,
     /// Parallelism of the analyses.
@@ -54,7 +55,6 @@ pub(super) fn one(
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
     let Loaded { columns, mut meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
     let mut source = task.source;
-    let is_beside = how.extent == Extent::Part || how.ranks > 1;
     if how.extent == Extent::Processes {
         // What it is in its own job says nothing about this set.
         (meta.rank, meta.world_size) = (None, None);
@@ -65,14 +65,14 @@ pub(super) fn one(
         }
         source = RankSource::File;
     }
-    let (options, has_peers) = (request.options, is_beside && how.extent != Extent::Processes);
+    let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     if request.analyses.iter().any(|a| a.about().needs_known_events)
         && let Some(what) = unknown_content(&trace)
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
     }
-    if is_beside && is_front_end(&trace) {
+    if how.is_beside && is_front_end(&trace) {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
     if how.extent == Extent::Part && source == RankSource::Position {

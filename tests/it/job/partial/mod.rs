@@ -4,6 +4,7 @@
 mod bytes;
 mod refused;
 mod same;
+mod shares;
 mod spooled;
 
 use crate::shared::{files_below, samples};

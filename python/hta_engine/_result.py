@@ -1,0 +1,133 @@
+"""A results folder: its tables, findings, report, and SQL over it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+
+import polars as pl
+
+from . import _program
+from ._report import Report
+from ._tables import Tables
+from ._version import __version__
+from .errors import HtaError, ResultsOfAnotherVersion
+
+if TYPE_CHECKING:
+    PathText = Union[str, os.PathLike[str]]
+else:
+    PathText = Union[str, os.PathLike]
+
+
+class Result:
+    """The results of `hta analyze` in a folder.
+
+    Tables and report are read when they are asked for.
+    """
+
+    def __init__(self, folder: PathText) -> None:
+        #: The folder.
+        self.folder = Path(folder)
+        #: What the program said besides the results: files that it could not use, and why.
+        self.messages = ""
+        self._check()
+        #: Tables by name, as Polars frames.
+        self.tables = Tables(self.folder / "tables")
+
+    def _check(self) -> None:
+        hint = "give a folder that `hta_engine.analyze` or `hta analyze` wrote"
+        if not self.folder.is_dir():
+            found = "a file" if self.folder.exists() else "nothing"
+            raise HtaError(f"cannot open {self.folder}: expected a results folder, found {found}", hint)
+        if (self.folder / "partial.json").is_file():
+            hint = "`hta merge` makes results of partials"
+            raise HtaError(f"cannot open {self.folder}: expected a results folder, found a partial", hint)
+        if not (self.folder / "tables").is_dir() or not (self.folder / "summary.json").is_file():
+            missing = "summary.json" if (self.folder / "tables").is_dir() else "folder `tables`"
+            raise HtaError(f"cannot open {self.folder}: expected a results folder, found no {missing} in it", hint)
+        made_by = self.summary.get("hta_version")
+        if made_by != __version__:
+            text = f"{self.folder} was made by hta {made_by}, this is {__version__}: columns may have other names"
+            warnings.warn(text, ResultsOfAnotherVersion, stacklevel=4)
+
+    @property
+    def summary(self) -> Dict[str, Any]:
+        """Verdict, causes, totals and what was wrong with the input, as in `summary.json`."""
+        path = self.folder / "summary.json"
+        try:
+            summary = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise HtaError(f"cannot read {path}: {error}") from error
+        if not isinstance(summary, dict):
+            raise HtaError(f"cannot read {path}: expected an object, found {type(summary).__name__}")
+        return summary
+
+    @property
+    def findings(self) -> pl.DataFrame:
+        """What costs time, and what to do about it, the largest gain first."""
+        return self.tables["findings"]
+
+    @property
+    def events(self) -> pl.LazyFrame:
+        """Every event of every rank with its arguments, as a lazy frame.
+
+        Raises:
+            HtaError: the results were made without events.
+        """
+        files = sorted((self.folder / "events").glob("*.parquet"))
+        if not files:
+            raise HtaError(f"cannot find events in {self.folder}", "make the results without no_events=True")
+        # Ranks have columns for the arguments that occur in them.
+        return pl.concat([pl.scan_parquet(path) for path in files], how="diagonal")
+
+    def sql(self, query: str, *, limit: Optional[int] = None) -> pl.DataFrame:
+        """The answer to a query: a SELECT over the tables, or the name of one of the program's queries.
+
+        Raises:
+            HtaError: the statement is wrong; the message says where.
+        """
+        with tempfile.TemporaryDirectory(prefix="hta-query-") as folder:
+            answer = os.path.join(folder, "answer.parquet")
+            statement = query
+            if len(query.split()) > 1:
+                # As a file: a command line is limited.
+                statement = os.path.join(folder, "statement.sql")
+                Path(statement).write_text(query, encoding="utf-8")
+            options = _program.arguments_of({"results": self.folder, "format": "parquet", "out": answer, "limit": limit})
+            _program.run(["query", *options, "--", statement])
+            return pl.read_parquet(answer)
+
+    def report(self, height: int = 720) -> Report:
+        """The report: shown as a page in a notebook, as text in a terminal."""
+        return Report(self.folder, height)
+
+    @property
+    def verdict(self) -> str:
+        """What costs most, in a line or two; empty if the analysis `diagnosis` did not run."""
+        return "\n".join(_verdict_lines(self.summary))
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _lines(self) -> List[str]:
+        summary = self.summary
+        count = summary.get("rank_count", 0)
+        head = f"{self.folder}: {count} rank{'' if count == 1 else 's'}, {summary.get('event_count', 0):,} events"
+        refused = summary.get("refused_count", 0)
+        if refused:
+            head += f", {refused} file{'' if refused == 1 else 's'} not used"
+        return [head, *_verdict_lines(summary)]
+
+
+def _verdict_lines(summary: Dict[str, Any]) -> List[str]:
+    verdict = summary.get("verdict")
+    lines = verdict.get("lines") if isinstance(verdict, dict) else None
+    return [str(line) for line in lines] if isinstance(lines, list) else []

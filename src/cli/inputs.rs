@@ -1,0 +1,101 @@
+//! `hta inputs`: the files that a command would read, with the rank and the size of each. Only the heads of the files
+//! are read, so it answers at once however long the traces are.
+
+use crate::analysis::api::Align;
+use crate::cli::args::{RankRanges, parse_ranks, traces};
+use crate::cli::exit::Exit;
+use crate::cli::output::{print, width};
+use crate::output::columns::grid;
+use crate::output::visible;
+use crate::run::{Claims, Refused, again, size_on_disk};
+use crate::units::fmt_bytes;
+use crate::wording::counts::plural;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct InputsArgs {
+    /// Traces: files, folders (one level deep) or patterns
+    #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
+    traces: Vec<PathBuf>,
+    /// A folder with one trace per rank
+    #[arg(long, value_name = "DIR")]
+    rank_dir: Option<PathBuf>,
+    /// Only these ranks, e.g. 0,3,8-15
+    #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
+    ranks: Option<RankRanges>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub const AFTER_HELP: &str = "\
+In JSON, a list with an object per file: `file`, `rank` and `rank_source` (file, name or position), `bytes` on disk, and \
+`error` for a file that cannot be used. A file may tell another rank behind its events; `hta analyze` then takes that \
+one.";
+
+/// A file of the job.
+#[derive(Debug, Serialize)]
+struct Row {
+    file: String,
+    rank: Option<u32>,
+    rank_source: Option<&'static str>,
+    bytes: u64,
+    error: Option<String>,
+}
+
+pub fn run(args: &InputsArgs) -> anyhow::Result<Exit> {
+    let inputs = traces(&args.traces, args.rank_dir.as_deref())?.inputs;
+    let claims = Claims::peek(&inputs);
+    let ranks = args.ranks.as_ref().map_or(&[][..], |r| &r.0);
+    let mut rows = Vec::new();
+    for task in claims.tasks(&inputs, ranks)? {
+        let Some(input) = inputs.get(task.input) else { continue };
+        let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
+        rows.push(Row { file: input.shown.clone(), rank, rank_source, bytes: size_on_disk(input), error: None });
+    }
+    let rank_count = rows.len();
+    let mut has_loss = false;
+    for (input, error) in inputs.iter().zip(&claims.refused) {
+        let Some(error) = error else { continue };
+        let refused = Refused { input: input.clone(), error: again(error) };
+        has_loss |= refused.is_loss();
+        let (file, bytes) = (input.shown.clone(), size_on_disk(input));
+        rows.push(Row { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });
+    }
+    let text = match args.format {
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&rows)? + "\n";
+            visible::json(&text).into_owned()
+        }
+        Format::Text => visible::lines(&listing(&rows, rank_count)).into_owned(),
+    };
+    print(text.as_bytes())?;
+    Ok(match (rank_count, has_loss) {
+        (0, _) => Exit::Nothing,
+        (_, true) => Exit::Partly,
+        (_, false) => Exit::Done,
+    })
+}
+
+fn listing(rows: &[Row], rank_count: usize) -> String {
+    let columns = [("rank", Align::Right), ("from", Align::Left), ("size", Align::Right), ("file", Align::Left)];
+    let ranked = rows.iter().filter_map(|row| {
+        let (rank, source) = (row.rank?, row.rank_source?);
+        Some(vec![rank.to_string(), source.to_string(), fmt_bytes(row.bytes), row.file.clone()])
+    });
+    let mut out = grid(&columns, &ranked.collect::<Vec<_>>(), &[], width());
+    for error in rows.iter().filter_map(|row| row.error.as_ref()) {
+        out.push_str(&format!("{error}\n"));
+    }
+    let bytes = rows.iter().filter(|row| row.rank.is_some()).map(|row| row.bytes).sum();
+    out.push_str(&format!("{}, {}\n", plural(rank_count, "rank"), fmt_bytes(bytes)));
+    out
+}
