@@ -22,6 +22,7 @@ mod results;
 mod tally;
 mod texts;
 mod time;
+mod timeline;
 mod work;
 
 pub use page::{Editor, PageOptions, write};

@@ -5,7 +5,7 @@ use crate::output::html::grid::Section;
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
-use crate::output::html::{across, breakdown, causes, idle, lines, memory, names, overview, time};
+use crate::output::html::{across, breakdown, causes, idle, lines, memory, names, overview, time, timeline};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -15,12 +15,15 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
     include_str!("script/chart.js"),
     include_str!("script/section.js"),
+    include_str!("script/lanes.js"),
+    include_str!("script/timeline.js"),
+    include_str!("script/place.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
@@ -98,8 +101,9 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 14] = [
+    let parts: [(&str, SectionBuilder); 15] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
+        ("timeline", &|texts| timeline::section(results, &ranks, texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),

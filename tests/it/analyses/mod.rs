@@ -19,5 +19,6 @@ pub mod patterns;
 pub mod queue;
 pub mod record_edges;
 pub mod steps;
+pub mod timeline;
 pub mod top_names;
 pub mod worst_first;

@@ -6,12 +6,9 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// further kinds of things, in other colours than the four that mean something: Paul Tol's muted ones, which all colour
-// vision tells apart
-const KINDS_LIGHT = ["#882255", "#88ccee", "#cc6677", "#332288", "#ddcc77", "#aa4499", "#999933", "#44aa99", "#117733", "#8a8f98"];
-const KINDS_DARK = ["#cf5f92", "#88ccee", "#e0818f", "#8d83e0", "#e3d48a", "#c77bc7", "#b8b856", "#5cc9b8", "#4fae6e", "#8b95a3"];
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross", "pentagon", "hexagon", "bowtie"];
-const kinds = () => (document.documentElement.dataset.theme === "dark" ? KINDS_DARK : KINDS_LIGHT);
+/** Colours of further kinds of things, other than those that mean something. */
+const kinds = () => Array.from({ length: 10 }, (_, i) => colour(`kind-${i}`));
 
 const isNarrow = () => window.innerWidth < 700;
 

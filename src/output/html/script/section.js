@@ -1,5 +1,8 @@
 // What sections of the page have in common: their frame, and bars by rank or step.
 
+/** What is done when all sections are there. */
+const whenBuilt = [];
+
 const WORST = 32;
 const TOP = 20;
 

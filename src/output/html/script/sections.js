@@ -21,6 +21,10 @@ function placeMap(f, grid) {
 }
 
 const sections = {
+  timeline(f, data) {
+    timelineSection(f, data);
+  },
+
   findings(f) {
     const { verdict, findings: grid, evidence, places } = f.grids;
     // made when it is opened: by then the page knows all of its tables
@@ -39,7 +43,8 @@ const sections = {
         const [table, words] = [evidence.of("evidence_table")[k], evidence.of("words")[k]];
         const show = make("button", { type: "button", class: "show-me" }, "show me");
         show.addEventListener("click", () => showTable(table, ranks, short(of("rank_label") || "", 40)));
-        return make("li", {}, ...sentence(words), " ", make("code", {}, table), tablesShown.has(table) ? " " : null, tablesShown.has(table) ? show : null);
+        const filter = evidence.of("filter")[k];
+        return make("li", {}, ...sentence(words), " ", make("code", {}, table), tablesShown.has(table) ? " " : null, tablesShown.has(table) ? show : null, commandLine(rowsCommand(table, filter)));
       };
       const mine = evidence.of("finding").map((_, k) => k).filter((k) => evidence.of("finding")[k] === i);
       const marks = make("div", { class: "marks" },
@@ -51,11 +56,14 @@ const sections = {
       const gain = of("recoverable_ns");
       const cost = make("div", { class: "cost", title: exact("ns", gain) },
         make("b", {}, of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"))), make("span", {}, "gain of its repair"));
-      return make("li", {},
+      const shows = make("button", { type: "button", class: "show-place", "data-cause": i, hidden: "" }, "show me on the timeline");
+      shows.addEventListener("click", () => showCause(i));
+      whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
+      return make("li", { id: `cause-${i + 1}` },
         make("div", { class: "sentence" }, ...sentence(of("sentence")),
           of("action") !== null ? make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action"))) : null,
           of("trust_reason") !== null ? make("p", { class: "note" }, of("trust_reason")) : null,
-          mine.length ? details(() => make("ul", {}, ...mine.map(line))) : null),
+          shows, mine.length ? details(() => make("ul", {}, ...mine.map(line))) : null),
         cost, marks);
     };
     const first = 5;
@@ -66,6 +74,7 @@ const sections = {
       more.addEventListener("click", () => {
         for (let i = first; i < grid.rows; i++) list.append(item(i));
         more.remove();
+        whenBuilt.splice(0).forEach((f) => f());
       });
       f.body.append(more);
     }

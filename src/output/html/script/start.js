@@ -63,11 +63,7 @@ function heading() {
   if (s.missing) line.push(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
   document.getElementById("set").append(...line);
   const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
-  // the page lies in the folder of the results
-  const place = location.pathname.split("/").at(-2) || "";
-  let folder = place;
-  try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
-  const job = [short(folder, 60), began && `${began} UTC`].filter((of) => of).join(", ");
+  const job = [short(resultsFolder(), 60), began && `${began} UTC`].filter((of) => of).join(", ");
   if (job) document.getElementById("job").textContent = job;
   document.title = [job, plural(s.ranks, "rank"), "hta report"].filter((of) => of).join(" · ");
   document.getElementById("foot").append(make("p", {},
@@ -138,6 +134,7 @@ function follow() {
 settings();
 heading();
 build();
+whenBuilt.splice(0).forEach((f) => f());
 tiles();
 follow();
 renderInTurn();
