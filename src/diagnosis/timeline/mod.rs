@@ -37,6 +37,7 @@ table! {
         cause: Option<Text>, "", "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in timeline_waits";
         name: Option<Text>, "", "kernel or copy that is the longest piece; for idle time the frame, loader or call that it is about";
         count: u32, "", "pieces that share the block";
+        longest_ns: i64, "ns", "length of the longest piece";
         compute_ns: i64, "ns", "compute runs";
         communication_ns: i64, "ns", "communication runs, and no compute";
         memory_ns: i64, "ns", "only copies and sets run";
@@ -80,7 +81,7 @@ pub fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, own
         });
         let blocks = inside.map(|(p, part, label)| Block::of_piece(p.start, p.len(), part, label)).collect();
         for b in merge(blocks, most) {
-            let (_, part, label) = b.longest;
+            let (longest_ns, part, label) = b.longest;
             let [compute_ns, communication_ns, memory_ns, idle_ns] = b.times;
             table.push(TimelineRow {
                 rank: trace.rank,
@@ -93,6 +94,7 @@ pub fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, own
                 cause: label.cause.map(CauseKind::name),
                 name: Some(trace.text(label.name)).filter(|text| !text.is_empty()),
                 count: b.count,
+                longest_ns,
                 compute_ns,
                 communication_ns,
                 memory_ns,

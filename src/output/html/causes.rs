@@ -62,6 +62,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             ("trust_reason", "why", CellType::Text, "why it is not ok"),
             ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
             ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
+            ("id", "name", CellType::Text, "stable name: the same in every run that has the cause"),
         ],
     );
     let mut left = 0;
@@ -92,6 +93,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             texts.of(r.trust_reason),
             text(r.ranks, texts),
             texts.cell(r.kind),
+            texts.cell(r.finding_id),
         ]);
     })?;
     if !there {

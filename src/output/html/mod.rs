@@ -13,6 +13,7 @@ mod causes;
 mod flame;
 mod grid;
 mod idle;
+mod iterations;
 mod lines;
 mod memory;
 mod names;

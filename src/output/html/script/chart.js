@@ -45,8 +45,9 @@ function merged(base, over) {
 
 /**
  * A chart at the end of `where`. `draw` gives `{ data, layout, height, says }`; `says` is what it shows, in words.
+ * `clicked` is told which point was clicked.
  */
-function addChart(where, draw) {
+function addChart(where, draw, clicked) {
   const element = make("div", { class: "chart", role: "img" });
   where.append(element);
   const chart = {
@@ -55,7 +56,9 @@ function addChart(where, draw) {
       element.setAttribute("aria-label", says);
       // nothing that leads out of the page: Plotly would offer to upload the chart
       const config = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", displayModeBar: isNarrow() ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]], doubleClick: "reset" };
+      const isFirst = !element.on;
       Plotly.react(element, data, merged(baseLayout(height), layout || {}), config);
+      if (isFirst && clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
     },
   };
   charts.push(chart);

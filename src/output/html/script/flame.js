@@ -1,6 +1,6 @@
 // The flame graph: call trees of the host with the GPU work launched in them, as an icicle on a canvas.
 
-const FLAME_TINTS = { function: 4, line: 9, operator: 2, runtime_call: 1 };
+const FLAME_TINTS = { function: 4, line: 6, operator: 2, runtime_call: 1 };
 const FLAME_WEIGHTS = [["host", "time on the host", ["host_ns"]], ["gpu", "GPU time, forward and backward", ["gpu_ns", "bwd_gpu_ns"]], ["forward", "GPU time, forward", ["gpu_ns"]], ["backward", "GPU time of the backward pass", ["bwd_gpu_ns"]]];
 const BAR = 18;
 
@@ -66,7 +66,7 @@ function flameSection(f) {
   const detail = make("div", { class: "chosen flame-chosen", role: "status", "aria-live": "polite" });
   f.body.append(frameOf, detail);
   const key = (tint, text) => make("span", { class: "key" }, make("i", { style: `background:${tint}` }), text);
-  f.body.append(make("div", { class: "legend" }, key("var(--kind-4)", "Python"), key("var(--kind-9)", "line"), key("var(--kind-2)", "operator"), key("var(--kind-1)", "API call"), key("var(--compute)", "kernel"), key("var(--idle)", "rest")));
+  f.body.append(make("div", { class: "legend" }, key("var(--kind-4)", "Python"), key("var(--kind-6)", "line"), key("var(--kind-2)", "operator"), key("var(--kind-1)", "API call"), key("var(--compute)", "kernel"), key("var(--idle)", "rest")));
   const ctx = canvas.getContext("2d");
   let tree = flameTree(grid, state.rank, state.weight[2]);
   let boxes = [];

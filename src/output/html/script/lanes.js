@@ -2,8 +2,11 @@
 
 const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
 const PART_KEYS = ["compute", "communication", "memory", "idle"];
-// causes that own idle time or copies, in the order of their colours
-const CAUSE_KINDS = ["data_loader", "host_python", "host_sync", "host_dispatch", "host_pause", "host_lock", "host_alloc", "copy_pageable", "iteration_gap", "graph_preparation", "graph_launch", "copy_sync", "copy_small"];
+// causes that own idle time or copies, with their colours: what is also a kind of span has its colour
+const CAUSE_TINTS = new Map([
+  ["data_loader", 0], ["host_sync", 8], ["host_python", 4], ["host_dispatch", 2], ["host_pause", 3], ["host_lock", 3], ["host_alloc", 3],
+  ["copy_pageable", 7], ["copy_sync", 7], ["copy_small", 7], ["iteration_gap", 5], ["graph_preparation", 1], ["graph_launch", 1],
+]);
 const words = (name) => String(name).replace(/_/g, " ");
 
 /** A grid of the page that is made here. `columns`: `[name, title, kind, doc, cells]`. */
@@ -91,7 +94,10 @@ function placeOf(model, step, cause) {
   const lanes = step.lanes.filter((l) => cause.ranks.size === 0 || cause.ranks.has(l.rank));
   if (lanes.length === 0 || cause.kind.startsWith("memory_")) return null;
   if (["straggler", "imbalance"].includes(cause.kind)) {
-    // the longest wait for one of its ranks, seen on the late rank
+    // what it is about by its own words, on one of its ranks
+    const named = largestBlock(model, lanes, (b) => (model.names[b] !== null && cause.named.some((n) => model.names[b] === n || model.names[b].startsWith(`${n}(`) || model.names[b].startsWith(`${n}<`)) ? model.longest(b) : 0));
+    if (named) return named;
+    // else the longest wait for one of its ranks, seen on the late rank
     let best = null;
     for (const lane of step.lanes) for (const w of lane.waits) if (cause.ranks.has(w.late) && step.ofRank.has(w.late) && (!best || w.dur > best.wait.dur)) best = { wait: w, waiting: lane };
     if (best) {

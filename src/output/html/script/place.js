@@ -10,6 +10,7 @@ function causesOf(grid) {
     ranks: new Set(list(grid.of("ranks")[i]).map(Number)),
     steps: list(grid.of("step_labels")[i]),
     sentence: grid.of("sentence")[i],
+    named: (grid.of("sentence")[i] || "").split("`").filter((_, k) => k % 2 === 1),
     action: grid.of("action")[i],
   }));
 }
@@ -104,6 +105,7 @@ function timelineSection(f, data) {
   }
   const left = f.grids.tracks.of("left").reduce((s, v) => s + v, 0);
   if (left) f.body.append(make("p", { class: "note" }, `Of streams and threads ${plural(left, "shorter span is", "shorter spans are")} left out; \`events\` has them.`.replace(/`/g, "")));
+  if (data.other) otherTimeline(f, data);
   f.table(sumsOf(model), "time of each lane by step");
   f.table(waitsOf(model), "longest waits for other ranks");
   hasPlace = (i) => causes[i] !== undefined && model.steps.some((s) => s.lanes.some((l) => l.marks.some((m) => m.cause === i)));
@@ -119,12 +121,15 @@ function timelineSection(f, data) {
 }
 
 function legend(model) {
-  const used = new Set(model.causes.filter((c) => CAUSE_KINDS.includes(c)));
+  const used = new Set(model.causes);
   const key = (tint, text) => make("span", { class: "key" }, make("i", { style: `background:${tint}` }), text);
-  const palette = (at) => `var(--kind-${at % 10})`;
-  return make("div", { class: "legend", "aria-label": "colours" },
+  const spans = model.lanes.some((l) => l.tracks.length) ? [[1, "API call"], [2, "operator"], [4, "Python"], [9, "annotation"]] : [];
+  const causes = new Map();
+  for (const [kind, at] of CAUSE_TINTS) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
+  return make("div", { class: "legend", role: "group", "aria-label": "colours" },
     ...LANE_PARTS.map((text, p) => key(`var(--${PART_KEYS[p]})`, text)), key("var(--late)", "waits for a late rank"),
-    ...CAUSE_KINDS.map((kind, i) => (used.has(kind) ? key(palette(i), `foot: ${words(kind)}`) : null)).filter((k) => k));
+    ...[...causes].map(([at, kinds]) => key(`var(--kind-${at})`, `at the foot: ${kinds.join(", ")}`)),
+    ...spans.map(([at, text]) => key(`var(--kind-${at})`, text)));
 }
 
 function sumsOf(model) {

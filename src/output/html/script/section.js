@@ -61,6 +61,12 @@ function hasSeveralDevices(grid) {
   return new Set(ranks).size < ranks.length;
 }
 
+/** The rows of a grid that `keep` selects. */
+function onlyRows(grid, keep) {
+  const rows = Array.from({ length: grid.rows }, (_, i) => i).filter(keep);
+  return derivedGrid(grid.table, grid.columns.map((c) => [c.name, c.title, c.kind, c.doc, rows.map((i) => c.cells[i])]));
+}
+
 /** Rows by falling value. */
 const largestFirst = (values) => values.map((_, i) => i).sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
 

@@ -118,10 +118,7 @@ function makeTimeline(where, model, chosen) {
     tints.parts = PART_KEYS.map((k) => tints[k]);
     tints.kinds = kinds();
   }
-  const causeTint = (cause) => {
-    const at = CAUSE_KINDS.indexOf(cause);
-    return at < 0 ? null : tints.kinds[at % tints.kinds.length];
-  };
+  const causeTint = (cause) => (CAUSE_TINTS.has(cause) ? tints.kinds[CAUSE_TINTS.get(cause)] : null);
 
   /** Parts of a time, one on the other, by their share. */
   function stack(times, left, top, width, height) {
@@ -168,7 +165,7 @@ function makeTimeline(where, model, chosen) {
       else fill(tints.parts[model.parts[b]], x1, top, width, height);
       const tint = model.causes[b] ? causeTint(model.causes[b]) : null;
       if (tint && width > 2) fill(tint, x1, top + height - 5, width, 5);
-      if (width > 46 && height >= 14) texts.push([many ? `${count(model.pieces(b))} pieces` : model.names[b] || words(model.causes[b] || LANE_PARTS[model.parts[b]]), x1, top, width, height, model.parts[b]]);
+      if (width > 46 && height >= 14) texts.push([many ? `${count(model.pieces(b))} pieces` : model.names[b] || words(model.causes[b] || LANE_PARTS[model.parts[b]]), x1, top, width, height, tints.parts[model.parts[b]]]);
       // an edge between neighbours of one colour
       if (width > 4) fill(tints.panel, x1 + width - 0.5, top, 0.5, height);
     }
@@ -199,6 +196,17 @@ function makeTimeline(where, model, chosen) {
     }
   }
 
+  // black or white, whichever is read better on a colour
+  const inks = new Map();
+  function inkOn(tint) {
+    if (!inks.has(tint)) {
+      const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+      const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+      inks.set(tint, light > 0.2 ? DARK_TEXT : "#ffffff");
+    }
+    return inks.get(tint);
+  }
+
   const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication", sync: "idle" };
   const spanTint = (kind) => (typeof SPAN_TINTS[kind] === "number" ? tints.kinds[SPAN_TINTS[kind]] : tints[SPAN_TINTS[kind]]);
   const isTransfer = (name) => /nccl|rccl|oneccl|allreduce|all_reduce|allgather|reduce_scatter/i.test(name);
@@ -215,7 +223,7 @@ function makeTimeline(where, model, chosen) {
       if (x(start[i] + dur[i]) <= gutter() || level >= track.levels) continue;
       const tint = kind[i] === "kernel" && isTransfer(name[i]) ? tints.communication : spanTint(kind[i]);
       fill(tint, x1, top + 3 + 13 * level, width, 12);
-      if (width > 40) texts.push([name[i], x1, top + 3 + 13 * level, width, 12, kind[i] === "kernel" ? 0 : 3]);
+      if (width > 40) texts.push([name[i], x1, top + 3 + 13 * level, width, 12, tint]);
       if (width > 4) fill(tints.panel, x1 + width - 0.5, top + 3 + 13 * level, 0.5, 12);
     }
   }
@@ -224,11 +232,10 @@ function makeTimeline(where, model, chosen) {
     ctx.font = "10.5px system-ui, sans-serif";
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
-    const isDark = document.documentElement.dataset.theme === "dark";
-    for (const [text, left, top, width, height, part] of texts) {
+    for (const [text, left, top, width, height, tint] of texts) {
       const letters = Math.floor((width - 8) / 5.6);
       if (letters < 4) continue;
-      ctx.fillStyle = part === 0 && !isDark ? "#ffffff" : DARK_TEXT;
+      ctx.fillStyle = inkOn(tint);
       ctx.fillText(short(text, letters), left + 4, top + height / 2 + 0.5, width - 6);
     }
   }
@@ -432,7 +439,7 @@ function makeTimeline(where, model, chosen) {
     }
     if (model.names[b]) out.push(model.names[b]);
     if (model.causes[b]) out.push(`cause: ${words(model.causes[b])}`);
-    if (found.wait) out.push(`waits ${exact("ns", found.wait.dur)} for rank ${found.wait.late} (${words(found.wait.kind)})`);
+    if (found.wait && !found.waiting) out.push(`waits ${exact("ns", found.wait.dur)} for rank ${found.wait.late} (${words(found.wait.kind)})`);
     out.push(`from ${exact("ns", model.starts[b])} of the step`);
     return out;
   }

@@ -13,8 +13,8 @@ use crate::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Largest number of blocks in the page.
-const BLOCKS: usize = 48_000;
+/// Largest number of blocks in a page.
+pub const BLOCKS: usize = 48_000;
 /// Fewest blocks of a lane with which a step is worth showing.
 const FEWEST: usize = 24;
 
@@ -25,7 +25,7 @@ columns! {
 columns! {
     Row of TimelineTable {
         rank, device, step: Option<u32>, step_label, ts_ns: i64, part: Text, cause: Option<Text>, name: Option<Text>,
-        dur_ns: i64, count: u32, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
+        count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
     }
 }
 
@@ -66,11 +66,11 @@ pub struct Lanes {
     left: usize,
 }
 
-/// Chooses the steps that are shown; `None` without the table.
+/// Chooses the steps that are shown with at most `room` blocks; `None` without the table.
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn lanes(results: &Results, ranks: &Ranks) -> Result<Option<Lanes>, ResultsError> {
+pub fn lanes(results: &Results, ranks: &Ranks, room: usize) -> Result<Option<Lanes>, ResultsError> {
     let mut windows: BTreeMap<(Key, LaneKey), LaneWindow> = BTreeMap::new();
     let there = results.read::<Extent>(|r| {
         let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
@@ -95,9 +95,9 @@ pub fn lanes(results: &Results, ranks: &Ranks) -> Result<Option<Lanes>, ResultsE
     // Steps that some devices do not have are shown last.
     let mut steps: Vec<(usize, ShownStep)> = steps.into_values().collect();
     steps.sort_by_key(|(lanes, s)| (Reverse(*lanes), Reverse(s.length), s.key));
-    let others = steps.len().saturating_sub(1).min(BLOCKS / 2 / (FEWEST * widest));
+    let others = steps.len().saturating_sub(1).min(room / 2 / (FEWEST * widest));
     let left = steps.len().saturating_sub(1 + others);
-    let rooms = [BLOCKS / 2 / widest, (BLOCKS / 2 / (widest * others.max(1))).max(1)];
+    let rooms = [room / 2 / widest, (room / 2 / (widest * others.max(1))).max(1)];
     let shown = steps.into_iter().take(1 + others).enumerate();
     let steps: Vec<ShownStep> =
         shown.map(|(i, (_, step))| ShownStep { most: rooms[i.min(1)].max(1), ..step }).collect();
@@ -246,10 +246,8 @@ impl Lanes {
                 close(&mut all, last.replace(key));
             }
             let times = [r.compute_ns, r.communication_ns, r.memory_ns, r.idle_ns];
-            // Of a block that is merged already the longest piece is at most its part.
-            let longest = times[part as usize].min(r.dur_ns);
             let label = (texts.of(r.cause), texts.of(r.name));
-            let block = Block { start: r.ts_ns, times, count: r.count, longest: (longest, part, label) };
+            let block = Block { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };
             all.entry(key).or_default().push(block);
         })?;
         close(&mut all, last);

@@ -12,7 +12,7 @@ use crate::output::html::overview::Ranks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
-use lanes::{Lanes, lanes};
+use lanes::{BLOCKS, Lanes, lanes};
 use std::cmp::Reverse;
 
 /// Largest number of waits shown.
@@ -26,10 +26,26 @@ columns! {
     Cause of Findings { ranks: Text, step_labels: Text }
 }
 
+/// What a page has room for.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    blocks: usize,
+    has_tracks: bool,
+}
+
+impl Room {
+    /// The only timeline of a page.
+    pub const WHOLE: Room = Room { blocks: BLOCKS, has_tracks: true };
+    /// The one of two that is looked at.
+    pub const FIRST: Room = Room { blocks: BLOCKS / 2, has_tracks: true };
+    /// The one of two with which it is compared.
+    pub const SECOND: Room = Room { blocks: BLOCKS / 2, has_tracks: false };
+}
+
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let Some(lanes) = lanes(results, ranks)? else {
+pub fn section(results: &Results, ranks: &Ranks, room: Room, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let Some(lanes) = lanes(results, ranks, room.blocks)? else {
         return Ok(Section::without(missing("timeline")));
     };
     if lanes.is_empty() {
@@ -45,7 +61,8 @@ pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Se
         section = section.with(name, grid);
     }
     section = section.with("waits", waits(results, &lanes, texts)?);
-    for (name, grid) in tracks::grids(results, &lanes, &causes, texts)? {
+    let causes = room.has_tracks.then_some(causes.as_slice());
+    for (name, grid) in tracks::grids(results, &lanes, causes, texts)? {
         section = section.with(name, grid);
     }
     section.notes.extend(lanes.notes());

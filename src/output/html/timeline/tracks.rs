@@ -23,10 +23,10 @@ const TRACKS: usize = 6;
 /// The host works ahead of its devices: its events are shown from a window's start minus this part of the window.
 const BEFORE: i64 = 8;
 
-const COLUMNS: [&str; 8] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "thread_name", "depth"];
+const COLUMNS: [&str; 7] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "thread_name"];
 
 const GPU: [&str; 3] = ["kernel", "memcpy", "memset"];
-const HOST: [&str; 6] = ["operator", "annotation", "runtime_call", "python", "collective", "sync"];
+const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", "python", "collective"];
 
 /// A stream or thread: whether it is a stream, device or process, stream or thread.
 type TrackKey = (bool, String, String);
@@ -35,7 +35,7 @@ struct Span {
     track: usize,
     start: i64,
     dur: i64,
-    depth: i64,
+    depth: usize,
     name: u32,
     class: &'static str,
 }
@@ -48,14 +48,14 @@ struct Found {
     spans: Vec<Span>,
 }
 
-/// The grids of tracks and their spans.
+/// The grids of tracks and their spans; empty without causes.
 ///
 /// # Errors
 /// When a file of events is damaged.
 pub fn grids(
     results: &Results,
     lanes: &Lanes,
-    causes: &[(Vec<u32>, Vec<String>)],
+    causes: Option<&[(Vec<u32>, Vec<String>)]>,
     texts: &mut Texts,
 ) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
     let mut tracks = Grid::new(
@@ -79,7 +79,7 @@ pub fn grids(
         ],
     );
     let mut without = 0;
-    for (rank, step) in pairs(lanes, causes) {
+    for (rank, step) in causes.map_or_else(Vec::new, |causes| pairs(lanes, causes)) {
         let Some(lane) = lanes.first_of(rank, step) else { continue };
         let Some(window) = lanes.window(lane, step) else { continue };
         let (from, until) = (window.start - window.len / BEFORE, window.start + window.len);
@@ -88,6 +88,7 @@ pub fn grids(
             without += 1;
             continue;
         }
+        found.nest();
         let names: BTreeMap<u32, &str> = found.names.iter().map(|(name, id)| (*id, name.as_str())).collect();
         for (key, label, chosen, left) in found.chosen() {
             let Some((row, _)) = lanes.place(lane, step, from) else { continue };
@@ -137,8 +138,7 @@ impl Found {
     fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
         let of = |name: &str| batch.column_by_name(name).and_then(Column::new);
         let columns = COLUMNS.map(of);
-        let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread), Some(depth)] = columns
-        else {
+        let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread)] = columns else {
             return;
         };
         for row in 0..batch.num_rows() {
@@ -163,8 +163,25 @@ impl Found {
                 }
             };
             let (start, end) = (start.max(from), (start + len).min(until));
-            let depth = depth.int(row).unwrap_or(0);
-            self.spans.push(Span { track, start, dur: end - start, depth, name: id, class });
+            self.spans.push(Span { track, start, dur: end - start, depth: 0, name: id, class });
+        }
+    }
+
+    /// Sets how deep each span of a thread lies in those around it: threads have annotations beside their call trees.
+    fn nest(&mut self) {
+        self.spans.sort_by_key(|s| (s.track, s.start, Reverse(s.dur)));
+        let on_stream: BTreeSet<usize> =
+            self.tracks.iter().filter(|(key, _)| key.0).map(|(_, (track, _))| *track).collect();
+        let (mut track, mut ends) = (usize::MAX, Vec::new());
+        for s in self.spans.iter_mut().filter(|s| !on_stream.contains(&s.track)) {
+            if s.track != track {
+                (track, ends) = (s.track, Vec::new());
+            }
+            while ends.last().is_some_and(|end| *end <= s.start) {
+                ends.pop();
+            }
+            s.depth = ends.len();
+            ends.push(s.start + s.dur);
         }
     }
 
@@ -201,5 +218,27 @@ impl Found {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_a_thread_lie_in_those_around_them() {
+        // frame     [0......................100)
+        // operator     [10.......50)  [60..80)
+        // call             [20.30)
+        let mut found = Found::default();
+        found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
+        found.tracks.insert((true, String::new(), "7".to_string()), (1, String::new()));
+        let span =
+            |track, start, end: i64| Span { track, start, dur: end - start, depth: 0, name: 0, class: "operator" };
+        found.spans =
+            vec![span(0, 20, 30), span(0, 60, 80), span(0, 0, 100), span(1, 5, 40), span(1, 10, 20), span(0, 10, 50)];
+        found.nest();
+        let shown: Vec<_> = found.spans.iter().map(|s| (s.track, s.start, s.depth)).collect();
+        assert_eq!(shown, [(0, 0, 0), (0, 10, 1), (0, 20, 2), (0, 60, 1), (1, 5, 0), (1, 10, 0)]);
     }
 }
