@@ -46,6 +46,8 @@ function laneModel(grids, causes) {
   tracks.of("lane").forEach((l, i) => {
     const track = { stream: tracks.of("stream")[i] === 1, name: tracks.of("name")[i], left: tracks.of("left")[i], first: span, end: span + tracks.of("spans")[i], least: 0, levels: 1 };
     span = track.end;
+    // all of its spans are among the shortest, which are left out
+    if (track.end === track.first) return;
     const depths = spans.of("depth").slice(track.first, track.end);
     track.least = depths.reduce((m, d) => Math.min(m, d), Infinity);
     track.levels = Math.min(14, depths.reduce((m, d) => Math.max(m, d), 0) - track.least + 1);
@@ -92,7 +94,7 @@ function largestBlock(model, lanes, measure) {
 function placeOf(model, step, cause) {
   if (cause.steps.length && !cause.steps.includes(step.label)) return null;
   const lanes = step.lanes.filter((l) => cause.ranks.size === 0 || cause.ranks.has(l.rank));
-  if (lanes.length === 0 || cause.kind.startsWith("memory_")) return null;
+  if (lanes.length === 0 || cause.kind.startsWith("memory_") || cause.kind === "input_incomplete") return null;
   if (["straggler", "imbalance"].includes(cause.kind)) {
     // what it is about by its own words, on one of its ranks
     const named = largestBlock(model, lanes, (b) => (model.names[b] !== null && cause.named.some((n) => model.names[b] === n || model.names[b].startsWith(`${n}(`) || model.names[b].startsWith(`${n}<`)) ? model.longest(b) : 0));

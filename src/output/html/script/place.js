@@ -82,7 +82,8 @@ function timelineSection(f, data) {
       const rowsOf = evidence ? evidence.of("finding").map((_, k) => k).filter((k) => evidence.of("finding")[k] === what.cause) : [];
       for (const k of rowsOf.slice(0, 2)) detail.append(commandLine(rowsCommand(evidence.of("evidence_table")[k], evidence.of("filter")[k])));
       detail.append(make("div", {}, back));
-    } else if (what.lane) {
+    }
+    if (what.lane) {
       const label = what.step.label;
       const step = label === "all" ? "" : ` AND ${label.startsWith("@") ? `step = ${label.slice(1)}` : `step_label = ${label}`}`;
       detail.append(commandLine(rowsCommand("timeline", `rank = ${what.lane.rank}${step}`)));
@@ -104,7 +105,7 @@ function timelineSection(f, data) {
     f.body.append(make("p", { class: "note" }, `Drawn as ${plural(f.grids.blocks.rows, "block")}: ${count(pieces)} short pieces share ${count(merged.rows)} of them, which show the shares of their parts. Sums are exact.`));
   }
   const left = f.grids.tracks.of("left").reduce((s, v) => s + v, 0);
-  if (left) f.body.append(make("p", { class: "note" }, `Of streams and threads ${plural(left, "shorter span is", "shorter spans are")} left out; \`events\` has them.`.replace(/`/g, "")));
+  if (left) f.body.append(make("p", { class: "note" }, ...sentence(`Of streams and threads ${plural(left, "shorter span is", "shorter spans are")} left out; the table \`events\` has them.`)));
   if (data.other) otherTimeline(f, data);
   f.table(sumsOf(model), "time of each lane by step");
   f.table(waitsOf(model), "longest waits for other ranks");

@@ -32,7 +32,7 @@ function frame(id, section, texts) {
       return row;
     },
     end() {
-      for (const n of notes) body.append(make("p", { class: "note" }, n));
+      for (const n of notes) body.append(make("p", { class: "note" }, ...sentence(n)));
       if (toggles.firstChild) body.append(toggles, places);
     },
   };

@@ -136,6 +136,7 @@ function makeTimeline(where, model, chosen) {
   function paintLane(lane, top, height, texts) {
     const [a, s, left, right] = [state.from, scale(), gutter(), state.width];
     const pixel = [0, 0, 0, 0];
+    const foot = height < 20 ? 3 : 5;
     let at = -1;
     const flushPixel = () => {
       if (at >= 0) stack(pixel, at, top, 1, height);
@@ -164,7 +165,7 @@ function makeTimeline(where, model, chosen) {
       if (many) stack(model.times(b), x1, top, width, height);
       else fill(tints.parts[model.parts[b]], x1, top, width, height);
       const tint = model.causes[b] ? causeTint(model.causes[b]) : null;
-      if (tint && width > 2) fill(tint, x1, top + height - 5, width, 5);
+      if (tint && width > 2) fill(tint, x1, top + height - foot, width, foot);
       if (width > 46 && height >= 14) texts.push([many ? `${count(model.pieces(b))} pieces` : model.names[b] || words(model.causes[b] || LANE_PARTS[model.parts[b]]), x1, top, width, height, tints.parts[model.parts[b]]]);
       // an edge between neighbours of one colour
       if (width > 4) fill(tints.panel, x1 + width - 0.5, top, 0.5, height);
