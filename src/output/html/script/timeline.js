@@ -1,7 +1,6 @@
 // The time axis on a canvas: zoom, pan, folding, keys, what is under the pointer, and what is chosen.
 
 const AXIS = 24;
-const DARK_TEXT = "#10151c";
 const MANY = 32;
 
 /** Draws a step of a model into `where`; `chosen` is told what the reader chose. */
@@ -195,17 +194,6 @@ function makeTimeline(where, model, chosen) {
       // what is missing of the lanes' time is before or after their steps
       stack(of, left + c * size * s, top, size * s + 0.5, (height * (of[0] + of[1] + of[2] + of[3])) / (size * lanes.length));
     }
-  }
-
-  // black or white, whichever is read better on a colour
-  const inks = new Map();
-  function inkOn(tint) {
-    if (!inks.has(tint)) {
-      const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-      const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-      inks.set(tint, light > 0.2 ? DARK_TEXT : "#ffffff");
-    }
-    return inks.get(tint);
   }
 
   const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication", sync: "idle" };
