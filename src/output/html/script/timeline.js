@@ -196,7 +196,7 @@ function makeTimeline(where, model, chosen) {
     }
   }
 
-  const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication", sync: "idle" };
+  const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication" };
   const spanTint = (kind) => (typeof SPAN_TINTS[kind] === "number" ? tints.kinds[SPAN_TINTS[kind]] : tints[SPAN_TINTS[kind]]);
   const isTransfer = (name) => /nccl|rccl|oneccl|allreduce|all_reduce|allgather|reduce_scatter/i.test(name);
 
@@ -443,10 +443,10 @@ function makeTimeline(where, model, chosen) {
     label.style.top = `${Math.min(py + 16, state.height - 10)}px`;
   }
 
-  function select(found, isQuiet) {
+  function select(found) {
     state.selected = found;
     draw();
-    chosen(found ? { ...found, lines: told(found), name: found.span !== undefined ? model.spans.name[found.span] : found.block !== undefined ? model.names[found.block] : null, step: state.step, isQuiet } : null);
+    chosen(found ? { ...found, lines: told(found), name: found.span !== undefined ? model.spans.name[found.span] : found.block !== undefined ? model.names[found.block] : null, step: state.step } : null);
   }
 
   function toggle(row) {
@@ -590,5 +590,5 @@ function makeTimeline(where, model, chosen) {
     canvas.focus({ preventScroll: true });
   }
 
-  return { canvas, state, showStep, showPlace, zoom, pan, fit: () => { fit(); draw(); }, render: () => { resize(); draw(); }, told, hit };
+  return { state, showStep, showPlace, zoom, pan, fit: () => { fit(); draw(); }, render: () => { resize(); draw(); } };
 }
