@@ -9,7 +9,7 @@ use crate::output::unfinished;
 use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const AFTER_HELP: &str = "\
 `hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
@@ -41,7 +41,7 @@ impl HtmlArgs {
             EditorArg::Cursor => Editor::Cursor,
             EditorArg::None => Editor::None,
         };
-        PageOptions { editor, source_root: self.source_root.clone() }
+        PageOptions { editor, source_root: self.source_root.clone(), against: None }
     }
 }
 
@@ -53,36 +53,28 @@ pub struct ReportArgs {
     /// File to write, report.html in the folder by default; `-` is standard output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Results folder of an earlier run: its numbers stand beside those of RESULTS, and its timeline below
+    #[arg(long, value_name = "RESULTS")]
+    against: Option<PathBuf>,
     #[command(flatten)]
     html: HtmlArgs,
 }
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    if !args.results.join("tables").is_dir() {
-        return Err(ResultsError::Damaged {
-            path: args.results.display().to_string(),
-            expected: "a results folder".to_string(),
-            found: if args.results.exists() { "no folder `tables` in it" } else { "nothing there" }.to_string(),
-        }
-        .into());
-    }
-    if !args.results.join("summary.json").is_file() {
-        return Err(ResultsError::Damaged {
-            path: args.results.display().to_string(),
-            expected: "a results folder".to_string(),
-            found: "no summary.json in it".to_string(),
-        }
-        .into());
+    for folder in std::iter::once(&args.results).chain(&args.against) {
+        check(folder)?;
     }
     let page_of_folder = args.results.join("report.html");
     let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
     if out.as_os_str() != "-" {
         let mut guarded = Inputs::default();
         guarded.add_results(&args.results);
+        args.against.iter().for_each(|folder| guarded.add_results(folder));
         guarded.except(&page_of_folder).allow_file(&out)?;
     }
     let mut page = Vec::new();
-    write(&Results::new(&args.results), &args.html.options(), &mut page)?;
+    let options = PageOptions { against: args.against.clone(), ..args.html.options() };
+    write(&Results::new(&args.results), &options, &mut page)?;
     if out.as_os_str() == "-" {
         print(&page)?;
         return Ok(Exit::Done);
@@ -91,6 +83,22 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     unfinished::write(&out, &page).map_err(failed)?;
     print_text(&format!("report: {}\n", out.display()))?;
     Ok(Exit::Done)
+}
+
+/// Checks that a folder holds complete results.
+fn check(folder: &Path) -> Result<(), ResultsError> {
+    let damaged = |found: &str| ResultsError::Damaged {
+        path: folder.display().to_string(),
+        expected: "a results folder".to_string(),
+        found: found.to_string(),
+    };
+    if !folder.join("tables").is_dir() {
+        return Err(damaged(if folder.exists() { "no folder `tables` in it" } else { "nothing there" }));
+    }
+    if !folder.join("summary.json").is_file() {
+        return Err(damaged("no summary.json in it"));
+    }
+    Ok(())
 }
 
 /// Writes the page into a results folder that is still being written.

@@ -72,6 +72,7 @@ pub fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     all.map(|c| (c, way(&c))).collect()
 }
 
+/// Adds the rows of a device, and returns the pieces of its idle time.
 pub fn push(
     trace: &RankTrace,
     work: &DeviceWork,
@@ -79,7 +80,7 @@ pub fn push(
     ways: &[(Copy, Option<CauseKind>)],
     (windows, kernel_wait_max): (&[Window], Ns),
     (lost, times): (&mut LostTime, &mut HostTime),
-) {
+) -> Vec<Piece> {
     let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
     let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
     if trace.steps.are_iterations() {
@@ -93,6 +94,7 @@ pub fn push(
         }
         push_host(times, trace, work, host, thread, w);
     }
+    idle
 }
 
 /// The gaps of a device, cut by owner.

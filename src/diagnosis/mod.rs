@@ -23,6 +23,7 @@ mod owners;
 mod piece;
 pub mod recording;
 mod serving;
+pub mod timeline;
 mod transfer;
 mod trust;
 mod verdict;
@@ -40,6 +41,7 @@ use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime, ways};
 use crate::diagnosis::memory::MemoryThreats;
 use crate::diagnosis::recording::Recordings;
+use crate::diagnosis::timeline::{Owned, TimelineTable, Waits, waits};
 use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
 use crate::job::Job;
@@ -122,7 +124,15 @@ impl Analysis for DiagnosisOf {
             stem: "diagnosis",
             title: "what costs time, what its repair would give, and how sure that is",
             explain: include_str!("page.md"),
-            tables: &[Findings::SPEC, FindingEvidence::SPEC, VerdictTable::SPEC, TimeAccount::SPEC, HostPauses::SPEC],
+            tables: &[
+                Findings::SPEC,
+                FindingEvidence::SPEC,
+                VerdictTable::SPEC,
+                TimeAccount::SPEC,
+                TimelineTable::SPEC,
+                Waits::SPEC,
+                HostPauses::SPEC,
+            ],
             kept_tables: &[
                 LostTime::SPEC,
                 HostTime::SPEC,
@@ -137,24 +147,31 @@ impl Analysis for DiagnosisOf {
         }
     }
 
-    fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
+    fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let ways = ways(trace);
         let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
         let host = HostSide::new(trace, &busy, &ways);
         let (mut lost, mut times) = (LostTime::default(), HostTime::default());
         let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
         let mut finder = RepairFinder::new(trace, options);
+        let mut timeline = TimelineTable::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
             let cut = (windows.as_slice(), options.kernel_wait_max);
             if trace.devices.len() <= MOST_DEVICES {
-                lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
+                let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
+                if options.wants(TimelineTable::SPEC) {
+                    timeline::push(&mut timeline, trace, work, &Owned { idle: &idle, ways: &ways }, &windows);
+                }
             }
             if work.is_gpu {
                 let kernels = compute_kernels(trace, work);
                 kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
                 kernel_repairs::push(&mut repairs, &mut finder, work, &kernels, &windows);
             }
+        }
+        if options.wants(TimelineTable::SPEC) {
+            give(timeline.finish());
         }
         let mut recordings = Recordings::default();
         recording::push(&mut recordings, trace);
@@ -171,7 +188,7 @@ impl Analysis for DiagnosisOf {
         let found = diagnose(job, partials, options);
         let (findings, evidence) = finding_tables(&found);
         let told = verdict::verdict(&found);
-        let mut tables = vec![findings, evidence, lines(&told), time_account(&found, job)];
+        let mut tables = vec![findings, evidence, lines(&told), time_account(&found, job), waits(job, &found.account)];
         tables.extend(partials.iter().filter_map(|p| p.table(HostPauses::SPEC)).cloned());
         let views = vec![by_rank(&found, job, options), by_owner(&found)];
         Output { tables, views, verdict: Some(told), ..Output::default() }

@@ -7,7 +7,7 @@ mod chosen;
 mod measure;
 mod phases;
 mod report;
-mod tables;
+pub(crate) mod tables;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::inventory::base_name;

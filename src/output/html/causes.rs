@@ -24,15 +24,16 @@ columns! {
 }
 
 columns! {
-    Supports of FindingEvidence { finding_id: Text, evidence_table: Text, words: Text }
+    Supports of FindingEvidence { finding_id: Text, evidence_table: Text, filter: Text, words: Text }
 }
 
 /// # Errors
 /// When a table is damaged.
 pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut supports: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     results.read::<Supports>(|r| {
-        supports.entry(r.finding_id.to_string()).or_default().push((r.evidence_table.to_string(), r.words.to_string()));
+        let row = [r.evidence_table, r.words, r.filter].map(str::to_string);
+        supports.entry(r.finding_id.to_string()).or_default().push(row);
     })?;
     let mut evidence = Grid::new(
         "finding_evidence",
@@ -40,6 +41,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             ("finding", "cause", CellType::Id, "row of the cause"),
             ("evidence_table", "table", CellType::Text, "table that supports it"),
             ("words", "number", CellType::Text, "what it says"),
+            ("filter", "rows", CellType::Text, "condition for its rows, in SQL"),
         ],
     );
     let mut verdict = Grid::new("verdict", &[("text", "verdict", CellType::Text, "the diagnosis in two lines")]);
@@ -60,6 +62,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             ("trust_reason", "why", CellType::Text, "why it is not ok"),
             ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
             ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
+            ("id", "name", CellType::Text, "stable name: the same in every run that has the cause"),
         ],
     );
     let mut left = 0;
@@ -73,8 +76,8 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
         }
         let text = |of: &str, texts: &mut Texts| if of.is_empty() { Cell::Nothing } else { texts.whole(of) };
         let share = |pct: Option<f64>| pct.map(|p| p / 100.0).into();
-        for (table, words) in supports.get(r.finding_id).into_iter().flatten() {
-            evidence.push([grid.len().into(), texts.cell(table), texts.whole(words)]);
+        for [table, words, filter] in supports.get(r.finding_id).into_iter().flatten() {
+            evidence.push([grid.len().into(), texts.cell(table), texts.whole(words), texts.whole(filter)]);
         }
         grid.push([
             texts.whole(r.sentence),
@@ -90,6 +93,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
             texts.of(r.trust_reason),
             text(r.ranks, texts),
             texts.cell(r.kind),
+            texts.cell(r.finding_id),
         ]);
     })?;
     if !there {

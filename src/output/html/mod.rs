@@ -10,8 +10,10 @@ mod across;
 mod axis;
 mod breakdown;
 mod causes;
+mod flame;
 mod grid;
 mod idle;
+mod iterations;
 mod lines;
 mod memory;
 mod names;
@@ -22,6 +24,7 @@ mod results;
 mod tally;
 mod texts;
 mod time;
+mod timeline;
 mod work;
 
 pub use page::{Editor, PageOptions, write};

@@ -5,22 +5,31 @@ use crate::output::html::grid::Section;
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
-use crate::output::html::{across, breakdown, causes, idle, lines, memory, names, overview, time};
+use crate::output::html::timeline::Room;
+use crate::output::html::{
+    across, breakdown, causes, flame, idle, iterations, lines, memory, names, overview, time, timeline,
+};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
     include_str!("script/chart.js"),
     include_str!("script/section.js"),
+    include_str!("script/lanes.js"),
+    include_str!("script/timeline.js"),
+    include_str!("script/place.js"),
+    include_str!("script/flame.js"),
+    include_str!("script/compare.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
@@ -42,6 +51,8 @@ pub struct PageOptions {
     pub editor: Editor,
     /// Folder that contains relative source paths.
     pub source_root: Option<String>,
+    /// Results folder with which the page compares.
+    pub against: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -51,9 +62,21 @@ struct Data<'a> {
     source_root: &'a str,
     set: SetSummary,
     sections: Sections,
+    against: Option<Against>,
     texts: &'a [String],
     cut_texts: usize,
 }
+
+/// The results with which the page compares.
+#[derive(Serialize)]
+struct Against {
+    folder: String,
+    set: SetSummary,
+    sections: Sections,
+}
+
+/// Sections that the page has of the results with which it compares.
+const COMPARED: [&str; 4] = ["findings", "breakdown", "kernels", "timeline"];
 
 /// Writes the page of a results folder.
 ///
@@ -63,8 +86,8 @@ pub fn write(results: &Results, options: &PageOptions, out: &mut (impl Write + S
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather(results), || fill(before, out));
-    let Gathered { set, sections, texts } = gathered?;
+    let (gathered, begun) = rayon::join(|| gather_all(results, options), || fill(before, out));
+    let (Gathered { set, sections }, against, texts) = gathered?;
     begun.map_err(failed)?;
     let data = Data {
         hta_version: env!("CARGO_PKG_VERSION"),
@@ -72,6 +95,7 @@ pub fn write(results: &Results, options: &PageOptions, out: &mut (impl Write + S
         source_root: options.source_root.as_deref().unwrap_or_default(),
         set,
         sections,
+        against,
         texts: texts.texts(),
         cut_texts: texts.cut(),
     };
@@ -85,10 +109,31 @@ struct Gathered {
     set: SetSummary,
     /// Sections in the order of the page.
     sections: Sections,
-    texts: PageTexts,
 }
 
-fn gather(results: &Results) -> Result<Gathered, ResultsError> {
+/// The data of the page, of the results with which it compares, and the texts of both.
+fn gather_all(
+    results: &Results,
+    options: &PageOptions,
+) -> Result<(Gathered, Option<Against>, PageTexts), ResultsError> {
+    let mut texts = PageTexts::default();
+    let Some(folder) = &options.against else {
+        return Ok((gather(results, |_| true, Room::WHOLE, &mut texts)?, None, texts));
+    };
+    let gathered = gather(results, |_| true, Room::FIRST, &mut texts)?;
+    let is_compared = |name: &str| COMPARED.contains(&name);
+    let Gathered { set, sections } = gather(&Results::new(folder), is_compared, Room::SECOND, &mut texts)?;
+    let against = Against { folder: folder.display().to_string(), set, sections };
+    Ok((gathered, Some(against), texts))
+}
+
+/// Gathers the sections that `keeps` selects, and adds their texts to those of the page.
+fn gather(
+    results: &Results,
+    keeps: impl Fn(&str) -> bool,
+    room: Room,
+    shown: &mut PageTexts,
+) -> Result<Gathered, ResultsError> {
     let mut of_ranks = Texts::default();
     let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
     let ((ranks, mut inventory), lanes) = (ranks?, lanes?);
@@ -98,7 +143,7 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 14] = [
+    let parts: [(&str, SectionBuilder); 17] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
@@ -113,23 +158,27 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
         ("ops", &|texts| names::operators(results, texts)),
         ("lines", &|texts| lines::section(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
+        ("iterations", &|texts| iterations::section(results, &ranks, texts)),
+        ("timeline", &|texts| timeline::section(results, &ranks, room, texts)),
+        // Last, so that its many names are cut before those of other sections where names take much room.
+        ("flame", &|texts| flame::section(results, &ranks, texts)),
     ];
     let one = |(name, make): (&'static str, SectionBuilder)| {
         let mut texts = Texts::default();
         make(&mut texts).map(|section| (name, section, texts))
     };
+    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| keeps(name)).collect();
+    let mut sections = Vec::with_capacity(parts.len() + 1);
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
-    let mut shown = PageTexts::default();
     inventory.place_texts(&shown.add(of_ranks));
-    let mut sections = Vec::with_capacity(parts.len() + 1);
     for made in made {
         let (name, mut section, texts) = made?;
         section.place_texts(&shown.add(texts));
         sections.push((name, section));
     }
     sections.push(("ranks", inventory));
-    Ok(Gathered { set: ranks.set, sections, texts: shown })
+    Ok(Gathered { set: ranks.set, sections })
 }
 
 /// A function that builds a section and its texts.

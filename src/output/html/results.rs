@@ -56,41 +56,66 @@ impl Results {
     /// When the file is not a Parquet table, or lacks a column.
     pub fn read<P: Picked>(&self, mut each: impl FnMut(P::Row<'_>)) -> Result<bool, ResultsError> {
         let path = self.folder.join("tables").join(format!("{}.parquet", P::TABLE));
-        let damaged = |expected: &str, found: String| ResultsError::Damaged {
-            path: path.display().to_string(),
-            expected: expected.to_string(),
-            found,
-        };
-        let mut give = |batch: &RecordBatch| {
+        batches(&path, P::COLUMNS, |batch| {
             P::give(batch, &mut each).map_err(|name| {
                 let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
-                damaged(&format!("a column `{name}` as `hta explain` declares it"), found)
+                damaged(&path, &format!("a column `{name}` as `hta explain` declares it"), found)
             })
-        };
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),
-        };
-        let no_parquet = |e: String| damaged("a Parquet file", e);
-        // Decoders do not expect malicious files: their panics are reported as damage.
-        let read = || -> Result<(), ResultsError> {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| no_parquet(e.to_string()))?;
-            let mut wanted = Vec::new();
-            for name in P::COLUMNS {
-                let at = builder.schema().index_of(name);
-                wanted.push(at.map_err(|_| damaged(&format!("a column `{name}`"), "none".to_string()))?);
-            }
-            let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
-            let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();
-            for batch in reader.map_err(|e| no_parquet(e.to_string()))? {
-                give(&batch.map_err(|e| no_parquet(e.to_string()))?)?;
-            }
-            Ok(())
-        };
-        let answer = catch_unwind(AssertUnwindSafe(read));
-        answer.unwrap_or_else(|_| Err(no_parquet("pages that cannot be decoded".to_string()))).map(|()| true)
+        })
     }
+
+    /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results have no
+    /// events of the rank.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub fn read_events(
+        &self,
+        rank: u32,
+        columns: &[&'static str],
+        mut each: impl FnMut(&RecordBatch),
+    ) -> Result<bool, ResultsError> {
+        let path = self.folder.join("events").join(format!("rank={rank:05}.parquet"));
+        batches(&path, columns, |batch| {
+            each(batch);
+            Ok(())
+        })
+    }
+}
+
+fn damaged(path: &Path, expected: &str, found: String) -> ResultsError {
+    ResultsError::Damaged { path: path.display().to_string(), expected: expected.to_string(), found }
+}
+
+/// Passes a file's rows in batches to `give`, with these columns. Returns `false` if there is no such file.
+fn batches(
+    path: &Path,
+    columns: &[&'static str],
+    mut give: impl FnMut(&RecordBatch) -> Result<(), ResultsError>,
+) -> Result<bool, ResultsError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),
+    };
+    let no_parquet = |e: String| damaged(path, "a Parquet file", e);
+    // Decoders do not expect malicious files: their panics are reported as damage.
+    let read = || -> Result<(), ResultsError> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| no_parquet(e.to_string()))?;
+        let mut wanted = Vec::new();
+        for name in columns {
+            let at = builder.schema().index_of(name);
+            wanted.push(at.map_err(|_| damaged(path, &format!("a column `{name}`"), "none".to_string()))?);
+        }
+        let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
+        let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();
+        for batch in reader.map_err(|e| no_parquet(e.to_string()))? {
+            give(&batch.map_err(|e| no_parquet(e.to_string()))?)?;
+        }
+        Ok(())
+    };
+    let answer = catch_unwind(AssertUnwindSafe(read));
+    answer.unwrap_or_else(|_| Err(no_parquet("pages that cannot be decoded".to_string()))).map(|()| true)
 }
 
 /// Columns of a table that a section reads. [`columns!`] declares them.

@@ -6,12 +6,21 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// further kinds of things, in other colours than the four that mean something: Paul Tol's muted ones, which all colour
-// vision tells apart
-const KINDS_LIGHT = ["#882255", "#88ccee", "#cc6677", "#332288", "#ddcc77", "#aa4499", "#999933", "#44aa99", "#117733", "#8a8f98"];
-const KINDS_DARK = ["#cf5f92", "#88ccee", "#e0818f", "#8d83e0", "#e3d48a", "#c77bc7", "#b8b856", "#5cc9b8", "#4fae6e", "#8b95a3"];
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross", "pentagon", "hexagon", "bowtie"];
-const kinds = () => (document.documentElement.dataset.theme === "dark" ? KINDS_DARK : KINDS_LIGHT);
+/** Colours of further kinds of things, other than those that mean something. */
+const kinds = () => Array.from({ length: 10 }, (_, i) => colour(`kind-${i}`));
+
+// black or white, whichever is read better on a colour
+const DARK_TEXT = "#10151c";
+const inks = new Map();
+function inkOn(tint) {
+  if (!inks.has(tint)) {
+    const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    inks.set(tint, light > 0.2 ? DARK_TEXT : "#ffffff");
+  }
+  return inks.get(tint);
+}
 
 const isNarrow = () => window.innerWidth < 700;
 
@@ -48,8 +57,9 @@ function merged(base, over) {
 
 /**
  * A chart at the end of `where`. `draw` gives `{ data, layout, height, says }`; `says` is what it shows, in words.
+ * `clicked` is told which point was clicked.
  */
-function addChart(where, draw) {
+function addChart(where, draw, clicked) {
   const element = make("div", { class: "chart", role: "img" });
   where.append(element);
   const chart = {
@@ -58,7 +68,9 @@ function addChart(where, draw) {
       element.setAttribute("aria-label", says);
       // nothing that leads out of the page: Plotly would offer to upload the chart
       const config = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", displayModeBar: isNarrow() ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]], doubleClick: "reset" };
+      const isFirst = !element.on;
       Plotly.react(element, data, merged(baseLayout(height), layout || {}), config);
+      if (isFirst && clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
     },
   };
   charts.push(chart);

@@ -1,5 +1,8 @@
 // What sections of the page have in common: their frame, and bars by rank or step.
 
+/** What is done when all sections are there. */
+const whenBuilt = [];
+
 const WORST = 32;
 const TOP = 20;
 
@@ -29,7 +32,7 @@ function frame(id, section, texts) {
       return row;
     },
     end() {
-      for (const n of notes) body.append(make("p", { class: "note" }, n));
+      for (const n of notes) body.append(make("p", { class: "note" }, ...sentence(n)));
       if (toggles.firstChild) body.append(toggles, places);
     },
   };
@@ -56,6 +59,26 @@ const laneName = (grid, severalDevices) => (i) => {
 function hasSeveralDevices(grid) {
   const ranks = grid.of("rank");
   return new Set(ranks).size < ranks.length;
+}
+
+/** A grid with the share of each row in the sum of a column, rows that are not listed included. */
+function withShare(grid, name) {
+  const at = grid.columns.findIndex((c) => c.name === name);
+  const rest = grid.rest ? grid.rest.cells[at] || 0 : 0;
+  const whole = grid.of(name).reduce((s, v) => s + (v || 0), rest);
+  const share = (v) => (whole && v !== null && v !== undefined ? v / whole : null);
+  const column = { name: "share", title: "share", kind: "ratio", doc: "of the time of all", cells: grid.of(name).map(share) };
+  const columns = [...grid.columns.slice(0, at + 1), column, ...grid.columns.slice(at + 1)];
+  const cells = grid.rest && [...grid.rest.cells.slice(0, at + 1), share(rest), ...grid.rest.cells.slice(at + 1)];
+  const of = (n) => (n === "share" ? column.cells : grid.of(n));
+  // the row of what is not listed finds its cells by the columns
+  return { ...grid, columns, rest: grid.rest && { ...grid.rest, cells }, of };
+}
+
+/** The rows of a grid that `keep` selects. */
+function onlyRows(grid, keep) {
+  const rows = Array.from({ length: grid.rows }, (_, i) => i).filter(keep);
+  return derivedGrid(grid.table, grid.columns.map((c) => [c.name, c.title, c.kind, c.doc, rows.map((i) => c.cells[i])]));
 }
 
 /** Rows by falling value. */

@@ -21,8 +21,38 @@ function placeMap(f, grid) {
 }
 
 const sections = {
-  findings(f) {
+  timeline: timelineSection,
+
+  flame: flameSection,
+
+  compare: compareSection,
+
+  iterations(f) {
+    const grid = f.grids.iterations;
+    const of = (c) => grid.of(c);
+    const [xUnit, xSize] = axisUnit(of("start_ns"));
+    const [yUnit, ySize] = axisUnit(of("dur_ns"));
+    const ranks = [...new Set(of("rank"))];
+    const state = { rank: ranks[0] };
+    if (ranks.length > 1) addSelect(f.controls(), "Rank", ranks.map((r) => [String(r), String(r)]), (v) => { state.rank = Number(v); chart.render(); });
+    const phases = [...new Set(of("phase"))].sort(names.compare);
+    const chart = addChart(f.body, () => {
+      const rows = of("rank").map((_, i) => i).filter((i) => of("rank")[i] === state.rank);
+      const hover = (i) => `<b>iteration ${of("step")[i]}: ${plain(of("label")[i] || of("phase")[i])}</b><br>${ns(of("dur_ns")[i])} = ${exact("ns", of("dur_ns")[i])}, busy ${ns(of("busy_ns")[i])}${of("slow")[i] ? "<br>slow for its phase and batch" : ""}`;
+      const data = phases.map((phase, k) => {
+        const mine = rows.filter((i) => of("phase")[i] === phase);
+        return { type: "scatter", mode: "markers", name: plain(phase), x: mine.map((i) => of("start_ns")[i] / xSize), y: mine.map((i) => of("dur_ns")[i] / ySize), marker: { color: kinds()[k % 10], symbol: SYMBOLS[k % 10], size: mine.map((i) => (of("slow")[i] ? 12 : 8)), line: { width: mine.map((i) => (of("slow")[i] ? 2 : 0)), color: colour("late") } }, hovertext: mine.map(hover), hovertemplate: "%{hovertext}<extra></extra>" };
+      });
+      return { data, height: 320, layout: { xaxis: { title: { text: `time, ${xUnit}` }, showgrid: false }, yaxis: { title: { text: `length, ${yUnit}` }, rangemode: "tozero" }, showlegend: true, hovermode: "closest" }, says: `Iterations of rank ${state.rank} over time by phase: ${phases.map((p) => `${rows.filter((i) => of("phase")[i] === p).length} ${p}`).join(", ")}` };
+    }, (point) => chooseStep(`@${of("step")[of("rank").map((_, i) => i).filter((i) => of("rank")[i] === state.rank && of("phase")[i] === phases[point.curveNumber])[point.pointNumber]]}`));
+    f.table(grid, "iterations");
+  },
+
+  findings(f, data) {
     const { verdict, findings: grid, evidence, places } = f.grids;
+    const old = data.other ? data.other.grids("findings").findings : null;
+    const before = new Map((old ? old.of("id") : []).map((id, i) => [id, old.of("recoverable_pct")[i]]));
+    const versus = (id) => (data.other === null ? null : make("span", { class: before.has(id) ? null : "severity-loss" }, before.has(id) ? `was ${before.get(id) === null ? "-" : percent(before.get(id))}` : "new"));
     // made when it is opened: by then the page knows all of its tables
     const details = (content) => {
       const element = make("details", {}, make("summary", {}, "evidence"));
@@ -39,7 +69,8 @@ const sections = {
         const [table, words] = [evidence.of("evidence_table")[k], evidence.of("words")[k]];
         const show = make("button", { type: "button", class: "show-me" }, "show me");
         show.addEventListener("click", () => showTable(table, ranks, short(of("rank_label") || "", 40)));
-        return make("li", {}, ...sentence(words), " ", make("code", {}, table), tablesShown.has(table) ? " " : null, tablesShown.has(table) ? show : null);
+        const filter = evidence.of("filter")[k];
+        return make("li", {}, ...sentence(words), " ", make("code", {}, table), tablesShown.has(table) ? " " : null, tablesShown.has(table) ? show : null, commandLine(rowsCommand(table, filter)));
       };
       const mine = evidence.of("finding").map((_, k) => k).filter((k) => evidence.of("finding")[k] === i);
       const marks = make("div", { class: "marks" },
@@ -47,15 +78,18 @@ const sections = {
         of("step_labels") !== null ? make("span", {}, `step ${short(of("step_labels"), 40)}`) : null,
         make("span", { title: grid.doc("confidence") }, `confidence ${of("confidence")}`),
         of("trust") !== "ok" ? make("span", { class: "severity-loss", title: of("trust_reason") || "" }, of("trust")) : null,
-        make("span", { class: "mono" }, of("kind")));
+        make("span", { class: "mono" }, of("kind")), versus(of("id")));
       const gain = of("recoverable_ns");
       const cost = make("div", { class: "cost", title: exact("ns", gain) },
         make("b", {}, of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"))), make("span", {}, "gain of its repair"));
-      return make("li", {},
+      const shows = make("button", { type: "button", class: "show-place", "data-cause": i, hidden: "" }, "show me on the timeline");
+      shows.addEventListener("click", () => showCause(i));
+      whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
+      return make("li", { id: `cause-${i + 1}` },
         make("div", { class: "sentence" }, ...sentence(of("sentence")),
           of("action") !== null ? make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action"))) : null,
           of("trust_reason") !== null ? make("p", { class: "note" }, of("trust_reason")) : null,
-          mine.length ? details(() => make("ul", {}, ...mine.map(line))) : null),
+          shows, mine.length ? details(() => make("ul", {}, ...mine.map(line))) : null),
         cost, marks);
     };
     const first = 5;
@@ -66,6 +100,7 @@ const sections = {
       more.addEventListener("click", () => {
         for (let i = first; i < grid.rows; i++) list.append(item(i));
         more.remove();
+        whenBuilt.splice(0).forEach((f) => f());
       });
       f.body.append(more);
     }
@@ -95,17 +130,31 @@ const sections = {
   breakdown(f) {
     const sums = f.grids.lanes;
     const lanes = perWindow(sums);
-    const state = { by: lanes.rows > WORST ? "without_compute" : "rank", all: false, lane: "" };
+    const state = { by: lanes.rows > WORST ? "without_compute" : "rank", all: false, lane: "", step: null };
     const partsOf = (columns) => PARTS.map(([, name, key], k) => ({ name, values: columns[k], colour: colour(key) }));
     f.heading(lanes.rows > 1 ? "By rank: mean of a step" : "A step on average");
     const orders = [["rank", "by rank"], ["without_compute", "least compute first"], ["exposed_communication_ns", "most exposed communication first"], ["idle_ns", "most idle first"], ["dur_ns", "longest first"]];
     if (state.by !== "rank") orders.push(orders.shift());
     laneControls(f, lanes, orders, state, () => byRank.render());
+    const ofStep = make("p", { class: "note", hidden: "" });
+    f.body.append(ofStep);
     const byRank = addChart(f.body, () => {
-      const { labels, values } = chosenLanes(lanes, [...PARTS.map((p) => p[0]), "dur_ns"], state.by, state.all);
+      const single = state.step !== null && f.grids.cells ? onlyRows(f.grids.cells, (i) => f.grids.cells.of("step")[i] === state.step) : null;
+      const from = single && single.rows > 0 ? single : lanes;
+      const { labels, values } = chosenLanes(from, [...PARTS.map((p) => p[0]), "dur_ns"], state.by, state.all);
       const chart = stackedBars(labels, partsOf(values), { xTitle: "rank", whole: values[4] });
-      return { ...chart, says: `Stacked bars of ${labels.length} ranks: compute, exposed communication, exposed memory and idle time per step` };
+      return { ...chart, says: `Stacked bars of ${labels.length} ranks: compute, exposed communication, exposed memory and idle time ${from === lanes ? "per step" : `in step ${state.step}`}` };
     });
+    const follow = (label) => {
+      state.step = label;
+      const known = label !== null && f.grids.cells && f.grids.cells.of("step").includes(label);
+      const back = make("button", { type: "button" }, "mean of all steps");
+      back.addEventListener("click", () => follow(null));
+      ofStep.replaceChildren(`Step ${label} alone: `, back);
+      ofStep.hidden = !known;
+      byRank.render();
+    };
+    stepFollowers.push([byRank, follow]);
     f.table(lanes, "mean of a step by rank");
     f.table(sums, "sums by rank");
     const { steps, cells } = f.grids;
@@ -125,7 +174,13 @@ const sections = {
       const labels = from("step").map((s, i) => (partial[i] ? `${s} (partial)` : s));
       const chart = stackedBars(labels, partsOf(PARTS.map((p) => from(p[0]))), { xTitle: "step", whole: from("dur_ns") });
       return { ...chart, says: `Stacked bars of ${labels.length} steps: compute, exposed communication, exposed memory and idle time` };
+    }, (point) => {
+      // all charts follow the step that is clicked
+      const rows = state.lane === "" ? null : cells.of("rank").map((_, i) => i).filter((i) => laneKey(i) === state.lane);
+      const label = rows ? cells.of("step")[rows[point.pointNumber]] : means.of("step")[point.pointNumber];
+      chooseStep(String(label), null);
     });
+    f.body.append(make("p", { class: "note" }, "Click a step: the bars by rank and the timeline follow."));
     f.table(means, "mean over ranks by step");
     f.table(cells, "single steps of ranks");
   },
@@ -144,11 +199,14 @@ const sections = {
     if (lengths && (delays || new Set(lengths.of("steps")).size > 1)) metrics.push(["dur_ns", "length of the step", lengths]);
     if (metrics.length === 0) return;
     let chosen = metrics[0];
+    let shownStep = null;
+    let axisSteps = [];
     addSelect(f.controls(), "Show", metrics.map((m) => [m[0], m[1]]), (v) => { chosen = metrics.find((m) => m[0] === v); map.render(); });
     const map = addChart(f.body, () => {
       const [name, title, grid] = chosen;
       const rows = [...new Set(grid.of("ranks"))].sort(names.compare);
       const steps = [...new Set(grid.of("steps"))].sort(names.compare);
+      axisSteps = steps;
       const [row, column] = [new Map(rows.map((r, i) => [r, i])), new Map(steps.map((s, i) => [s, i]))];
       const values = rows.map(() => steps.map(() => null));
       const hovers = rows.map(() => steps.map(() => ""));
@@ -165,8 +223,11 @@ const sections = {
       const scale = [[0, colour("low")], [1, colour("late")]];
       const low = name === "dur_ns" ? Math.min(...values.flat().filter((v) => v !== null)) : 0;
       const chart = heatMap({ rows, columns: steps, values, hovers, scale, title, unit: "ns", low, xTitle: "step", yTitle: "rank" });
+      const at = steps.indexOf(shownStep);
+      if (at >= 0) chart.layout.shapes = [{ type: "rect", x0: at - 0.5, x1: at + 0.5, y0: -0.5, y1: rows.length - 0.5, line: { color: colour("ink"), width: 2 } }];
       return { ...chart, says: `Heat map of ${rows.length} ranks by ${steps.length} steps: ${title}` };
-    });
+    }, (point) => chooseStep(axisSteps[point.x], null));
+    stepFollowers.push([map, (label) => { shownStep = label; map.render(); }]);
     for (const n of lengths && !delays ? lengths.notes : []) f.body.append(make("p", { class: "note" }, n));
     f.table(verdicts, "ranks that make the others wait");
     f.table(causes, "why they are late");
@@ -275,8 +336,8 @@ const sections = {
       });
       return { ...bars, says: `Bars of the ${rows.length} kernels with most time` };
     });
-    f.table(categories, "categories");
-    f.table(grid, "kernels");
+    f.table(withShare(categories, "sum_ns"), "categories");
+    f.table(withShare(grid, "sum_ns"), "kernels");
   },
 
   patterns(f) {
@@ -367,7 +428,13 @@ const sections = {
     const starts = curve.of("start_ns");
     const [unit, size] = axisUnit(starts);
     const begins = steps.of("start_ns");
-    addChart(f.body, () => {
+    // the stretch of a chosen step; null: all
+    let shownStep = null;
+    const stretch = () => {
+      const at = steps.of("step").findIndex((s) => shownStep !== null && String(s) === shownStep.replace(/^@/, ""));
+      return at < 0 || begins[at] === null ? null : [begins[at], begins[at + 1] ?? starts[starts.length - 1]];
+    };
+    const overTime = addChart(f.body, () => {
       const x = starts.map((v) => v / size);
       const most = Math.max(1, ...curve.of("highest_bytes"), ...curve.of("reserved_bytes").map((v) => v || 0));
       const [name, by] = most < 1e6 ? ["kB", 1e3] : most < 1e9 ? ["MB", 1e6] : ["GB", 1e9];
@@ -385,8 +452,11 @@ const sections = {
       const [at, peak] = [peaks.of("at_ns")[0], peaks.of("peak_bytes")[0]];
       data.push({ type: "scatter", mode: "markers", name: "peak", x: [at / size], y: [peak / by], marker: { color: colour("late"), size: 10, symbol: "diamond" }, hovertext: [`<b>peak ${bytes(peak)}</b> = ${exact("bytes", peak)}<br>at ${ns(at)}, ${plain(peaks.of("phase")[0] || "")}<br>${plain(peaks.of("trigger")[0] || "")}`], hovertemplate: "%{hovertext}<extra></extra>" });
       const shapes = begins.length > 60 ? [] : begins.filter((v) => v !== null).map((v) => ({ type: "line", xref: "x", yref: "paper", x0: v / size, x1: v / size, y0: 0, y1: 1, line: { color: colour("line"), width: 1, dash: "dash" } }));
-      return { data, height: 320, layout: { xaxis: { title: { text: `time, ${unit}` }, showgrid: false }, yaxis: { title: { text: name }, rangemode: "tozero" }, shapes, showlegend: true, hovermode: "closest" }, says: `Line of allocated memory over time with its peak of ${bytes(peak)} and the starts of ${steps.rows} steps` };
+      const only = stretch();
+      const range = only && only[1] > only[0] ? { range: only.map((v) => v / size) } : { autorange: true };
+      return { data, height: 320, layout: { xaxis: { title: { text: only ? `time, ${unit} (step ${shownStep}; double click for all)` : `time, ${unit}` }, showgrid: false, ...range }, yaxis: { title: { text: name }, rangemode: "tozero" }, shapes, showlegend: true, hovermode: "closest" }, says: `Line of allocated memory over time with its peak of ${bytes(peak)} and the starts of ${steps.rows} steps` };
     });
+    stepFollowers.push([overTime, (label) => { shownStep = label; overTime.render(); }]);
     if (content.rows > 0) {
       f.heading("What holds the peak");
       const all = [...new Set(content.of("kind"))];
@@ -452,7 +522,7 @@ const sections = {
     addChart(f.body, () => {
       const rows = largestFirst(lines.of("self_ns").map((v, i) => (lines.of("thread")[i] === "idle" ? 0 : v))).slice(0, 15);
       const series = [["native", "host", "native_ns"], ["Python code", "python", "python_ns"]];
-      const tints = { host: kinds()[2], python: kinds()[3] };
+      const tints = { host: kinds()[2], python: kinds()[4] };
       const bars = nameBars(rows.map((i) => lines.of("name")[i]), series.map(([name, key, column]) => ({ name, colour: tints[key], values: rows.map((i) => lines.of(column)[i]) })), {
         label: "own time over all ranks",
         hovers: (k, s) => { const i = rows[k]; const v = lines.of(series[s][2])[i]; return `<b>${inLines(lines.of("name")[i])}</b><br>${series[s][0]} ${ns(v)} = ${exact("ns", v)}<br>GPU work ${ns(lines.of("gpu_ns")[i])}, backward ${ns(lines.of("bwd_gpu_ns")[i])}<br>${plural(lines.of("calls")[i], "call")} on ${plural(lines.of("ranks")[i], "rank")}`; },

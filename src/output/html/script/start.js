@@ -63,11 +63,7 @@ function heading() {
   if (s.missing) line.push(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
   document.getElementById("set").append(...line);
   const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
-  // the page lies in the folder of the results
-  const place = location.pathname.split("/").at(-2) || "";
-  let folder = place;
-  try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
-  const job = [short(folder, 60), began && `${began} UTC`].filter((of) => of).join(", ");
+  const job = [short(resultsFolder(), 60), began && `${began} UTC`].filter((of) => of).join(", ");
   if (job) document.getElementById("job").textContent = job;
   document.title = [job, plural(s.ranks, "rank"), "hta report"].filter((of) => of).join(" · ");
   document.getElementById("foot").append(make("p", {},
@@ -83,16 +79,21 @@ function tiles() {
   const mean = (name) => lanes.of(name).reduce((s, v) => s + v, 0) / lanes.rows;
   const whole = mean("dur_ns");
   const steps = breakdown.grids.steps ? "mean length of a step" : "mean length of the span";
-  const tile = (label, value, more, key) => make("div", { class: "tile", role: "listitem", style: key ? `--key: var(--${key})` : null, title: exact("ns", value) },
-    make("div", { class: "label" }, label), make("div", { class: "number" }, ns(value)), make("div", { class: "more" }, more));
+  const old = data.other ? meanParts(data.other.grids("breakdown").lanes) : null;
+  const was = (name) => (old ? make("div", { class: "more", title: exact("ns", old[name]) }, [`was ${ns(old[name])}`, change(mean(name), old[name])].filter((t) => t).join(", ")) : null);
+  const tile = (label, value, more, key, name) => make("div", { class: "tile", role: "listitem", style: key ? `--key: var(--${key})` : null, title: exact("ns", value) },
+    make("div", { class: "label" }, label), make("div", { class: "number" }, ns(value)), make("div", { class: "more" }, more), was(name));
   const place = document.getElementById("tiles");
-  place.append(tile(steps, whole, lanes.rows > 1 ? `mean over ${plural(lanes.rows, "rank")}` : "one rank", null));
-  for (const [column, name, key] of PARTS) place.append(tile(name, mean(column), whole ? `${percent(mean(column) / whole)} of it` : "", key));
+  place.append(tile(steps, whole, lanes.rows > 1 ? `mean over ${plural(lanes.rows, "rank")}` : "one rank", null, "dur_ns"));
+  for (const [column, name, key] of PARTS) place.append(tile(name, mean(column), whole ? `${percent(mean(column) / whole)} of it` : "", key, column));
 }
 
 function build() {
   const empty = [];
   const contents = document.getElementById("contents");
+  data.other = otherRun(data);
+  if (data.other) data.sections.set("compare", { grids: {}, notes: [], empty: null });
+  else document.getElementById("compare").remove();
   const lengths = data.sections.get("breakdown").grids.lengths;
   data.lengths = lengths ? readGrid(lengths, data.texts) : null;
   for (const element of document.querySelectorAll("main section")) {
@@ -111,6 +112,8 @@ function build() {
       body.append(make("p", { class: "empty" }, section.empty));
     }
     const f = frame(element.id, section, data.texts);
+    const causes = data.sections.get("findings").grids.findings;
+    if (element.id === "compare") f.causes = causes ? readGrid(causes, data.texts) : null;
     sections[element.id](f, data);
     f.end();
   }
@@ -138,6 +141,7 @@ function follow() {
 settings();
 heading();
 build();
+whenBuilt.splice(0).forEach((f) => f());
 tiles();
 follow();
 renderInTurn();

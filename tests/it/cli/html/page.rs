@@ -62,6 +62,48 @@ fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {
 }
 
 #[test]
+fn the_timeline_in_the_page_has_the_time_of_its_tables() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let all = rows("diagnosis", "timeline", sample);
+        let all: Vec<&Value> = all.iter().collect();
+        assert_eq!(page.sum("timeline", "blocks", "dur_ns"), sum(&all, "dur_ns"), "{sample}");
+        let lanes = page.cells("timeline", "lanes", "blocks");
+        assert_eq!(page.sum("timeline", "lanes", "blocks") as usize, page.cells("timeline", "blocks", "dur_ns").len());
+        // What does not stand in a block of its own is in the sums of those that are shared.
+        for (part, column) in ["compute_ns", "communication_ns", "memory_ns", "idle_ns"].into_iter().enumerate() {
+            let parts = page.cells("timeline", "blocks", "part");
+            let lengths = page.cells("timeline", "blocks", "dur_ns");
+            let merged = page.cells("timeline", "blocks", "merged");
+            let alone = |i: usize| merged[i].is_none() && parts[i] == Some(part as i64);
+            let single: i64 = (0..parts.len()).filter(|i| alone(*i)).filter_map(|i| lengths[i]).sum();
+            assert_eq!(single + page.sum("timeline", "merged", column), sum(&all, column), "{sample} {column}");
+        }
+        assert!(!lanes.is_empty(), "{sample}");
+    }
+}
+
+#[test]
+fn a_page_against_another_run_has_the_sections_of_both() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+    analyze("data/samples/gpu_ddp8", &new, &[]);
+    let before = analyze("data/samples/gpu_single", &old, &[]);
+    let path = dir.path().join("both.html");
+    hta(&["report", shown(&new), "--against", shown(&old), "-o", shown(&path)]);
+    let both = Page::read(&path);
+    let sections = both.data["against"]["sections"].as_array().expect("sections");
+    let names: Vec<&str> = sections.iter().filter_map(|s| s[0].as_str()).collect();
+    assert_eq!(names, ["findings", "breakdown", "kernels", "timeline", "ranks"]);
+    let lanes = &sections.iter().find(|s| s[0] == "breakdown").expect("it is there")[1]["grids"]["lanes"];
+    let column = lanes["columns"].as_array().expect("columns").iter().find(|c| c["name"] == "dur_ns").expect("dur_ns");
+    let of_other: i64 = column["cells"].as_array().expect("cells").iter().filter_map(Value::as_i64).sum();
+    assert_eq!(of_other, before.sum("breakdown", "lanes", "dur_ns"));
+    assert!(both.html.len() < 8_000_000);
+    assert_eq!(before.data["against"], Value::Null);
+}
+
+#[test]
 fn memory_in_the_page_is_that_of_the_tables_and_holders_sum_to_the_peak() {
     for sample in SAMPLES {
         let page = of_sample(sample);
@@ -119,6 +161,34 @@ fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
         for column in ["host_self_ns", "gpu_self_ns", "count"] {
             assert_eq!(page.sum("ops", "operators", column), sum(&operators, column), "{sample}");
         }
+    }
+}
+
+#[test]
+fn flame_graphs_in_the_page_have_the_times_of_the_table_together_and_rank_by_rank() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let table = rows("ops", "flame", sample);
+        let ranks: std::collections::BTreeSet<i64> = table.iter().filter_map(|r| r["rank"].as_i64()).collect();
+        let (of_rank, parents) = (page.cells("flame", "tree", "rank"), page.cells("flame", "tree", "parent"));
+        let mut trees = vec![None];
+        trees.extend(ranks.iter().copied().map(Some).filter(|_| ranks.len() > 1));
+        for tree in trees {
+            for (shown, column) in
+                [("host_ns", "host_self_ns"), ("gpu_ns", "gpu_sum_ns"), ("bwd_gpu_ns", "bwd_gpu_sum_ns")]
+            {
+                let cells = page.cells("flame", "tree", shown);
+                let got: i64 = cells.iter().zip(&of_rank).filter(|(_, r)| **r == tree).filter_map(|(v, _)| *v).sum();
+                let of_table: Vec<&Value> =
+                    table.iter().filter(|r| tree.is_none() || r["rank"].as_i64() == tree).collect();
+                assert_eq!(got, sum(&of_table, column), "{sample}, {column} of {tree:?}");
+            }
+        }
+        for (row, parent) in parents.iter().enumerate() {
+            let above = parent.and_then(|p| usize::try_from(p).ok());
+            assert!(above.is_none_or(|p| p < row && of_rank[p] == of_rank[row]), "{sample}, row {row}");
+        }
+        assert!(page.texts("flame", "tree", "name").iter().any(|n| n.starts_with("aten::")), "{sample}");
     }
 }
 

@@ -1,0 +1,98 @@
+//! The longest waits of each device for other ranks: on which rank, and until when.
+
+use crate::diagnosis::account::{JobAccount, JobStep};
+use crate::diagnosis::timeline::kept;
+use crate::job::delay::StepKey;
+use crate::job::exposed::{CallSpan, ExposedKind, divide};
+use crate::job::{Job, Member};
+use crate::table;
+use crate::table::schema::{Batch, Text};
+use crate::units::{Ns, Span};
+use std::cmp::Reverse;
+
+table! {
+    /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the late rank arrives. Of many steps only the longest and some between them are kept.
+    pub struct Waits, WaitRow = "timeline_waits" by "rank, device, step, ts_ns" {
+        rank; device;
+        step: Option<u32>, "", "index of the step in time, for steps without a number";
+        step_label;
+        ts_ns: i64, "ns", "start, on the rank's own clock";
+        dur_ns: i64, "ns", "length of the wait";
+        kind: Text, "", "collective that waits";
+        event_id: u32, "", "its kernel, as in events";
+        late_rank: u32, "", "rank that came last";
+    }
+}
+
+/// Largest number of waits of a device in a step.
+const MOST: usize = 12;
+
+/// A wait of a device.
+struct Wait {
+    span: Span,
+    member: Member,
+    late: Member,
+}
+
+/// The table of the waits.
+pub fn waits(job: &Job, account: &JobAccount) -> Batch {
+    let mut table = Waits::default();
+    let lengths: Vec<Ns> = account.steps.iter().map(|s| s.time).collect();
+    let steps: Vec<&JobStep> = kept(&lengths).into_iter().filter_map(|i| account.steps.get(i)).collect();
+    let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, Wait)> = Vec::new();
+    for step in steps {
+        for ((part, device), spans) in &step.windows {
+            let all = spans.iter().flat_map(|span| of_window(job, *part, *device, *span));
+            let mut all: Vec<Wait> = all.collect();
+            all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
+            all.truncate(MOST);
+            rows.extend(all.into_iter().map(|w| (*part, *device, step.key, w)));
+        }
+    }
+    rows.sort_by_key(|(part, device, key, w)| (*part, *device, *key, w.span.start));
+    for (part, device, key, w) in rows {
+        let (step, step_label) = StepKey::cells(key);
+        let call = job.call(w.member);
+        table.push(WaitRow {
+            rank: job.parts[part as usize].rank,
+            device,
+            step,
+            step_label,
+            ts_ns: w.span.start,
+            dur_ns: w.span.len(),
+            kind: call.kind.name(),
+            event_id: call.event,
+            late_rank: job.parts[w.late.part as usize].rank,
+        });
+    }
+    table.finish()
+}
+
+fn of_window(job: &Job, part: u32, device: Option<i64>, window: Span) -> Vec<Wait> {
+    let p = &job.parts[part as usize];
+    // The lane of a host beside devices exists only to compare ranks, and has no windows.
+    let Some(lane) = p.lanes.iter().position(|l| l.device == device && !l.windows.is_empty()) else {
+        return Vec::new();
+    };
+    let exposed = &p.lanes[lane].exposed;
+    let first = exposed.partition_point(|s| s.end <= window.start);
+    let near = exposed[first..].iter().take_while(|s| s.start < window.end);
+    let spans: Vec<Span> = near.map(|s| s.intersect(window)).collect();
+    let runs: Vec<CallSpan> = p.calls_in(lane, window).map(|call| job.run(Member { part, call })).collect();
+    let waits = divide(&spans, &runs).into_iter().filter(|piece| piece.what == ExposedKind::Sync);
+    let wait = |piece: crate::job::exposed::ExposedPiece| {
+        let member = Member { part, call: piece.call? };
+        Some(Wait { span: piece.span, member, late: late(job, member)? })
+    };
+    waits.filter_map(wait).collect()
+}
+
+/// The member that came last, of those that a waiting member depends on; of several the lowest rank.
+fn late(job: &Job, member: Member) -> Option<Member> {
+    let at = job.outcome(member)?.instance;
+    let instance = job.instances().get(at as usize)?;
+    let root = job.root(at);
+    let start = |m: &Member| job.aligned(m.part, job.call(*m).span.start);
+    let others = job.members(instance).iter().filter(|m| **m != member && instance.depends(root, member, **m));
+    others.copied().max_by_key(|m| (start(m), Reverse(m.part)))
+}

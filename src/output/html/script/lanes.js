@@ -1,0 +1,117 @@
+// The model of the time axis: lanes of blocks, waits, tracks and marks of causes of every step that the page has.
+
+const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
+const PART_KEYS = ["compute", "communication", "memory", "idle"];
+// causes that own idle time or copies, with their colours: what is also a kind of span has its colour
+const CAUSE_TINTS = new Map([
+  ["data_loader", 0], ["host_sync", 8], ["host_python", 4], ["host_dispatch", 2], ["host_pause", 3], ["host_lock", 3], ["host_alloc", 3],
+  ["copy_pageable", 7], ["copy_sync", 7], ["copy_small", 7], ["iteration_gap", 5], ["graph_preparation", 1], ["graph_launch", 1],
+]);
+const words = (name) => String(name).replace(/_/g, " ");
+
+/** A grid of the page that is made here. `columns`: `[name, title, kind, doc, cells]`. */
+function derivedGrid(table, columns) {
+  const cells = columns.map(([name, title, kind, doc, cells]) => ({ name, title, kind, doc, cells }));
+  const byName = new Map(cells.map((c) => [c.name, c]));
+  return { table, rows: cells[0].cells.length, columns: cells, rest: null, notes: [], of: (n) => (byName.has(n) ? byName.get(n).cells : []), doc: (n) => (byName.has(n) ? byName.get(n).doc : "") };
+}
+
+/** The model of a section's grids; `causes`: ranks, steps and kind of each cause of the diagnosis. */
+function laneModel(grids, causes) {
+  const { steps, lanes, blocks, merged, waits, tracks, spans } = grids;
+  const [durs, parts] = [Float64Array.from(blocks.of("dur_ns")), Uint8Array.from(blocks.of("part"))];
+  const sums = Int32Array.from(blocks.of("merged"), (v) => (v === null ? -1 : v));
+  const starts = new Float64Array(durs.length);
+  const columns = ["compute_ns", "communication_ns", "memory_ns", "idle_ns"].map((c) => merged.of(c));
+  const model = { steps: steps.of("step").map((label, i) => ({ label, length: steps.of("length_ns")[i], lanes: [] })), durs, parts, starts, names: blocks.of("name"), causes: blocks.of("cause") };
+  let first = 0;
+  model.lanes = lanes.of("rank").map((rank, i) => {
+    const lane = { index: i, rank, device: lanes.of("device")[i], host: lanes.of("host")[i] || "", step: lanes.of("step")[i], start: lanes.of("start_ns")[i], first, end: first + lanes.of("blocks")[i], waits: [], tracks: [], marks: [] };
+    let at = lane.start;
+    for (; first < lane.end; first++) {
+      starts[first] = at;
+      at += durs[first];
+    }
+    lane.until = at;
+    model.steps[lane.step].lanes.push(lane);
+    return lane;
+  });
+  /** Times of a block by part. */
+  model.times = (b) => (sums[b] < 0 ? [0, 1, 2, 3].map((p) => (p === parts[b] ? durs[b] : 0)) : columns.map((c) => c[sums[b]]));
+  model.time = (b, part) => (sums[b] < 0 ? (parts[b] === part ? durs[b] : 0) : columns[part][sums[b]]);
+  model.pieces = (b) => (sums[b] < 0 ? 1 : merged.of("count")[sums[b]]);
+  model.longest = (b) => (sums[b] < 0 ? durs[b] : merged.of("longest_ns")[sums[b]]);
+  waits.of("lane").forEach((l, i) => model.lanes[l].waits.push({ start: waits.of("start_ns")[i], dur: waits.of("dur_ns")[i], late: waits.of("late_rank")[i], kind: waits.of("kind")[i] }));
+  let span = 0;
+  tracks.of("lane").forEach((l, i) => {
+    const track = { stream: tracks.of("stream")[i] === 1, name: tracks.of("name")[i], left: tracks.of("left")[i], first: span, end: span + tracks.of("spans")[i], least: 0, levels: 1 };
+    span = track.end;
+    // all of its spans are among the shortest, which are left out
+    if (track.end === track.first) return;
+    const depths = spans.of("depth").slice(track.first, track.end);
+    track.least = depths.reduce((m, d) => Math.min(m, d), Infinity);
+    track.levels = Math.min(14, depths.reduce((m, d) => Math.max(m, d), 0) - track.least + 1);
+    model.lanes[l].tracks.push(track);
+  });
+  model.spans = { start: Float64Array.from(spans.of("start_ns")), dur: Float64Array.from(spans.of("dur_ns")), depth: spans.of("depth"), name: spans.of("name"), class: spans.of("class") };
+  for (const step of model.steps) {
+    step.begin = step.lanes.reduce((m, l) => Math.min(m, l.start), Infinity);
+    step.until = step.lanes.reduce((m, l) => Math.max(m, l.until), -Infinity);
+    step.ofRank = new Map();
+    for (const lane of step.lanes) if (!step.ofRank.has(lane.rank)) step.ofRank.set(lane.rank, lane);
+    causes.forEach((cause, n) => {
+      const place = placeOf(model, step, cause);
+      if (place) place.lane.marks.push({ cause: n, at: place.at, place });
+    });
+  }
+  return model;
+}
+
+/** The index of the block of a lane that holds a moment. */
+function blockAt(model, lane, t) {
+  let [low, high] = [lane.first, lane.end];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (model.starts[middle] + model.durs[middle] <= t) low = middle + 1;
+    else high = middle;
+  }
+  return Math.min(low, lane.end - 1);
+}
+
+/** The largest block of some lanes by a measure; none where that is nothing. */
+function largestBlock(model, lanes, measure) {
+  let [best, most] = [null, 0];
+  for (const lane of lanes) {
+    for (let b = lane.first; b < lane.end; b++) {
+      const value = measure(b);
+      if (value > most) [best, most] = [{ lane, block: b, at: model.starts[b], from: model.starts[b], until: model.starts[b] + model.durs[b] }, value];
+    }
+  }
+  return best;
+}
+
+/** Where a cause is seen best in a step: on which lane, and when. */
+function placeOf(model, step, cause) {
+  if (cause.steps.length && !cause.steps.includes(step.label)) return null;
+  const lanes = step.lanes.filter((l) => cause.ranks.size === 0 || cause.ranks.has(l.rank));
+  if (lanes.length === 0 || cause.kind.startsWith("memory_") || cause.kind === "input_incomplete") return null;
+  if (["straggler", "imbalance"].includes(cause.kind)) {
+    // what it is about by its own words, on one of its ranks
+    const named = largestBlock(model, lanes, (b) => (model.names[b] !== null && cause.named.some((n) => model.names[b] === n || model.names[b].startsWith(`${n}(`) || model.names[b].startsWith(`${n}<`)) ? model.longest(b) : 0));
+    if (named) return named;
+    // else the longest wait for one of its ranks, seen on the late rank
+    let best = null;
+    for (const lane of step.lanes) for (const w of lane.waits) if (cause.ranks.has(w.late) && step.ofRank.has(w.late) && (!best || w.dur > best.wait.dur)) best = { wait: w, waiting: lane };
+    if (best) {
+      const lane = step.ofRank.get(best.wait.late);
+      const at = best.wait.start + best.wait.dur;
+      return { lane, block: blockAt(model, lane, Math.max(at - 1, lane.start)), at, from: best.wait.start, until: at, wait: best.wait, waiting: best.waiting };
+    }
+    return largestBlock(model, lanes.slice(0, 1), (b) => model.time(b, 0));
+  }
+  const owned = largestBlock(model, lanes, (b) => (model.causes[b] === cause.kind ? model.longest(b) : 0));
+  if (owned) return owned;
+  const isOf = (start) => cause.kind.startsWith(start);
+  const part = isOf("kernel_") ? 0 : isOf("transfer_") || isOf("comm_") || cause.kind === "pipeline_bubble" ? 1 : isOf("copy_") ? 2 : 3;
+  return largestBlock(model, lanes, (b) => (model.parts[b] === part ? model.longest(b) : 0));
+}
