@@ -5,4 +5,4 @@ mod invariants;
 mod on_shared_traces;
 mod planted;
 mod refused;
-mod sets;
+pub mod sets;
