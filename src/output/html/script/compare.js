@@ -33,12 +33,12 @@ function otherTimeline(f, data) {
   if (!grids.steps || grids.steps.rows === 0) return;
   const model = laneModel(grids, []);
   f.heading(`The baseline: ${data.other.name}`);
-  const line = { current: null };
-  addSelect(f.controls(), "Step of the baseline", model.steps.map((s, i) => [String(i), `${s.label === "all" ? "all that was recorded" : `step ${s.label}`}, ${ns(s.length)}`]), (v) => line.current.showStep(Number(v)));
+  const controls = f.controls();
   const place = make("div", { class: "timeline" });
   const detail = make("div", { class: "note", role: "status", "aria-live": "polite" });
   f.body.append(place, detail);
-  line.current = makeTimeline(place, model, (what) => { detail.textContent = what ? what.lines.join("; ") : ""; });
-  charts.push(line.current);
-  line.current.showStep(0);
+  const line = makeTimeline(place, model, (what) => { detail.textContent = what ? what.lines.join("; ") : ""; });
+  addSelect(controls, "Step of the baseline", model.steps.map((s, i) => [String(i), `${s.label === "all" ? "all that was recorded" : `step ${s.label}`}, ${ns(s.length)}`]), (v) => line.showStep(Number(v)));
+  charts.push(line);
+  line.showStep(0);
 }

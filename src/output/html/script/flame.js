@@ -94,7 +94,6 @@ function flameSection(f) {
     ctx.setTransform(sharp, 0, 0, sharp, 0, 0);
     const tints = Object.fromEntries(Object.entries(FLAME_TINTS).map(([k, at]) => [k, kinds()[at]]));
     const [compute, rest, panel, ink, soft, low] = ["compute", "idle", "panel", "ink", "soft", "low"].map(colour);
-    const isDark = document.documentElement.dataset.theme === "dark";
     const begin = state.focus === null ? 0 : tree.from.get(state.focus);
     const length = state.focus === null ? tree.whole : tree.total[state.focus];
     const s = length ? state.width / length : 0;
@@ -113,8 +112,10 @@ function flameSection(f) {
       if (x1 <= 0 || x0 >= state.width || x1 - x0 < 0.4) continue;
       const [left, width, y] = [Math.max(0, x0), Math.min(x1, state.width) - Math.max(0, x0), tree.depth.get(i) * BAR];
       if (tree.depth.get(i) >= shownLevels) continue;
-      ctx.globalAlpha = state.wanted !== "" && !isFound(i) ? 0.35 : 1;
-      ctx.fillStyle = tree.kind[i] === "kernel" ? compute : tints[tree.kind[i]] || rest;
+      const isOther = state.wanted !== "" && !isFound(i);
+      const tint = tree.kind[i] === "kernel" ? compute : tints[tree.kind[i]] || rest;
+      ctx.globalAlpha = isOther ? 0.35 : 1;
+      ctx.fillStyle = tint;
       ctx.fillRect(left, y, width, BAR - 1);
       ctx.globalAlpha = 1;
       if (width > 3) {
@@ -122,7 +123,7 @@ function flameSection(f) {
         ctx.fillRect(left + width - 0.5, y, 0.5, BAR - 1);
       }
       if (width > 34) {
-        ctx.fillStyle = tree.kind[i] === "kernel" && !isDark && !(state.wanted !== "" && !isFound(i)) ? "#ffffff" : state.wanted !== "" && !isFound(i) ? soft : DARK_TEXT;
+        ctx.fillStyle = isOther ? soft : inkOn(tint);
         ctx.fillText(short(tree.name[i], Math.floor((width - 8) / 5.9)), left + 4, y + BAR / 2, width - 6);
       }
       if (i === state.selected) {

@@ -61,6 +61,20 @@ function hasSeveralDevices(grid) {
   return new Set(ranks).size < ranks.length;
 }
 
+/** A grid with the share of each row in the sum of a column, rows that are not listed included. */
+function withShare(grid, name) {
+  const at = grid.columns.findIndex((c) => c.name === name);
+  const rest = grid.rest ? grid.rest.cells[at] || 0 : 0;
+  const whole = grid.of(name).reduce((s, v) => s + (v || 0), rest);
+  const share = (v) => (whole && v !== null && v !== undefined ? v / whole : null);
+  const column = { name: "share", title: "share", kind: "ratio", doc: "of the time of all", cells: grid.of(name).map(share) };
+  const columns = [...grid.columns.slice(0, at + 1), column, ...grid.columns.slice(at + 1)];
+  const cells = grid.rest && [...grid.rest.cells.slice(0, at + 1), share(rest), ...grid.rest.cells.slice(at + 1)];
+  const of = (n) => (n === "share" ? column.cells : grid.of(n));
+  // the row of what is not listed finds its cells by the columns
+  return { ...grid, columns, rest: grid.rest && { ...grid.rest, cells }, of };
+}
+
 /** The rows of a grid that `keep` selects. */
 function onlyRows(grid, keep) {
   const rows = Array.from({ length: grid.rows }, (_, i) => i).filter(keep);

@@ -336,8 +336,8 @@ const sections = {
       });
       return { ...bars, says: `Bars of the ${rows.length} kernels with most time` };
     });
-    f.table(categories, "categories");
-    f.table(grid, "kernels");
+    f.table(withShare(categories, "sum_ns"), "categories");
+    f.table(withShare(grid, "sum_ns"), "kernels");
   },
 
   patterns(f) {

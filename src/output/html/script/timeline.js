@@ -1,7 +1,6 @@
 // The time axis on a canvas: zoom, pan, folding, keys, what is under the pointer, and what is chosen.
 
 const AXIS = 24;
-const DARK_TEXT = "#10151c";
 const MANY = 32;
 
 /** Draws a step of a model into `where`; `chosen` is told what the reader chose. */
@@ -197,18 +196,7 @@ function makeTimeline(where, model, chosen) {
     }
   }
 
-  // black or white, whichever is read better on a colour
-  const inks = new Map();
-  function inkOn(tint) {
-    if (!inks.has(tint)) {
-      const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-      const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-      inks.set(tint, light > 0.2 ? DARK_TEXT : "#ffffff");
-    }
-    return inks.get(tint);
-  }
-
-  const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication", sync: "idle" };
+  const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication" };
   const spanTint = (kind) => (typeof SPAN_TINTS[kind] === "number" ? tints.kinds[SPAN_TINTS[kind]] : tints[SPAN_TINTS[kind]]);
   const isTransfer = (name) => /nccl|rccl|oneccl|allreduce|all_reduce|allgather|reduce_scatter/i.test(name);
 
@@ -455,10 +443,10 @@ function makeTimeline(where, model, chosen) {
     label.style.top = `${Math.min(py + 16, state.height - 10)}px`;
   }
 
-  function select(found, isQuiet) {
+  function select(found) {
     state.selected = found;
     draw();
-    chosen(found ? { ...found, lines: told(found), name: found.span !== undefined ? model.spans.name[found.span] : found.block !== undefined ? model.names[found.block] : null, step: state.step, isQuiet } : null);
+    chosen(found ? { ...found, lines: told(found), name: found.span !== undefined ? model.spans.name[found.span] : found.block !== undefined ? model.names[found.block] : null, step: state.step } : null);
   }
 
   function toggle(row) {
@@ -602,5 +590,5 @@ function makeTimeline(where, model, chosen) {
     canvas.focus({ preventScroll: true });
   }
 
-  return { canvas, state, showStep, showPlace, zoom, pan, fit: () => { fit(); draw(); }, render: () => { resize(); draw(); }, told, hit };
+  return { state, showStep, showPlace, zoom, pan, fit: () => { fit(); draw(); }, render: () => { resize(); draw(); } };
 }
