@@ -122,7 +122,8 @@ pub fn command() -> Command {
         Command::new("nsys-stats").about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
     let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
     let inputs = Command::new("inputs").about("List the files that would be read, with the rank and size of each");
-    let report = Command::new("report").about("Write report.html again from a results folder");
+    let report =
+        Command::new("report").about("Write report.html again from a results folder, or compare it with another one");
     root = root
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))

@@ -1,19 +1,23 @@
-//! `hta report`: writes the HTML report again from a results folder.
+//! `hta report`: writes the HTML report again from a results folder, or with another one as its baseline.
 
+use crate::analysis::api::Options;
+use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{print, print_text};
+use crate::cli::output::{note, print, print_report, print_text, width};
 use crate::output::folder::Folder;
-use crate::output::html::{Editor, PageOptions, Results, ResultsError, write};
+use crate::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
-use crate::output::unfinished;
-use clap::{Args, ValueEnum};
+use crate::output::{text, unfinished};
+use clap::{Args, Parser, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 pub const AFTER_HELP: &str = "\
 `hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
-mailed: it loads nothing. `hta explain report` describes its contents.";
+mailed: it loads nothing. `hta explain report` describes its contents.
+
+With --against the page is written beside it, and what `hta diff` would print about the two runs is printed.";
 
 // Options for links to source lines. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
@@ -41,7 +45,7 @@ impl HtmlArgs {
             EditorArg::Cursor => Editor::Cursor,
             EditorArg::None => Editor::None,
         };
-        PageOptions { editor, source_root: self.source_root.clone(), against: None }
+        PageOptions { editor, source_root: self.source_root.clone() }
     }
 }
 
@@ -50,12 +54,12 @@ pub struct ReportArgs {
     /// Results folder of `hta analyze` or `hta merge`
     #[arg(value_name = "RESULTS")]
     results: PathBuf,
-    /// File to write, report.html in the folder by default; `-` is standard output
+    /// Results folder of another run: its figures stand beside those of RESULTS
+    #[arg(long, value_name = "BASELINE")]
+    against: Option<PathBuf>,
+    /// File to write, by default report.html in the folder, with --against compare.html; `-` is standard output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Results folder of an earlier run: its numbers stand beside those of RESULTS, and its timeline below
-    #[arg(long, value_name = "RESULTS")]
-    against: Option<PathBuf>,
     #[command(flatten)]
     html: HtmlArgs,
 }
@@ -64,41 +68,74 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     for folder in std::iter::once(&args.results).chain(&args.against) {
         check(folder)?;
     }
-    let page_of_folder = args.results.join("report.html");
+    let name = if args.against.is_some() { "compare.html" } else { "report.html" };
+    let page_of_folder = args.results.join(name);
     let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
-    if out.as_os_str() != "-" {
+    let to_stdout = out.as_os_str() == "-";
+    if !to_stdout {
         let mut guarded = Inputs::default();
         guarded.add_results(&args.results);
-        args.against.iter().for_each(|folder| guarded.add_results(folder));
-        guarded.except(&page_of_folder).allow_file(&out)?;
+        let mut guarded = guarded.except(&page_of_folder);
+        if let Some(base) = &args.against {
+            guarded.add_results(base);
+            // Both may be the same folder.
+            guarded = guarded.except(&base.join(name));
+        }
+        guarded.allow_file(&out)?;
     }
+    let results = Results::new(&args.results);
+    let base = args.against.as_deref().map(Results::new);
+    let options = &mut options()?;
+    let against = base.map(|base| Against::read(Results::new(&args.results), base, options)).transpose()?;
     let mut page = Vec::new();
-    let options = PageOptions { against: args.against.clone(), ..args.html.options() };
-    write(&Results::new(&args.results), &options, &mut page)?;
-    if out.as_os_str() == "-" {
+    write(&results, against.as_ref(), &args.html.options(), &mut page)?;
+    if let Some(against) = &against {
+        warn(against);
+    }
+    if to_stdout {
         print(&page)?;
         return Ok(Exit::Done);
     }
     let failed = |source| ResultsError::Write { path: out.display().to_string(), source };
     unfinished::write(&out, &page).map_err(failed)?;
+    if let Some(output) = against.as_ref().and_then(|a| a.output.as_ref()) {
+        print_report(&format!("{}\n", text::one_output(output, width())))?;
+    }
     print_text(&format!("report: {}\n", out.display()))?;
     Ok(Exit::Done)
 }
 
-/// Checks that a folder holds complete results.
+/// Checks that a folder holds results.
 fn check(folder: &Path) -> Result<(), ResultsError> {
-    let damaged = |found: &str| ResultsError::Damaged {
+    let found = match folder {
+        f if !f.exists() => "nothing there",
+        f if !f.join("tables").is_dir() => "no folder `tables` in it",
+        f if !f.join("summary.json").is_file() => "no summary.json in it",
+        _ => return Ok(()),
+    };
+    Err(ResultsError::Damaged {
         path: folder.display().to_string(),
         expected: "a results folder".to_string(),
         found: found.to_string(),
-    };
-    if !folder.join("tables").is_dir() {
-        return Err(damaged(if folder.exists() { "no folder `tables` in it" } else { "nothing there" }));
+    })
+}
+
+/// Says on standard error what makes a step of one run other work than a step of the other, and what is not compared.
+fn warn(against: &Against) {
+    for reason in &against.differences.refusals {
+        note(&format!("hta: the runs are different work: {reason}"));
     }
-    if !folder.join("summary.json").is_file() {
-        return Err(damaged("no summary.json in it"));
+    against.notes.iter().for_each(|line| note(&format!("hta: {line}")));
+}
+
+/// The options of `hta diff` without arguments.
+fn options() -> anyhow::Result<Options> {
+    #[derive(Parser)]
+    struct Plain {
+        #[command(flatten)]
+        common: CommonArgs,
     }
-    Ok(())
+    Ok(Plain::try_parse_from(["hta"])?.common.options()?)
 }
 
 /// Writes the page into a results folder that is still being written.
@@ -106,6 +143,6 @@ pub fn leave(folder: &Folder, options: &PageOptions) -> Result<(), ResultsError>
     let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);
-    write(&folder.results(), options, &mut out)?;
+    write(&folder.results(), None, options, &mut out)?;
     out.flush().map_err(failed)
 }

@@ -1,16 +1,15 @@
 //! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
 
+use crate::analysis::inventory::recorders::overhead;
 use crate::diagnosis::kind::Vendor;
 use crate::facts::serving_mode::ServingMode;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::category::Class;
-use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
-use crate::units::Ns;
 use std::collections::HashSet;
 
 table! {
@@ -40,12 +39,6 @@ table! {
         is_serving: bool, "", "the rank serves requests: it has iterations, or most of its GPU time is in graphs and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
-}
-
-/// Time of the capture in which the profiler itself worked, ns.
-pub fn overhead(trace: &RankTrace) -> Ns {
-    let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
-    Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
 }
 
 pub fn push(table: &mut Recordings, trace: &RankTrace) {

@@ -5,7 +5,7 @@
 //! capture, for sets without steps.
 
 use crate::analysis::api::{Options, Partial};
-use crate::diagnosis::recording::overhead;
+use crate::analysis::inventory::recorders;
 use crate::diff::BY;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
@@ -13,7 +13,6 @@ use crate::facts::modules::modules_by_row;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
-use crate::trace::meta::Meta;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, StepRule};
 use crate::trace::strings::{Interner, StrId};
@@ -94,17 +93,19 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let module = |row: u32| Some(paths[*modules.get(&row)? as usize].as_str());
     let mut ranks = MappedRanks::default();
     let device = trace.devices.iter().find_map(|d| trace.meta.devices.iter().find(|m| Some(m.id) == d.device));
+    let versions = recorders::versions(&trace.meta);
+    let how = recorders::row(trace, versions.as_deref());
     ranks.push(MappedRankRow {
         rank: trace.rank,
-        recorder: trace.meta.recorder.name(),
+        recorder: how.recorder,
         world_size: trace.meta.world_size,
         device_name: device.map(|d| d.display_name()).as_deref(),
         has_modules: !paths.is_empty(),
-        has_frames: trace.classes.contains(&Class::Python),
-        has_shapes: trace.meta.other.get("record_shapes").map(|v| v != "0"),
-        versions: versions(&trace.meta).as_deref(),
-        recorded_ns: trace.capture.len(),
-        overhead_ns: overhead(trace),
+        has_frames: how.has_frames,
+        has_shapes: how.has_shapes,
+        versions: how.versions,
+        recorded_ns: how.recorded_ns,
+        overhead_ns: how.overhead_ns,
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
     let mut cells = Cells::default();
@@ -113,14 +114,6 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
     let (keys, cells) = cells.finish();
     let tables = vec![ranks.finish(), steps(trace, chosen), keys, cells];
     Partial { rank: trace.rank, tables, reason: None }
-}
-
-/// Versions of the driver and the runtime that the file names.
-fn versions(meta: &Meta) -> Option<String> {
-    let named = meta.other.iter().filter(|(key, _)| key.ends_with("_version"));
-    let shown: Vec<String> =
-        named.map(|(key, value)| format!("{} {value}", key.trim_end_matches("_version"))).collect();
-    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 fn steps(trace: &RankTrace, chosen: impl Fn(&Step) -> bool) -> Batch {

@@ -16,19 +16,19 @@
 
 pub mod causes;
 pub mod comparable;
-mod exact;
+pub mod exact;
 pub mod iterations;
 mod map;
 mod names;
 mod notes;
 mod population;
 mod report;
-mod set;
+pub mod set;
 mod summary;
 pub mod threshold;
 
 pub use population::PopulationError;
-pub use report::compare;
+pub use report::{Compared, compare, compared};
 pub use set::Set;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};

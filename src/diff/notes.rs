@@ -9,6 +9,18 @@ use crate::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
 pub fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<String> {
+    let mut notes = of_population(p);
+    notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
+    if options.settings.text(&BY) == Some("module")
+        && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)
+    {
+        notes.push("--by module: no nn.Module frames are recorded (profile with with_stack=True)".to_string());
+    }
+    notes
+}
+
+/// Which ranks and steps were compared.
+pub fn of_population(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
@@ -37,12 +49,6 @@ pub fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<Stri
              name them with --step-pattern",
             missing.join(" and ")
         ));
-    }
-    notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
-    if options.settings.text(&BY) == Some("module")
-        && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)
-    {
-        notes.push("--by module: no nn.Module frames are recorded (profile with with_stack=True)".to_string());
     }
     notes
 }

@@ -5,7 +5,7 @@ use crate::diff::comparable::{Differences, differences};
 use crate::diff::exact::Fraction;
 use crate::diff::iterations::{DiffIterations, IterationChanges};
 use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
-use crate::diff::notes::notes;
+use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::set::{Set, Side};
 use crate::diff::summary::{Metric, MetricPair, pair};
@@ -38,19 +38,13 @@ pub fn compare(
     options: &Options,
 ) -> Result<(Output, Vec<Verdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
-    let mut found = differences(&p, [base.withheld.as_deref(), test.withheld.as_deref()]);
+    let found = found(&p, options);
     if !forced && !found.refusals.is_empty() {
         return Err(PopulationError::Different { reasons: found.refusals });
     }
     let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
-    let asked = options.settings.flag(&SHORT_NAMES);
     // Recorders write the same name differently.
-    let short = asked || p.has_two_recorders();
-    if short && !asked {
-        found
-            .warnings
-            .push("names are compared as with --short-names, because recorders write them differently".to_string());
-    }
+    let short = options.settings.flag(&SHORT_NAMES) || p.has_two_recorders();
     let by = match options.settings.text(&BY) {
         None | Some("name") if short => By::ShortName,
         None | Some("name") => By::Name,
@@ -74,6 +68,32 @@ pub fn compare(
     views.extend(named(&p, &rows, Side::Gpu, options));
     views.extend(named(&p, &rows, Side::Host, options));
     Ok((Output { tables, observations: seen, views, ..Output::default() }, verdicts))
+}
+
+/// What two sets are compared by.
+pub struct Compared {
+    /// Ranks and steps, in sentences.
+    pub population: Vec<String>,
+    pub differences: Differences,
+}
+
+/// Says what [`compare`] compares, and what differs besides the figures.
+///
+/// # Errors
+/// When a set has none of the selected steps.
+pub fn compared(base: &Set, test: &Set, options: &Options) -> Result<Compared, PopulationError> {
+    let p = Population::choose(base, test, options.model.steps.is_some())?;
+    Ok(Compared { population: of_population(&p), differences: found(&p, options) })
+}
+
+fn found(p: &Population, options: &Options) -> Differences {
+    let mut found = differences(p, [&p.base, &p.test].map(|side| side.set.withheld.as_deref()));
+    if p.has_two_recorders() && !options.settings.flag(&SHORT_NAMES) {
+        found
+            .warnings
+            .push("names are compared as with --short-names, because recorders write them differently".to_string());
+    }
+    found
 }
 
 fn ns(x: Fraction) -> Ns {

@@ -17,6 +17,8 @@ pub struct Set {
     pub withheld: Option<String>,
     /// Iterations of an inference engine that count.
     pub iterations: Vec<CountedIteration>,
+    /// Host events are known for whole captures only, not by step: results keep no more of them.
+    pub has_hosts_of_captures: bool,
     pub ranks: Vec<MappedRank>,
 }
 
@@ -27,7 +29,8 @@ pub struct MappedRank {
     pub world: Option<u32>,
     pub device_name: Option<String>,
     pub has_modules: bool,
-    pub has_frames: bool,
+    /// Whether Python frames are recorded, where that is known.
+    pub has_frames: Option<bool>,
     pub has_shapes: Option<bool>,
     /// Of the driver and the runtime.
     pub versions: Option<String>,
@@ -68,6 +71,10 @@ pub enum Basis {
 
 impl Basis {
     const ALL: [Basis; 3] = [Basis::Gpu, Basis::Cpu, Basis::None];
+
+    pub fn of(name: &str) -> Basis {
+        Basis::ALL.into_iter().find(|k| k.name() == name).unwrap_or(Basis::None)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -136,14 +143,19 @@ impl Set {
     }
 }
 
+/// The recorder of a name; an unknown one is taken for the usual one.
+pub fn recorder(name: &str) -> Recorder {
+    Recorder::ALL.into_iter().find(|r| r.name() == name).unwrap_or_default()
+}
+
 fn rank(row: MappedRankRow) -> MappedRank {
     MappedRank {
         rank: row.rank,
-        recorder: Recorder::ALL.into_iter().find(|r| r.name() == row.recorder).unwrap_or_default(),
+        recorder: recorder(row.recorder),
         world: row.world_size,
         device_name: row.device_name.map(str::to_string),
         has_modules: row.has_modules,
-        has_frames: row.has_frames,
+        has_frames: Some(row.has_frames),
         has_shapes: row.has_shapes,
         versions: row.versions.map(str::to_string),
         recorded: row.recorded_ns,
@@ -155,7 +167,7 @@ fn rank(row: MappedRankRow) -> MappedRank {
 fn window(row: MappedStepRow) -> StepWindow {
     StepWindow {
         device: row.device,
-        basis: Basis::ALL.into_iter().find(|k| k.name() == row.basis).unwrap_or(Basis::None),
+        basis: Basis::of(row.basis),
         step: row.step,
         label: row.step_label,
         is_partial: row.is_partial,
@@ -172,10 +184,10 @@ fn window(row: MappedStepRow) -> StepWindow {
 
 /// Interned texts, because the ranks of a job share names.
 #[derive(Default)]
-struct Texts(HashSet<Arc<str>>);
+pub struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
-    fn one(&mut self, text: &str) -> Arc<str> {
+    pub fn one(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
         }

@@ -35,7 +35,7 @@ pub struct Layout {
 
 /// The output of `hta analyze` and `hta merge`.
 pub const RESULTS: Layout = Layout {
-    files: &["report.html", "report.txt", "summary.json"],
+    files: &["compare.html", "report.html", "report.txt", "summary.json"],
     folders: &[("events", is_events_file), ("tables", is_table_file)],
     proof: "summary.json",
     is_proven: is_summary,

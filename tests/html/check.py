@@ -28,6 +28,8 @@ from selenium.webdriver.support.ui import Select
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving"]
+# pages with a baseline: of the same run, of another job, and of names that are no names
+COMPARED = [("gpu_ddp8", "gpu_ddp8"), ("gpu_ddp8", "gpu_single"), ("serving", "serving"), ("hostile", "gpu_single"), ("gpu_single", "hostile")]
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb",
@@ -226,15 +228,14 @@ class Page:
         search.send_keys(" ")
 
     def compares(self):
-        """A page against another run has both timelines, and causes that are new and gone."""
+        """A page with a baseline has both timelines, and what the tiles were; any other has no such section."""
         if not self.js("return JSON.parse(document.getElementById('data').textContent).against"):
             self.fail_unless(not self.driver.find_elements(By.ID, "compare"), "a comparison without another run")
             return
-        for kind in ("new", "gone"):
-            self.fail_unless(self.driver.find_elements(By.CSS_SELECTOR, f"#compare li.{kind}"), f"no cause is {kind}")
         self.fail_unless(len(self.driver.find_elements(By.CSS_SELECTOR, "#timeline canvas.lanes")) == 2, "not two timelines")
         tiles = self.js("return [...document.querySelectorAll('#tiles .tile')].map((t) => t.textContent)")
         self.fail_unless(all("was " in t for t in tiles), f"tiles without the baseline: {tiles}")
+        self.compares_figures()
 
     def frame_times(self, frames=90):
         """Milliseconds of each frame while the timeline is zoomed."""
@@ -314,6 +315,30 @@ class Page:
                     self.js("arguments[0].click()", more)
                     self.fail_unless(few <= len(place.find_elements(By.CSS_SELECTOR, "tbody tr")), "fewer rows without a filter")
         self.closes_every_table()
+
+    def compares_figures(self):
+        """Figures of both runs: each difference is that of its line, and what differs is told in words, too."""
+        wrong = self.js("""
+            const data = JSON.parse(document.getElementById("data").textContent);
+            const compare = new Map(data.sections).get("compare");
+            if (!compare) return document.getElementById("compare") ? ["an empty section"] : [];
+            const bad = [];
+            for (const [name, grid] of Object.entries(compare.grids)) {
+              const of = (n) => (grid.columns.find((c) => c.name === n) || { cells: [] }).cells;
+              of("delta").forEach((d, i) => {
+                const [a, b] = [of("this")[i], of("base")[i]];
+                if (d !== null && Math.abs(a - b - d) > 1e-6 * Math.max(1, Math.abs(a))) bad.push(`${name} ${i}: ${a} - ${b} is not ${d}`);
+              });
+            }
+            const tables = [...document.querySelectorAll("#compare .figures")];
+            if (!tables.length) bad.push("no figures");
+            for (const t of tables) {
+              if (t.tabIndex !== 0 || !t.getAttribute("aria-label")) bad.push("figures that a keyboard does not reach");
+              for (const r of t.querySelectorAll("tbody tr")) if (r.children.length !== 4 || r.children[0].scope !== "row") bad.push("a line without a heading");
+            }
+            for (const mark of document.querySelectorAll("#compare .better, #compare .worse")) if (!/(better|worse)$/.test(mark.textContent)) bad.push("a colour without a word");
+            return bad;""")
+        self.fail_unless(not wrong, f"comparison: {wrong[:3]}")
 
     def hides_empty_sections(self):
         left = self.js("""return [...document.querySelectorAll("main section:not([hidden])")]
@@ -563,10 +588,12 @@ def main():
                     sys.exit(f"{name}: {run.stderr}")
                 reports.append((scratch / name / "report.html", name))
             hostile = scratch / "hostile/report.html"
-            both = scratch / "against/report.html"
-            both.parent.mkdir()
-            subprocess.run([args.hta.resolve(), "report", scratch / "gpu_ddp8", "--against", scratch / "gpu_single", "-o", both], check=True, capture_output=True)
-            reports.append((both, "against"))
+            for this, base in COMPARED:
+                run = subprocess.run([args.hta.resolve(), "report", scratch / this, "--against", scratch / base], capture_output=True, text=True)
+                if run.returncode > 1:
+                    sys.exit(f"{this} against {base}: {run.stderr}")
+                (scratch / this / "compare.html").rename(scratch / this / f"against_{base}.html")
+                reports.append((scratch / this / f"against_{base}.html", f"{this}_against_{base}"))
         driver = browser(scratch / "profile", dark=False)
         try:
             for path, name in reports:

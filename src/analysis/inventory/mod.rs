@@ -1,12 +1,14 @@
-//! The tables that every run writes, whatever its analyses: ranks, health, edges of the recordings, kernels. (Steps are
-//! an analysis.)
+//! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of the
+//! recordings, kernels. (Steps are an analysis.)
 
 mod kernels;
 pub(crate) mod record_edges;
+pub(crate) mod recorders;
 
 use crate::analysis::api::{Options, Partial, RowEmitter, rows};
 use crate::analysis::inventory::kernels::KernelsTable;
 use crate::analysis::inventory::record_edges::RecordEdgeTable;
+use crate::analysis::inventory::recorders::Recorders;
 use crate::facts::machine::Launches;
 use crate::facts::serving_mode::ServingMode;
 use crate::health::Counter;
@@ -80,11 +82,11 @@ table! {
 
 /// Every table of this module.
 pub const TABLES: &[&TableSpec] =
-    &[Ranks::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+    &[Ranks::SPEC, Recorders::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
 
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
     kernels::rows(trace, options, give);
-    let mut tables = vec![rank(trace), health(trace), kernel_rules(trace, &options.model)];
+    let mut tables = vec![rank(trace), recorder(trace), health(trace), kernel_rules(trace, &options.model)];
     tables.extend(record_edges::map(trace, options.model.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
 }
@@ -160,6 +162,12 @@ fn rank(trace: &RankTrace) -> Batch {
         clock_at_ts_ns: None,
         clock_instances: None,
     });
+    table.finish()
+}
+
+fn recorder(trace: &RankTrace) -> Batch {
+    let mut table = Recorders::default();
+    table.push(recorders::row(trace, recorders::versions(&trace.meta).as_deref()));
     table.finish()
 }
 

@@ -7,6 +7,7 @@
 //! `page.html`, `page.css` and the scripts in `script/` define the look; this module provides the data.
 
 mod across;
+mod against;
 mod axis;
 mod breakdown;
 mod causes;
@@ -27,5 +28,6 @@ mod time;
 mod timeline;
 mod work;
 
+pub use against::Against;
 pub use page::{Editor, PageOptions, write};
 pub use results::{Results, ResultsError};

@@ -1,5 +1,6 @@
 //! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and scripts.
 
+use crate::output::html::against::Against;
 use crate::output::html::breakdown::Lanes;
 use crate::output::html::grid::Section;
 use crate::output::html::overview::SetSummary;
@@ -13,13 +14,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
@@ -30,6 +30,7 @@ const SCRIPTS: [&str; 12] = [
     include_str!("script/place.js"),
     include_str!("script/flame.js"),
     include_str!("script/compare.js"),
+    include_str!("script/against.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
@@ -51,8 +52,6 @@ pub struct PageOptions {
     pub editor: Editor,
     /// Folder that contains relative source paths.
     pub source_root: Option<String>,
-    /// Results folder with which the page compares.
-    pub against: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -62,31 +61,36 @@ struct Data<'a> {
     source_root: &'a str,
     set: SetSummary,
     sections: Sections,
-    against: Option<Against>,
+    against: Option<Baseline>,
     texts: &'a [String],
     cut_texts: usize,
 }
 
 /// The results with which the page compares.
 #[derive(Serialize)]
-struct Against {
+struct Baseline {
     folder: String,
     set: SetSummary,
     sections: Sections,
 }
 
 /// Sections that the page has of the results with which it compares.
-const COMPARED: [&str; 4] = ["findings", "breakdown", "kernels", "timeline"];
+const COMPARED: [&str; 3] = ["findings", "breakdown", "timeline"];
 
-/// Writes the page of a results folder.
+/// Writes the page of a results folder, with the figures of a baseline where there is one.
 ///
 /// # Errors
 /// When the folder is not a results folder, or the page cannot be written.
-pub fn write(results: &Results, options: &PageOptions, out: &mut (impl Write + Send)) -> Result<(), ResultsError> {
+pub fn write(
+    results: &Results,
+    against: Option<&Against>,
+    options: &PageOptions,
+    out: &mut (impl Write + Send),
+) -> Result<(), ResultsError> {
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather_all(results, options), || fill(before, out));
+    let (gathered, begun) = rayon::join(|| gather_all(results, against), || fill(before, out));
     let (Gathered { set, sections }, against, texts) = gathered?;
     begun.map_err(failed)?;
     let data = Data {
@@ -114,17 +118,21 @@ struct Gathered {
 /// The data of the page, of the results with which it compares, and the texts of both.
 fn gather_all(
     results: &Results,
-    options: &PageOptions,
-) -> Result<(Gathered, Option<Against>, PageTexts), ResultsError> {
+    against: Option<&Against>,
+) -> Result<(Gathered, Option<Baseline>, PageTexts), ResultsError> {
     let mut texts = PageTexts::default();
-    let Some(folder) = &options.against else {
+    let Some(against) = against else {
         return Ok((gather(results, |_| true, Room::WHOLE, &mut texts)?, None, texts));
     };
-    let gathered = gather(results, |_| true, Room::FIRST, &mut texts)?;
+    let mut gathered = gather(results, |_| true, Room::FIRST, &mut texts)?;
+    let mut own = Texts::default();
+    let mut compared = against.section(&mut own)?;
+    compared.place_texts(&texts.add(own));
+    gathered.sections.push(("compare", compared));
     let is_compared = |name: &str| COMPARED.contains(&name);
-    let Gathered { set, sections } = gather(&Results::new(folder), is_compared, Room::SECOND, &mut texts)?;
-    let against = Against { folder: folder.display().to_string(), set, sections };
-    Ok((gathered, Some(against), texts))
+    let Gathered { set, sections } = gather(against.base(), is_compared, Room::SECOND, &mut texts)?;
+    let baseline = Baseline { folder: against.base().folder().display().to_string(), set, sections };
+    Ok((gathered, Some(baseline), texts))
 }
 
 /// Gathers the sections that `keeps` selects, and adds their texts to those of the page.
@@ -165,7 +173,12 @@ fn gather(
     ];
     let one = |(name, make): (&'static str, SectionBuilder)| {
         let mut texts = Texts::default();
-        make(&mut texts).map(|section| (name, section, texts))
+        let section = match make(&mut texts) {
+            // A baseline may be older than this program: what it lacks is not compared.
+            Err(e @ ResultsError::Column { .. }) if room == Room::SECOND => Section::without(e.to_string()),
+            made => made?,
+        };
+        Ok((name, section, texts))
     };
     let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| keeps(name)).collect();
     let mut sections = Vec::with_capacity(parts.len() + 1);

@@ -1,9 +1,9 @@
 //! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
 //! not depend on the size of the job.
 
-use crate::table::schema::Cell;
+use crate::table::schema::{Batch, Cell, TableSpec};
 use crate::table::typed::Values;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -18,6 +18,9 @@ const AT_ONCE: usize = 1 << 13;
 pub enum ResultsError {
     #[error("cannot read {path}: expected {expected}, found {found}")]
     Damaged { path: String, expected: String, found: String },
+    /// A column is missing or of another type: the table is of another version, or damaged.
+    #[error("cannot read {path}: expected a column `{column}` as `hta explain` declares it, found {found}")]
+    Column { path: String, column: String, found: String },
     #[error("cannot read {path}: {source}")]
     Io { path: String, source: io::Error },
     #[error("cannot write {path}: {source}")]
@@ -27,7 +30,7 @@ pub enum ResultsError {
 impl ResultsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            ResultsError::Damaged { .. } | ResultsError::Io { .. } => {
+            ResultsError::Damaged { .. } | ResultsError::Column { .. } | ResultsError::Io { .. } => {
                 Some("give a folder that `hta analyze` or `hta merge` has left, or run it again")
             }
             ResultsError::Write { .. } => None,
@@ -59,9 +62,35 @@ impl Results {
         batches(&path, P::COLUMNS, |batch| {
             P::give(batch, &mut each).map_err(|name| {
                 let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
-                damaged(&path, &format!("a column `{name}` as `hta explain` declares it"), found)
+                no_column(&path, name, found)
             })
         })
+    }
+
+    /// A whole table with all of its columns. `None` if there is no such table.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub fn batches(&self, spec: &'static TableSpec) -> Result<Option<Vec<Batch>>, ResultsError> {
+        let path = self.folder.join("tables").join(format!("{}.parquet", spec.name));
+        let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
+        let mut out = Vec::new();
+        let there = batches(&path, &names, |batch| {
+            let schema = spec.schema();
+            let mut columns = Vec::with_capacity(names.len());
+            for (name, field) in names.iter().zip(schema.fields()) {
+                let array = batch.column_by_name(name).ok_or_else(|| no_column(&path, name, "none".to_string()))?;
+                if array.data_type() != field.data_type() || (!field.is_nullable() && array.null_count() > 0) {
+                    return Err(no_column(&path, name, array.data_type().to_string()));
+                }
+                columns.push(ArrayRef::clone(array));
+            }
+            let rows = RecordBatch::try_new(schema, columns)
+                .map_err(|e| damaged(&path, "the columns that `hta explain` declares", e.to_string()))?;
+            out.push(Batch { spec, rows });
+            Ok(())
+        })?;
+        Ok(there.then_some(out))
     }
 
     /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results have no
@@ -81,6 +110,10 @@ impl Results {
             Ok(())
         })
     }
+}
+
+fn no_column(path: &Path, name: &str, found: String) -> ResultsError {
+    ResultsError::Column { path: path.display().to_string(), column: name.to_string(), found }
 }
 
 fn damaged(path: &Path, expected: &str, found: String) -> ResultsError {
@@ -105,7 +138,7 @@ fn batches(
         let mut wanted = Vec::new();
         for name in columns {
             let at = builder.schema().index_of(name);
-            wanted.push(at.map_err(|_| damaged(path, &format!("a column `{name}`"), "none".to_string()))?);
+            wanted.push(at.map_err(|_| no_column(path, name, "none".to_string()))?);
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let reader = builder.with_projection(mask).with_batch_size(AT_ONCE).build();

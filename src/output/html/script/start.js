@@ -92,8 +92,7 @@ function build() {
   const empty = [];
   const contents = document.getElementById("contents");
   data.other = otherRun(data);
-  if (data.other) data.sections.set("compare", { grids: {}, notes: [], empty: null });
-  else document.getElementById("compare").remove();
+  if (!data.other) document.getElementById("compare").remove();
   const lengths = data.sections.get("breakdown").grids.lengths;
   data.lengths = lengths ? readGrid(lengths, data.texts) : null;
   for (const element of document.querySelectorAll("main section")) {
@@ -112,8 +111,6 @@ function build() {
       body.append(make("p", { class: "empty" }, section.empty));
     }
     const f = frame(element.id, section, data.texts);
-    const causes = data.sections.get("findings").grids.findings;
-    if (element.id === "compare") f.causes = causes ? readGrid(causes, data.texts) : null;
     sections[element.id](f, data);
     f.end();
   }

@@ -27,7 +27,7 @@ columns! {
 }
 
 /// What a page has room for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     blocks: usize,
     has_tracks: bool,

@@ -6,4 +6,4 @@ mod iterations;
 mod on_shared_traces;
 mod planted;
 mod refused;
-mod sets;
+pub mod sets;

@@ -16,7 +16,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// A trace with these names on kernels, operators, annotations and frames.
-fn trace() -> TraceBuilder {
+pub fn trace() -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0).world(1).device("NVIDIA <H100> & \"co\"", 132).host("<host>");
     let mut main = t.thread(1);
     for (i, name) in NAMES.iter().enumerate() {

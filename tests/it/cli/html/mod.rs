@@ -2,6 +2,7 @@
 //!
 //! `tests/html/check.py` tests it in a browser.
 
+mod against;
 mod hostile;
 mod many;
 mod page;
