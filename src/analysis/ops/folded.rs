@@ -20,6 +20,7 @@ use crate::facts::calls::CallForest;
 use crate::facts::modules::around;
 use crate::table::schema::Batch;
 use crate::trace::category::Class;
+use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::thread::sort_outer_first;
 use crate::units::Ns;
@@ -124,26 +125,14 @@ impl Fold<'_> {
 
     fn host(&mut self) {
         let trace = self.calls.trace;
-        let mut threads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (row, class) in trace.classes.iter().enumerate() {
-            if matches!(class, Class::HostOp | Class::Runtime | Class::Python) {
-                threads.entry(trace.columns.lane[row]).or_default().push(row as u32);
-            }
-        }
-        for rows in threads.values_mut() {
-            sort_outer_first(rows, &trace.columns);
-            let end = |r: u32| trace.span(r).end;
-            innermost(
-                rows,
-                |r| (trace.columns.ts[r as usize], end(r)),
-                |row, ns| {
-                    let node = match self.calls.forest.position(row) {
-                        Some(p) => self.event(p, false),
-                        None => self.frame(trace.columns.lane[row as usize], row),
-                    };
-                    self.tree.add(node, ns);
-                },
-            );
+        for rows in threads(trace).values() {
+            innermost_events(trace, rows, |row, ns| {
+                let node = match self.calls.forest.position(row) {
+                    Some(p) => self.event(p, false),
+                    None => self.frame(trace.columns.lane[row as usize], row),
+                };
+                self.tree.add(node, ns);
+            });
         }
     }
 
@@ -167,6 +156,26 @@ impl Fold<'_> {
             self.tree.add(node, a.span.len());
         }
     }
+}
+
+/// Rows of the host events of each thread, outer before inner.
+pub fn threads(trace: &RankTrace) -> BTreeMap<u32, Vec<u32>> {
+    let mut threads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (row, class) in trace.classes.iter().enumerate() {
+        if matches!(class, Class::HostOp | Class::Runtime | Class::Python) {
+            threads.entry(trace.columns.lane[row]).or_default().push(row as u32);
+        }
+    }
+    for rows in threads.values_mut() {
+        sort_outer_first(rows, &trace.columns);
+    }
+    threads
+}
+
+/// Calls `give` with the innermost open event and its time, for all pieces of time of a thread. `rows` must be sorted
+/// outer first.
+pub fn innermost_events(trace: &RankTrace, rows: &[u32], give: impl FnMut(u32, Ns)) {
+    innermost(rows, |r| (trace.columns.ts[r as usize], trace.span(r).end), give);
 }
 
 /// Calls `give` with pieces of time and the innermost open event of one thread. `rows` must be sorted outer first.

@@ -6,6 +6,7 @@
 
 pub(crate) mod anomalies;
 pub(crate) mod call_tree;
+pub(crate) mod flame;
 mod folded;
 mod formats;
 pub(crate) mod keys;
@@ -30,6 +31,7 @@ use crate::trace::step::StepRule;
 use crate::units::Ns;
 use anomalies::Anomalies;
 use call_tree::CallTree;
+use flame::Flame;
 use keys::{Key, KeyTexts, Keys};
 use mfu::Mfu;
 use modules::ModulesTable;
@@ -112,6 +114,7 @@ impl Analysis for Ops {
                 Mfu::SPEC,
                 Anomalies::SPEC,
                 CallStacks::SPEC,
+                Flame::SPEC,
                 CallTree::SPEC,
             ],
             kept_tables: &[StackNodes::SPEC],
@@ -140,6 +143,7 @@ impl Analysis for Ops {
             mfu::table(trace, options),
             anomalies::table(&calls),
             summary(&calls),
+            flame::table(&calls),
         ];
         if let Some(weight) = weight(options) {
             partial.tables.push(folded::fold(&calls, weight));
@@ -151,7 +155,7 @@ impl Analysis for Ops {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC];
+        let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC, Flame::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let folded = Weight::named(options.settings.text(&FOLDED));
         let title = weight(options).map_or("", Weight::title);

@@ -2,9 +2,11 @@
 //! partials keep, and its two formats, folded text and speedscope. Values are ns of threads, and bytes of devices.
 
 mod folded;
+mod largest;
 mod speedscope;
 
 pub use folded::folded;
+pub use largest::{FlameNode, keep_largest};
 
 use crate::analysis::api::{OutputFile, Partial};
 use crate::table;
@@ -123,6 +125,11 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.value = node.value.saturating_add(value);
         }
+    }
+
+    /// Parent and name of each node, parents first.
+    pub fn nodes(&self) -> impl Iterator<Item = (Option<u32>, N)> {
+        self.nodes.iter().map(|node| (node.parent, node.name))
     }
 
     /// The table of the nodes; `name` gives their texts.

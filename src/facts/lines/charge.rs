@@ -26,6 +26,8 @@ pub struct Charge {
     /// Thread and instant that the line belongs to: those of the forward operator for a backward pass.
     pub lane: u32,
     pub t: Ns,
+    /// Row of that forward operator.
+    pub forward: Option<u32>,
 }
 
 /// Charges of one rank.
@@ -63,8 +65,9 @@ impl<'a> Charging<'a> {
     /// What is charged with something that happens at an instant of a thread, in the operator or call at a position.
     pub fn of(&self, lane: u32, t: Ns, position: Option<u32>) -> Charge {
         let row = position.and_then(|p| self.forward.get(p as usize).copied().flatten());
-        let forward = row.and_then(|row| self.places.get(&row)).copied();
-        let (lane, t) = forward.unwrap_or((lane, t));
-        Charge { line: self.lines.at(lane, t), is_backward: forward.is_some(), lane, t }
+        let place = row.and_then(|row| self.places.get(&row)).copied();
+        let (lane, t) = place.unwrap_or((lane, t));
+        let forward = row.filter(|_| place.is_some());
+        Charge { line: self.lines.at(lane, t), is_backward: forward.is_some(), lane, t, forward }
     }
 }

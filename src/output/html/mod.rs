@@ -10,6 +10,7 @@ mod across;
 mod axis;
 mod breakdown;
 mod causes;
+mod flame;
 mod grid;
 mod idle;
 mod lines;

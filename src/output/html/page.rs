@@ -5,7 +5,7 @@ use crate::output::html::grid::Section;
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
-use crate::output::html::{across, breakdown, causes, idle, lines, memory, names, overview, time};
+use crate::output::html::{across, breakdown, causes, flame, idle, lines, memory, names, overview, time};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -98,7 +98,7 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 14] = [
+    let parts: [(&str, SectionBuilder); 15] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
@@ -113,6 +113,8 @@ fn gather(results: &Results) -> Result<Gathered, ResultsError> {
         ("ops", &|texts| names::operators(results, texts)),
         ("lines", &|texts| lines::section(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
+        // Last, so that its many names are cut before those of other sections where names take much room.
+        ("flame", &|texts| flame::section(results, &ranks, texts)),
     ];
     let one = |(name, make): (&'static str, SectionBuilder)| {
         let mut texts = Texts::default();

@@ -84,7 +84,7 @@ fn sum(folded: &str) -> i64 {
 ///              launch                                                       [63..65)
 /// gpu        gemm [40..60)   dgemm [66..80)   orphan [90..95)
 /// ```
-fn small() -> TraceBuilder {
+pub fn small() -> TraceBuilder {
     let mut t = TraceBuilder::new();
     let mut main = t.thread(1);
     main.frame("train.py(10): train", us(0)..us(100)).arg("CallFrom", "train.py:30");

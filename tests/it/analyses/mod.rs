@@ -7,6 +7,7 @@ pub mod critical_path;
 pub mod cupti;
 pub mod diagnosis;
 pub mod efficiency;
+pub mod flame;
 pub mod iterations;
 pub mod known_answers;
 pub mod known_samples;

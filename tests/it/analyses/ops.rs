@@ -411,7 +411,7 @@ fn above(from: Option<i64>, nodes: &BTreeMap<i64, Node>, chains: &BTreeMap<i64, 
     all
 }
 
-/// Steps and outside add up to the capture, folded stacks to the roots and to the GPU work.
+/// Steps and outside add up to the capture, folded stacks and flame graphs to the roots and to the GPU work.
 fn check_options(what: &str, path: &Path) {
     let path = [path.to_path_buf()];
     let Some(answer) = ops(&path, &with(&[("--by", "step,module,shape"), ("--folded", "gpu")])) else { return };
@@ -424,6 +424,11 @@ fn check_options(what: &str, path: &Path) {
     }
     let gpu: i64 = answer.rows("call_stacks").iter().map(|r| r.int("gpu_ns")).sum();
     assert_eq!(sum(answer.outcome.outputs[0].1.raw.as_deref().unwrap_or_default()), gpu, "{what}");
+    let flame = answer.rows("flame");
+    let of = |column: &str| flame.iter().map(|r| r.int(column)).sum::<i64>();
+    assert_eq!(of("gpu_sum_ns") + of("bwd_gpu_sum_ns"), gpu, "{what}");
+    let folded = ops(&path, &with(&[("--folded", "self")])).expect("it was readable before");
+    assert_eq!(sum(folded.outcome.outputs[0].1.raw.as_deref().unwrap_or_default()), of("host_self_ns"), "{what}");
     let modules: i64 = answer.rows("modules").iter().map(|r| r.int("gpu_self_ns")).sum();
     assert!(modules <= gpu, "{what}");
 }

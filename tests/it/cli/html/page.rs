@@ -123,6 +123,34 @@ fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
 }
 
 #[test]
+fn flame_graphs_in_the_page_have_the_times_of_the_table_together_and_rank_by_rank() {
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let table = rows("ops", "flame", sample);
+        let ranks: std::collections::BTreeSet<i64> = table.iter().filter_map(|r| r["rank"].as_i64()).collect();
+        let (of_rank, parents) = (page.cells("flame", "tree", "rank"), page.cells("flame", "tree", "parent"));
+        let mut trees = vec![None];
+        trees.extend(ranks.iter().copied().map(Some).filter(|_| ranks.len() > 1));
+        for tree in trees {
+            for (shown, column) in
+                [("host_ns", "host_self_ns"), ("gpu_ns", "gpu_sum_ns"), ("bwd_gpu_ns", "bwd_gpu_sum_ns")]
+            {
+                let cells = page.cells("flame", "tree", shown);
+                let got: i64 = cells.iter().zip(&of_rank).filter(|(_, r)| **r == tree).filter_map(|(v, _)| *v).sum();
+                let of_table: Vec<&Value> =
+                    table.iter().filter(|r| tree.is_none() || r["rank"].as_i64() == tree).collect();
+                assert_eq!(got, sum(&of_table, column), "{sample}, {column} of {tree:?}");
+            }
+        }
+        for (row, parent) in parents.iter().enumerate() {
+            let above = parent.and_then(|p| usize::try_from(p).ok());
+            assert!(above.is_none_or(|p| p < row && of_rank[p] == of_rank[row]), "{sample}, row {row}");
+        }
+        assert!(page.texts("flame", "tree", "name").iter().any(|n| n.starts_with("aten::")), "{sample}");
+    }
+}
+
+#[test]
 fn delays_and_collectives_in_the_page_are_those_of_the_tables() {
     for sample in ["gpu_ddp8", "gloo_ddp4"] {
         let page = of_sample(sample);
