@@ -4,6 +4,7 @@
 use super::events::{EventKind, events};
 use super::history::Origin;
 use super::rows::DeviceRows;
+use super::summary::DeviceSummary;
 use crate::analysis::api::{Certainty, Observation};
 use crate::units::{fmt_bytes, fmt_count, fmt_pct, percent};
 use crate::wording::counts::counted;
@@ -212,15 +213,17 @@ fn peak(rows: &DeviceRows) -> Option<String> {
     Some(out)
 }
 
-/// Ranks whose peak is not that of the others: rank, device, peak.
-pub fn uneven(peaks: &[(u32, String, i64)]) -> Vec<Finding> {
+/// Ranks whose peak is not that of the others.
+pub fn uneven(devices: &[DeviceSummary]) -> Vec<Finding> {
+    let peaks: Vec<(u32, &str, i64)> =
+        devices.iter().filter_map(|d| Some((d.rank, d.device.as_str(), d.peak?))).collect();
     let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0).collect();
     let mut sizes: Vec<i64> = peaks.iter().map(|p| p.2).collect();
     sizes.sort_unstable();
     let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
     let differs =
-        |p: &&(u32, String, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
-    let tell = |(rank, device, bytes): &(u32, String, i64)| {
+        |p: &&(u32, &str, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
+    let tell = |(rank, device, bytes): &(u32, &str, i64)| {
         let sentence =
             format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
         (Subject::UnevenPeak, observation(*rank, sentence, "memory_peaks", Certainty::Measured))

@@ -9,7 +9,11 @@
 //! Two survivors are in different groups if more than 5 % of the entries lie between them and the level falls in between
 //! by at least 30 % of its range. Three groups or more recur. Either rule alone also names the state of an optimizer or
 //! the activations that a model keeps.
+//!
+//! If the user names annotations that mark steps, groups are the steps in which survivors were made.
 
+use crate::read::snapshot::Snapshot;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Least share of the entries between groups, as 1 / this.
@@ -88,9 +92,47 @@ impl<'a> Falls<'a> {
     }
 }
 
+/// Steps of a device: each begins where an annotation of a name begins, and ends where the next one does.
+pub struct MarkedSteps {
+    /// Starts in microseconds, ascending.
+    starts: Vec<i64>,
+}
+
+impl MarkedSteps {
+    /// Annotations count whose name begins with `name`, because names of steps end in a number.
+    pub fn new(snapshot: &Snapshot, device: Option<i64>, name: &str) -> Self {
+        let of_device =
+            snapshot.annotations.iter().filter(|a| a.is_start && (a.device.is_none() || a.device == device));
+        let named = of_device.filter(|a| snapshot.texts.get(a.name).starts_with(name));
+        let starts: BTreeSet<i64> = named.filter_map(|a| a.time_us).collect();
+        Self { starts: starts.into_iter().collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// Number of steps in which something was made at these times. What was made before the first step is not told apart
+    /// from it.
+    pub fn groups(&self, times_us: impl Iterator<Item = Option<i64>>) -> u64 {
+        let step = |time: Option<i64>| time.map_or(0, |t| self.starts.partition_point(|s| *s <= t)).max(1);
+        times_us.map(step).collect::<BTreeSet<usize>>().len() as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marked_steps_are_counted_once_each() {
+        let steps = MarkedSteps { starts: vec![10, 20, 30] };
+        // before, in the first, twice in the second, at the start of the third; one without a time
+        let times = [Some(5), Some(10), Some(20), Some(29), Some(30), None];
+        assert_eq!(steps.groups(times.into_iter()), 3);
+        assert_eq!(steps.groups([Some(25), Some(26)].into_iter()), 1);
+        assert_eq!(steps.groups(std::iter::empty()), 0);
+    }
 
     #[test]
     fn groups_need_distance_and_a_fall() {

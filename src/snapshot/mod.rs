@@ -18,6 +18,7 @@ pub mod report;
 pub mod rows;
 pub mod site;
 mod stack_text;
+pub mod summary;
 pub mod tables;
 pub mod timeline;
 

@@ -5,7 +5,7 @@ use super::device::DeviceMemory;
 use super::end_state::EndState;
 use super::events::{AllocatorEvent, EventKind, events};
 use super::history::{Allocation, Ended, Held, Origin, reserved_delta};
-use super::leak::{Falls, RECURRING};
+use super::leak::{Falls, MarkedSteps, RECURRING};
 use super::moment::seq;
 use super::phase::UNKNOWN;
 use super::site::Sites;
@@ -41,6 +41,8 @@ pub struct DeviceRows<'a> {
     pub rank: u32,
     pub device: &'a DeviceMemory<'a>,
     pub sites: &'a Sites,
+    /// Steps that the user names, if any: survivors are grouped by them.
+    pub steps: Option<&'a MarkedSteps>,
 }
 
 fn ns(time_us: Option<i64>) -> Option<i64> {
@@ -321,9 +323,13 @@ impl<'a> DeviceRows<'a> {
             of_site.0.push(seq);
             of_site.1 += entry.size;
         }
+        let time = |seq: &u32| entries.get(*seq as usize).and_then(|e| e.time_us());
         let leak = |(site, (seqs, bytes)): (u32, (Vec<u32>, i64))| Leak {
             site: self.sites.name(site),
-            groups: falls.groups(&seqs),
+            groups: match self.steps {
+                Some(steps) => steps.groups(seqs.iter().map(time)),
+                None => falls.groups(&seqs),
+            },
             count: seqs.len() as u64,
             bytes,
         };

@@ -36,6 +36,9 @@ pub const UNLINKED: Group = Group(u32::MAX);
 const NO_FRAME: Group = Group(0);
 const NO_OWNER: Group = Group(1);
 
+/// Name of the row for what is in no module.
+pub const NO_MODULE: &str = "[no module]";
+
 /// The key cells of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupCells {
@@ -75,6 +78,11 @@ impl<'a> Grouping<'a> {
         }
         let modules = if by == By::Module { Modules::new(trace) } else { Modules::default() };
         Self { trace, lines, by, file_of, files, modules }
+    }
+
+    /// The modules, if rows are modules.
+    pub fn modules(&self) -> Option<&Modules> {
+        (self.by == By::Module).then_some(&self.modules)
     }
 
     /// The row of the instants at which a frame is the innermost.
@@ -127,7 +135,7 @@ impl<'a> Grouping<'a> {
         match (group, self.by) {
             (UNLINKED, _) => named("[unlinked]"),
             (NO_FRAME, _) => named(&self.lines.site(NO_PYTHON).file),
-            (NO_OWNER, By::Module) => named("[no module]"),
+            (NO_OWNER, By::Module) => named(NO_MODULE),
             (NO_OWNER, _) => named(&self.lines.site(NO_USER_CODE).file),
             (_, By::File) => GroupCells { level: "file", ..named(self.files.get(index).copied().unwrap_or_default()) },
             (Group(m), By::Module) => {

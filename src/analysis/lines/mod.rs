@@ -79,7 +79,7 @@ const FOLDED: Setting = Setting {
     stem: "lines",
     flag: "--folded",
     value: "WEIGHT",
-    help: "Print folded stacks of user code for flame graphs: self (host time) or gpu (GPU durations), in ns",
+    help: "Print folded stacks of user code (--by module: of modules) for flame graphs: self (host time) or gpu, in ns",
     kind: ValueType::Choice(&["none", "self", "gpu"]),
 };
 
@@ -136,7 +136,7 @@ impl Analysis for LinesOf {
         let grouping = Grouping::new(trace, &lines, by);
         partial.tables = vec![table(&calls, &lines, &grouping, options), totals(&calls, &lines, ops, framed)];
         if let Some(weight) = weight(options) {
-            partial.tables.push(stacks::fold(&calls, &lines, weight));
+            partial.tables.push(stacks::fold(&calls, &lines, grouping.modules(), weight));
         }
         partial
     }

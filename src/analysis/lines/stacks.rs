@@ -3,10 +3,14 @@
 //! ```text
 //!   train.py(10): train ; train.py:12 ; model.py(5): forward ; model.py:7     a call made at line 7 of model.py
 //! ```
+//!
+//! With `--by module` a stack is the path of modules instead.
 
+use crate::analysis::lines::grouping::NO_MODULE;
 use crate::analysis::stacks::{StackTree, Weight, thread_name};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
+use crate::facts::modules::Modules;
 use crate::table::schema::Batch;
 use crate::trace::strings::StrId;
 use crate::units::Ns;
@@ -18,15 +22,17 @@ enum Name {
     /// A thread by its lane; `None` for work whose launch is unknown.
     Thread(Option<u32>),
     Line(LineId),
+    Module(u32),
+    NoModule,
     Kernel(StrId),
     /// Work of the backward pass of the line above.
     Backward,
     Unlinked,
 }
 
-/// One rank's stacks.
-pub fn fold(calls: &CallForest, lines: &Lines, weight: Weight) -> Batch {
-    let mut fold = Fold { calls, lines, tree: StackTree::default(), nodes: HashMap::new() };
+/// One rank's stacks: of modules if these are given.
+pub fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>, weight: Weight) -> Batch {
+    let mut fold = Fold { calls, lines, modules, tree: StackTree::default(), nodes: HashMap::new() };
     match weight {
         Weight::Host => fold.host(),
         Weight::Gpu => fold.gpu(),
@@ -36,6 +42,8 @@ pub fn fold(calls: &CallForest, lines: &Lines, weight: Weight) -> Batch {
         Name::Thread(Some(lane)) => thread_name(&trace.columns, lane),
         Name::Thread(None) => String::new(),
         Name::Line(id) => lines.site(id).text(),
+        Name::Module(m) => modules.map_or_else(String::new, |modules| modules.name(trace, m).to_string()),
+        Name::NoModule => NO_MODULE.to_string(),
         Name::Kernel(id) => trace.text(id).to_string(),
         Name::Backward => "[backward]".to_string(),
         Name::Unlinked => "[unlinked]".to_string(),
@@ -45,6 +53,7 @@ pub fn fold(calls: &CallForest, lines: &Lines, weight: Weight) -> Batch {
 struct Fold<'a> {
     calls: &'a CallForest<'a>,
     lines: &'a Lines,
+    modules: Option<&'a Modules>,
     tree: StackTree<Name>,
     /// Node of each frame by row, created when needed.
     nodes: HashMap<u32, u32>,
@@ -57,6 +66,27 @@ impl Fold<'_> {
 
     /// Node of the instants of a thread at which a frame is the innermost; `None` for no frame.
     fn frame(&mut self, lane: u32, row: Option<u32>) -> u32 {
+        match (self.modules, row) {
+            (Some(modules), Some(row)) => self.module(lane, modules.of(Some(row)), modules),
+            _ => self.line(lane, row),
+        }
+    }
+
+    fn module(&mut self, lane: u32, module: Option<u32>, modules: &Modules) -> u32 {
+        let mut path = Vec::new();
+        let mut at = module;
+        while let Some(m) = at {
+            path.push(m);
+            at = modules.modules.get(m as usize).and_then(|m| m.parent);
+        }
+        let thread = self.thread(lane);
+        if path.is_empty() {
+            return self.tree.below(Some(thread), Name::NoModule);
+        }
+        path.into_iter().rev().fold(thread, |node, m| self.tree.below(Some(node), Name::Module(m)))
+    }
+
+    fn line(&mut self, lane: u32, row: Option<u32>) -> u32 {
         let mut path = Vec::new();
         let mut at = row;
         while let Some(r) = at.filter(|r| !self.nodes.contains_key(r)) {

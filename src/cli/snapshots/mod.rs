@@ -27,16 +27,23 @@ use crate::snapshot::content::{Key, allocated, parts};
 use crate::snapshot::device::{OnlyDevice, devices};
 use crate::snapshot::findings::{Finding, findings, uneven};
 use crate::snapshot::flame::stack_nodes;
+use crate::snapshot::leak::MarkedSteps;
 use crate::snapshot::report::{ReportOptions, views};
 use crate::snapshot::rows::{DeviceRows, TABLES, stacks};
 use crate::snapshot::site::Sites;
+use crate::snapshot::summary::{DeviceSummary, beside};
 use crate::snapshot::tables::MemoryStacks;
 use crate::snapshot::timeline::Levels;
 use crate::table::schema::{Batch, TableSpec};
 use crate::units::fmt_count;
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
+use std::collections::BTreeSet;
 use std::fmt::Write;
+
+/// Largest number of names of annotations of a file that are kept for a message, and that it shows.
+const MOST_NAMES: usize = 1_000;
+const SHOWN_NAMES: usize = 5;
 
 /// What all files gave so far.
 #[derive(Default)]
@@ -44,14 +51,15 @@ struct Answer {
     batches: Vec<Batch>,
     views: Vec<View>,
     findings: Vec<Finding>,
-    /// Rank, device and peak of each device with a history.
-    peaks: Vec<(u32, String, i64)>,
+    devices: Vec<DeviceSummary>,
     folded: String,
     /// A part for each device, with its stacks.
     stacks: Vec<Partial>,
-    devices: u64,
-    /// Whether a device has the moment of `--at`.
+    /// Whether a device has the moment of `--at`, or the steps of `--steps-by`.
     has_moment: bool,
+    has_steps: bool,
+    /// Names of annotations.
+    annotations: BTreeSet<String>,
     has_loss: bool,
 }
 
@@ -103,7 +111,7 @@ pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
-    if chosen.device != OnlyDevice::Any && answer.devices == 0 {
+    if chosen.device != OnlyDevice::Any && answer.devices.is_empty() {
         let value = match chosen.device {
             OnlyDevice::Number(number) => number.to_string(),
             _ => "cpu".to_string(),
@@ -114,6 +122,15 @@ pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit
     if let Some(at) = chosen.at.filter(|_| !answer.has_moment) {
         let reason = "no history has that moment; without times only entry:N can be meant".to_string();
         return Err(SetError::Argument { option: "--at", value: at.name(), reason }.into());
+    }
+    if let Some(value) = chosen.steps_by.clone().filter(|_| !answer.has_steps) {
+        let mut names: Vec<&str> = answer.annotations.iter().map(String::as_str).collect();
+        names.truncate(SHOWN_NAMES);
+        let reason = match names.is_empty() {
+            true => "the snapshots have no annotations".to_string(),
+            false => format!("no annotation of the snapshots begins so; expected for example {}", names.join(", ")),
+        };
+        return Err(SetError::Argument { option: "--steps-by", value, reason }.into());
     }
     write(&output, table, answer, &chosen)
 }
@@ -129,10 +146,11 @@ fn write(output: &OutputArgs, table: &'static TableSpec, answer: Answer, chosen:
         return Ok(exit);
     }
     let mut found = answer.findings;
-    found.extend(uneven(&answer.peaks));
+    found.extend(uneven(&answer.devices));
     found.sort_by_key(|(subject, _)| *subject);
     let observations = found.into_iter().map(|(_, observation)| observation).collect();
-    let report = Output { observations, views: answer.views, ..Output::default() };
+    let views = beside(answer.devices, chosen.top).into_iter().chain(answer.views).collect();
+    let report = Output { observations, views, ..Output::default() };
     output.write(table, &answer.batches, || text::one_output(&report, width()))?;
     Ok(exit)
 }
@@ -156,13 +174,15 @@ fn add_snapshot(
     let snapshot = load_snapshot(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;
     let sites = Sites::new(&snapshot);
     let mut health = snapshot.health.clone();
+    let names = snapshot.annotations.iter().map(|a| snapshot.texts.get(a.name));
+    answer.annotations.extend(names.take(MOST_NAMES).map(str::to_string));
     for device in devices(&snapshot, chosen.until, chosen.device, &mut health) {
-        let rows = DeviceRows { rank, device: &device, sites: &sites };
-        answer.devices += 1;
+        let steps = chosen.steps_by.as_ref().map(|name| MarkedSteps::new(&snapshot, device.device, name));
+        answer.has_steps |= steps.as_ref().is_some_and(|s| !s.is_empty());
+        let steps = steps.as_ref().filter(|s| !s.is_empty());
+        let rows = DeviceRows { rank, device: &device, sites: &sites, steps };
+        answer.devices.push(DeviceSummary::new(rank, &device));
         answer.has_moment |= chosen.at.is_some_and(|at| rows.held(at).is_some());
-        if let Some(replay) = &device.replay {
-            answer.peaks.push((rank, device.name(), replay.peak.bytes));
-        }
         match (wanted, chosen.stacks()) {
             (Some(table), _) => answer.batches.extend(rows.table(table, chosen.at)),
             (None, Some(folded)) => {
@@ -207,8 +227,7 @@ fn add_timeline(
 ) -> Result<(), SnapshotError> {
     let timeline = load_timeline(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;
     let levels = Levels::new(&timeline);
-    answer.devices += 1;
-    answer.peaks.push((rank, "timeline".to_string(), levels.peak_bytes()));
+    answer.devices.push(DeviceSummary::of_timeline(rank, levels.peak_bytes()));
     let at = chosen.at.unwrap_or_default();
     let view = levels.view(rank, at);
     answer.has_moment |= view.is_some();

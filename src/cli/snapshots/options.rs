@@ -31,12 +31,13 @@ pub fn with_options(mut command: Command) -> Command {
     let options = [
         traces.help("Memory snapshots (pickles) and memory timelines: files, folders (one level deep) or patterns"),
         text_option("by", "KEY", "Key of what holds the memory: line (default), stack, node (of autograd) or phase"),
-        text_option(
-            "at",
-            "WHEN",
-            "MemoryMoment of the content: peak (default), end, entry:N or nanoseconds since the epoch",
-        ),
+        text_option("at", "WHEN", "Moment of the content: peak (default), end, entry:N or nanoseconds since the epoch"),
         text_option("device", "N", "Only this device"),
+        text_option(
+            "steps-by",
+            "NAME",
+            "Annotations that mark steps: what each step leaves behind is a leak (snapshots)",
+        ),
         text_option("until", "WHEN", "When freed memory stops counting: completed (default) or requested"),
         text_option(
             "folded",
@@ -115,6 +116,8 @@ pub struct Chosen {
     pub at: Option<MemoryMoment>,
     pub device: OnlyDevice,
     pub until: Until,
+    /// Start of the names of the annotations that mark steps.
+    pub steps_by: Option<String>,
     pub folded: Option<Folded>,
     pub speedscope: Option<String>,
     pub min_bytes: i64,
@@ -181,9 +184,10 @@ impl Chosen {
             None => 0,
             Some(n) => n.parse().map_err(|_| bad("--min-bytes", n, "expected a whole number of bytes"))?,
         };
+        let steps_by = text("steps-by").cloned();
         let speedscope = text("speedscope").cloned();
         let top = m.try_get_one::<usize>("top").ok().flatten().copied().unwrap_or(TOP);
         let limit = memory::limit(m.try_get_one::<u64>("memory_limit").ok().flatten().copied());
-        Ok(Self { by, at, device, until, folded, speedscope, min_bytes, top, limit })
+        Ok(Self { by, at, device, until, steps_by, folded, speedscope, min_bytes, top, limit })
     }
 }

@@ -2,7 +2,8 @@
 
 use super::is_pickle;
 use super::timeline::is_timeline;
-use crate::read::source::{ByteCount, SourceError, open, packing};
+use super::viewer_page::{ViewerPage, text_start};
+use crate::read::source::{ByteCount, Source, SourceError, open, packing};
 use std::io;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ const LOOKED_AT: usize = 4 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryFile {
-    /// A pickle; whether it is a snapshot is known once it is read.
+    /// A pickle, or a page with one inside; whether it is a snapshot is known once it is read.
     Snapshot,
     Timeline,
 }
@@ -22,6 +23,30 @@ pub enum MemoryFile {
 /// When it cannot be opened.
 pub fn memory_file(path: &Path) -> io::Result<Option<MemoryFile>> {
     let mut source = open(path, packing(path)?, &ByteCount::default(), false)?;
+    let head = head(source.as_mut())?;
+    Ok(match () {
+        () if is_pickle(&head) || text_start(&head).is_some() => Some(MemoryFile::Snapshot),
+        () if is_timeline(&head) => Some(MemoryFile::Timeline),
+        () => None,
+    })
+}
+
+/// The pickle in a file: its bytes, or those inside a page of the viewer.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_pickle(path: &Path, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+    let open = || open(path, packing(path)?, count, false);
+    let mut page = open()?;
+    let mut head = head(page.as_mut())?;
+    match text_start(&head) {
+        Some(start) => Ok(Box::new(ViewerPage::new(page, head.split_off(start)))),
+        None => open(),
+    }
+}
+
+/// The first bytes of a file.
+fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
     let mut head = vec![0; LOOKED_AT];
     let mut filled = 0;
     while filled < head.len() {
@@ -31,10 +56,6 @@ pub fn memory_file(path: &Path) -> io::Result<Option<MemoryFile>> {
             Err(SourceError::Io(e)) => return Err(e),
         }
     }
-    let head = head.get(..filled).unwrap_or_default();
-    Ok(match () {
-        () if is_pickle(head) => Some(MemoryFile::Snapshot),
-        () if is_timeline(head) => Some(MemoryFile::Timeline),
-        () => None,
-    })
+    head.truncate(filled);
+    Ok(head)
 }

@@ -4,10 +4,11 @@ use super::bytes::Bytes;
 use super::container::{Object, RowKind, Value};
 use super::error::{Problem, SnapshotError};
 use super::keys;
+use super::kind::open_pickle;
 use super::machine::Machine;
 use super::store::{DeviceHistory, Generation, Segment, Snapshot};
 use crate::health::Counter;
-use crate::read::source::{ByteCount, Source, open, packing};
+use crate::read::source::{ByteCount, Source};
 use crate::units::MemoryLimit;
 use std::ops::Range;
 use std::path::Path;
@@ -23,8 +24,7 @@ pub fn load_snapshot(
     count: &ByteCount,
 ) -> Result<Snapshot, SnapshotError> {
     let of = |problem| SnapshotError::new(shown, problem);
-    let packed = packing(path).map_err(|e| of(Problem::Io(e)))?;
-    let source = open(path, packed, count, false).map_err(|e| of(Problem::Io(e)))?;
+    let source = open_pickle(path, count).map_err(|e| of(Problem::Io(e)))?;
     read_snapshot(source, limit).map_err(of)
 }
 

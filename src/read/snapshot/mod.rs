@@ -15,6 +15,7 @@ mod opcode;
 mod rows;
 mod store;
 mod timeline;
+mod viewer_page;
 
 pub use error::{Problem, SnapshotError};
 pub use kind::{MemoryFile, memory_file};

@@ -246,6 +246,13 @@ fn stacks_of_user_code_add_up_to_the_rows() {
     assert_eq!(gpu, format!("[unlinked];orphan 5000\n{line};[backward];dgemm 14000\n{line};gemm 20000\n"));
 }
 
+#[test]
+fn stacks_by_module_are_the_tree_of_modules() {
+    let folded = |weight| raw(&of(&small(), &with(&[("--by", "module"), ("--folded", weight)])));
+    assert_eq!(folded("self"), "Net_0 50000\n[no module] 50000\n");
+    assert_eq!(folded("gpu"), "Net_0;[backward];dgemm 14000\nNet_0;gemm 20000\n[unlinked];orphan 5000\n");
+}
+
 /// The file that `--speedscope` names.
 fn speedscope(answer: &Answer) -> Value {
     let file = answer.outcome.outputs[0].1.files.first().expect("a file");

@@ -159,7 +159,7 @@ fn flipped_bits_make_no_panic() {
                         let (devices, _) = super::replayed(&s, until);
                         let sites = hta::snapshot::site::Sites::new(&s);
                         for device in &devices {
-                            let rows = hta::snapshot::rows::DeviceRows { rank: 0, device, sites: &sites };
+                            let rows = hta::snapshot::rows::DeviceRows { rank: 0, device, sites: &sites, steps: None };
                             for spec in hta::snapshot::rows::TABLES {
                                 let _ = rows.table(spec, None);
                             }

@@ -28,7 +28,7 @@ fn load(name: &str) -> Option<Snapshot> {
 type Parts<'a> = Vec<(&'a str, u64, i64)>;
 
 fn at_peak(device: &DeviceMemory, sites: &Sites, by: Key) -> Vec<(String, u64, i64)> {
-    let rows = DeviceRows { rank: 0, device, sites };
+    let rows = DeviceRows { rank: 0, device, sites, steps: None };
     let (_, held) = rows.held(MemoryMoment::Peak).expect("a peak");
     let peak = device.replay.as_ref().expect("a history").peak.bytes;
     let parts = parts(device, sites, held, by);
@@ -259,7 +259,7 @@ mod on_shared_traces {
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             for device in &devices {
-                let rows = DeviceRows { rank: 0, device, sites: &sites };
+                let rows = DeviceRows { rank: 0, device, sites: &sites, steps: None };
                 let leaks = rows.leaks();
                 let recurring: Vec<_> = leaks.iter().filter(|l| l.is_recurring()).collect();
                 if planted == 0 || device.device == Some(1) {

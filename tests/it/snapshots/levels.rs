@@ -72,7 +72,7 @@ proptest! {
             }
             prop_assert!(replay.before >= 0 && replay.levels.iter().all(|l| *l >= 0));
             let sites = Sites::new(&late);
-            let rows = DeviceRows { rank: 0, device: late_device, sites: &sites };
+            let rows = DeviceRows { rank: 0, device: late_device, sites: &sites, steps: None };
             for (moment, level) in [(MemoryMoment::Peak, replay.peak.bytes), (MemoryMoment::End, replay.level(Some(replay.levels.len() as u32 - 1)))] {
                 let (_, held) = rows.held(moment).unwrap();
                 prop_assert_eq!(held.iter().map(|h| h.bytes).sum::<i64>(), level);

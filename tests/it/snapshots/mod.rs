@@ -48,5 +48,5 @@ fn replayed(snapshot: &Snapshot, until: Until) -> (Vec<DeviceMemory<'_>>, Health
 /// A table of a device.
 fn table(device: &DeviceMemory, sites: &Sites, name: &str) -> Batch {
     let spec = TABLES.iter().find(|t| t.name == name).expect("a table of that name");
-    DeviceRows { rank: 0, device, sites }.table(spec, None).expect("rows")
+    DeviceRows { rank: 0, device, sites, steps: None }.table(spec, None).expect("rows")
 }
