@@ -147,7 +147,10 @@ impl SetError {
             SetError::SeveralRecorders { .. } => {
                 Some("give the files of one recorder; `hta diff` compares two recordings of a program")
             }
-            SetError::DuplicateRank { .. } => Some("give the files of one job, one file a rank"),
+            SetError::DuplicateRank { .. } => Some(
+                "give the files of one job, one file a rank; engines of one server can be seen beside each other: hta \
+                 iterations",
+            ),
             SetError::Memory { .. } => {
                 Some("hta's own program takes most of it; the ranks in flight take what is left")
             }

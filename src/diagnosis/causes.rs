@@ -337,7 +337,7 @@ impl Context<'_> {
 
     /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
     fn long_steps(&self, causes: &[Cause], late: &late::LateRanks) -> Option<Cause> {
-        if self.trust.is_serving {
+        if self.trust.has_iterations {
             // Iterations of several phases and batches are not alike; `iterations` compares those that are.
             return None;
         }

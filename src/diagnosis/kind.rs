@@ -82,10 +82,10 @@ kinds! {
     HostLock "host_lock" Interpreted;
     /// The device idles between two iterations of an inference engine.
     IterationGap "iteration_gap" Measured;
-    /// The device idles in an iteration before the first call that launches a graph.
-    GraphPreparation "graph_preparation" Measured;
     /// The device idles inside calls that launch graphs.
     GraphLaunch "graph_launch" Measured;
+    /// The device idles in an iteration before the first call that launches a graph.
+    GraphPreparation "graph_preparation" Measured;
     /// The device idles after a call that waited for it, until two launches are queued again.
     HostSync "host_sync" Interpreted;
     /// Copies from or to pageable memory.

@@ -14,6 +14,7 @@ use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::Owned;
 use crate::diagnosis::kind::CauseKind;
+use crate::facts::serving_mode::ServingMode;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::memory_moment::MemoryMoment;
@@ -70,7 +71,7 @@ pub fn push(table: &mut MemoryThreats, trace: &RankTrace, options: &Options) {
     let mut threats = failed(&of_rank);
     threats.extend(retries(&of_rank, trace));
     threats.extend(leak(&of_rank));
-    if !trace.steps.are_iterations() {
+    if !ServingMode::of(trace).is_serving {
         // Engines fill the memory with their cache on purpose.
         let peaks = peaks(&of_rank);
         threats.extend(peaks.iter().find_map(|peak| full(&of_rank, peak)));

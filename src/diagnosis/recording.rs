@@ -1,9 +1,9 @@
 //! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
 
 use crate::diagnosis::kind::Vendor;
+use crate::facts::serving_mode::ServingMode;
 use crate::table;
 use crate::table::schema::Text;
-use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
@@ -34,7 +34,8 @@ table! {
         data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
-        iteration_count: u64, "", "iterations of an inference engine";
+        iteration_count: u64, "", "iterations";
+        is_serving: bool, "", "the rank serves requests: it has iterations, or most of its GPU time is in graphs and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
 }
@@ -74,11 +75,10 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         true => 0,
         false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
     };
-    let by_graph = |row: u32| c.args.uint(Arg::GraphId, row).is_some_and(|id| id != 0);
     let sum = |keep: &dyn Fn(&crate::trace::activity::Activity) -> bool| -> i64 {
         activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
     };
-    let graph_call = |row: u32| trace.name(row).to_ascii_lowercase().contains("graphlaunch");
+    let mode = ServingMode::of(trace);
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
     table.push(RecordingRow {
@@ -90,7 +90,7 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         activity_count: trace.activities.len() as u64,
         gpu_sum_ns: sum(&|_| true),
         unlinked_ns: sum(&|a| a.launch().is_none()),
-        graph_ns: sum(&|a| by_graph(a.row) || a.launch().is_some_and(graph_call)),
+        graph_ns: mode.graph,
         launch_count,
         lost_launch_count: lost,
         frame_count: frames,
@@ -101,6 +101,7 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
+        is_serving: mode.is_serving,
         excerpt: trace.edges.is_excerpt,
     });
 }

@@ -34,7 +34,9 @@ pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piec
             }
             // What the engine's own thread does meanwhile is what the device waits for.
             names.each_use(trace, iterations.thread, inside, |used| {
-                let key = used.row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
+                // The range of the iteration itself says nothing.
+                let key = used.row.map(|r| trace.columns.name(r as usize));
+                let key = key.filter(|name| !iterations.names.contains(name)).unwrap_or(StrId::EMPTY);
                 let detail = frame_of(trace, used.row.unwrap_or(u32::MAX));
                 out.push(Piece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
             });

@@ -60,8 +60,10 @@ pub struct RecordingTrust {
     pub has_frames: bool,
     /// Most kernels were launched by graphs.
     pub by_graph: bool,
-    /// Steps are iterations of an inference engine.
+    /// The job serves requests instead of training.
     pub is_serving: bool,
+    /// Steps are iterations.
+    pub has_iterations: bool,
     /// The first iteration is the first one after the profiler started.
     pub has_first_iteration: bool,
     pub vendor: Vendor,
@@ -91,8 +93,9 @@ impl RecordingTrust {
         let gpu = sum(|r| r.gpu_sum_ns);
         out.unlinked_pct = percent(sum(|r| r.unlinked_ns), gpu).filter(|p| *p > UNLINKED_PCT);
         out.by_graph = percent(sum(|r| r.graph_ns), gpu).is_some_and(|p| p >= GRAPH_PCT);
-        out.is_serving = all.iter().any(|r| r.iteration_count > 0);
-        out.has_first_iteration = out.is_serving && !all.iter().any(|r| r.excerpt);
+        out.is_serving = all.iter().any(|r| r.is_serving);
+        out.has_iterations = all.iter().any(|r| r.iteration_count > 0);
+        out.has_first_iteration = out.has_iterations && !all.iter().any(|r| r.excerpt);
         let is_lost =
             |r: &&RecordingRow| r.activity_count > 0 && r.lost_launch_count * 100 > r.launch_count * LOST_LAUNCHES_PCT;
         let lost: Vec<&RecordingRow> = all.iter().filter(is_lost).collect();

@@ -159,8 +159,11 @@ fn busy(found: &Diagnosis) -> String {
     let of_mix = largest.map_or(String::new(), |(name, m)| {
         format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
     });
-    if found.trust.is_serving {
+    if found.trust.has_iterations {
         return format!("GPU busy {busy} in {}{of_mix}", plural(account.steps.len(), "iteration"));
+    }
+    if found.trust.is_serving {
+        return format!("GPU busy {busy}{of_mix}");
     }
     format!("devices {busy} busy{of_mix}")
 }

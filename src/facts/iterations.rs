@@ -10,11 +10,12 @@
 
 use crate::trace::category::Class;
 use crate::trace::device::DeviceWork;
-use crate::trace::iteration::Iteration;
+use crate::trace::iteration::{Engine, Iteration};
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::{Step, StepRule, mask};
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An iteration on the host.
@@ -32,6 +33,8 @@ pub struct Iterations {
     pub all: Vec<HostIteration>,
     /// The thread whose ranges they are.
     pub thread: Option<u32>,
+    /// Names of their ranges, and of ranges inside them that are named as iterations.
+    pub names: BTreeSet<StrId>,
 }
 
 impl Iterations {
@@ -42,12 +45,15 @@ impl Iterations {
 
     fn new(trace: &RankTrace) -> Self {
         if !trace.steps.are_iterations() {
-            return Self { all: Vec::new(), thread: None };
+            return Self { all: Vec::new(), thread: None, names: BTreeSet::new() };
         }
         let thread = trace.main_thread();
         let inner = InnerRanges::new(trace, thread);
-        let make = |step: &crate::trace::step::Step| {
-            let mut about = Iteration::parse(trace.text(step.name))?;
+        let make = |step: &Step| {
+            let mut about = match trace.steps.rule {
+                StepRule::Iteration => Iteration::parse(trace.text(step.name))?,
+                _ => inner.unnamed(trace, step),
+            };
             let mut forward = None;
             for (span, inside) in inner.within(step.host, step.name) {
                 if let Some(inside) = inside {
@@ -57,7 +63,9 @@ impl Iterations {
             }
             Some(HostIteration { step: step.index, about, host: step.host, forward })
         };
-        Self { all: trace.steps.steps.iter().filter_map(make).collect(), thread }
+        let named = inner.names.iter().filter(|(_, read)| read.is_some()).map(|(name, _)| *name);
+        let names = named.chain(trace.steps.steps.iter().map(|s| s.name)).collect();
+        Self { all: trace.steps.steps.iter().filter_map(make).collect(), thread, names }
     }
 }
 
@@ -86,6 +94,21 @@ impl InnerRanges {
         ranges.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
         let names = names.into_iter().filter_map(|(id, read)| Some((id, read?))).collect();
         Self { ranges, names }
+    }
+
+    /// What is known of an iteration that no engine named: its own words, and the image request around it.
+    fn unnamed(&self, trace: &RankTrace, step: &Step) -> Iteration {
+        let mut about = Iteration::new(None, None);
+        about.mode = Some(mask(trace.text(step.name))).filter(|words| !words.is_empty());
+        let before = self.ranges.partition_point(|(span, _)| span.start <= step.host.start);
+        let around = self.ranges.iter().take(before).rev().find_map(|(span, name)| {
+            let request = self.names.get(name).and_then(Option::as_ref)?;
+            (request.engine == Some(Engine::Diffusion)).then_some((span, request))
+        });
+        if let Some((_, request)) = around.filter(|(span, _)| step.host.end <= span.end) {
+            about.complete(request);
+        }
+        about
     }
 
     /// The ranges inside an iteration, without its own.

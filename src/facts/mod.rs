@@ -17,4 +17,5 @@ pub(crate) mod modules;
 pub(crate) mod operator_work;
 pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
+pub(crate) mod serving_mode;
 pub(crate) mod step_scopes;

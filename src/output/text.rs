@@ -1,13 +1,14 @@
 //! The text report: the verdict with the causes, problems of the input, then the tables of the analyses.
 
 use crate::analysis::api::{self, Observation, Output, View};
-use crate::analysis::inventory::record_edges;
+use crate::analysis::inventory::{self, record_edges};
 use crate::analysis::inventory::{KernelRules, RankRow, Ranks};
 use crate::analysis::verdict::JobVerdict;
 use crate::health::{Counter, Severity, Tally};
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
 use crate::run::Outcome;
+use crate::trace::meta::RankSource;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
 use crate::wording::ranks::{missing_ranks, rank_list};
@@ -152,7 +153,8 @@ fn sentences(out: &mut String, observations: &[Observation], width: usize) {
 /// The tables of one analysis, preceded by warnings.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
-    for line in record_edges::note(&outcome.inventory).iter().flat_map(|note| wrap(&format!("note: {note}"), width)) {
+    let notes = [inventory::processes_note(&outcome.inventory), record_edges::note(&outcome.inventory)];
+    for line in notes.iter().flatten().flat_map(|note| wrap(&format!("note: {note}"), width)) {
         let _ = writeln!(out, "{line}");
     }
     if let Some(told) = verdict(outcome) {
@@ -195,8 +197,9 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
     let world = rows.iter().filter_map(|r| r.world_size).max();
-    let mut line =
-        format!("hta {}: {} rank{}", env!("CARGO_PKG_VERSION"), ranks.len(), if ranks.len() == 1 { "" } else { "s" });
+    let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
+    let count = if are_processes { format!("{} processes", ranks.len()) } else { plural(ranks.len(), "rank") };
+    let mut line = format!("hta {}: {count}", env!("CARGO_PKG_VERSION"));
     if let Some(world) = world {
         let _ = write!(line, " of {world}");
     }
@@ -241,6 +244,7 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
             fmt_pct(percent(rows.iter().map(|r| r.unlinked_ns).sum(), rows.iter().map(|r| r.gpu_sum_ns).sum()))
         ));
     }
+    notes.extend(inventory::processes_note(&outcome.inventory));
     notes.extend(record_edges::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
         for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
@@ -255,6 +259,8 @@ fn step_rule(name: &str) -> &'static str {
         "pattern" => "--step-pattern",
         "iteration" => "the names of an engine's iterations",
         "annotation" => "annotations that repeat",
+        "inner_annotation" => "annotations that repeat inside another one",
+        "repeat" => "kernels that repeat, because no range names a step",
         _ => "the whole capture",
     }
 }

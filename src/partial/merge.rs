@@ -171,7 +171,7 @@ fn as_in_its_partial(partials: &[Partial], given: &[Given], task: &Task) -> Resu
         file: seen.input.shown.clone(),
         expected: rank,
         found: match task.source {
-            RankSource::Position => format!("{} by its position", task.rank),
+            RankSource::Position | RankSource::Process => format!("{} by its position", task.rank),
             _ => task.rank.to_string(),
         },
     })

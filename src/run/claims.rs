@@ -70,18 +70,25 @@ impl Claims {
                 return Err(duplicate(all, &pair[0], &pair[1]));
             }
         }
-        let known: Vec<u32> = tasks.iter().map(|j| j.rank).collect();
-        if !ranks.is_empty() {
-            tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
-            if tasks.is_empty() && !known.is_empty() {
-                return Err(RunError::NoSuchRank(ranks_named(&known)));
-            }
-        }
+        choose(&mut tasks, ranks)?;
         Ok(tasks)
     }
 }
 
 impl Claims {
+    /// The files as processes of their own, numbered in natural order, whatever ranks they claim.
+    ///
+    /// # Errors
+    /// When the files are of several recorders, or a selected number has no file.
+    pub fn processes(&self, all: &[Input], numbers: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        self.check_recorders(all)?;
+        let usable = (0..all.len()).filter(|&i| self.refused[i].is_none());
+        let mut tasks: Vec<Task> =
+            (0..).zip(usable).map(|(rank, input)| Task { input, rank, source: RankSource::Process }).collect();
+        choose(&mut tasks, numbers)?;
+        Ok(tasks)
+    }
+
     /// Recorders see different parts of a job, so their ranks cannot be compared with each other.
     fn check_recorders(&self, all: &[Input]) -> Result<(), SetError> {
         let mut known = all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
@@ -94,6 +101,18 @@ impl Claims {
             other_recorder: other.1.name(),
         })
     }
+}
+
+/// Keeps the selected ranks (all if `ranks` is empty).
+fn choose(tasks: &mut Vec<Task>, ranks: &[(u32, u32)]) -> Result<(), RunError> {
+    let known: Vec<u32> = tasks.iter().map(|j| j.rank).collect();
+    if !ranks.is_empty() {
+        tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+        if tasks.is_empty() && !known.is_empty() {
+            return Err(RunError::NoSuchRank(ranks_named(&known)));
+        }
+    }
+    Ok(())
 }
 
 /// The error for two files of one rank.

@@ -10,6 +10,7 @@
 mod claims;
 mod flight;
 mod order;
+mod processes;
 mod rank;
 mod reduce;
 
@@ -223,6 +224,8 @@ pub enum Extent {
     /// Other processes map the other ranks. So a rank must not follow from a file's position, each rank has peers, and
     /// it is not an error if no file is readable.
     Part,
+    /// Processes of one server that are no ranks of one job: each is analysed by itself.
+    Processes,
 }
 
 /// Maps and reduces a set of files.
@@ -231,11 +234,24 @@ pub enum Extent {
 /// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files cannot be
 /// read, the outcome reports them.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
-    let set = map(request, Extent::Whole, sink, progress)?;
-    if set.ranks.is_empty() {
-        return Err(RunError::NothingReadable(set.refused));
+    let whole = |request: &Request, extent| {
+        let set = map(request, extent, sink, progress)?;
+        if set.ranks.is_empty() {
+            return Err(RunError::NothingReadable(set.refused));
+        }
+        reduce(set, request.analyses, request.options, sink)
+    };
+    match whole(request, Extent::Whole) {
+        Err(RunError::Set(clash @ SetError::DuplicateRank { .. })) => {
+            // Comparing processes of different jobs as ranks would be wrong; what looks at one by itself is right.
+            let alone: Vec<_> = request.analyses.iter().copied().filter(|a| !a.about().joins_ranks).collect();
+            match !alone.is_empty() && processes::of_one_server(request) {
+                true => whole(&Request { analyses: &alone, ..*request }, Extent::Processes),
+                false => Err(clash.into()),
+            }
+        }
+        done => done,
     }
-    reduce(set, request.analyses, request.options, sink)
 }
 
 /// Maps the ranks of a set of files.
@@ -251,7 +267,10 @@ pub fn map(
 ) -> Result<MappedSet, RunError> {
     let mut claims = Claims::peek(request.inputs);
     loop {
-        let tasks = claims.tasks(request.inputs, request.ranks)?;
+        let tasks = match extent {
+            Extent::Processes => claims.processes(request.inputs, request.ranks)?,
+            Extent::Whole | Extent::Part => claims.tasks(request.inputs, request.ranks)?,
+        };
         match attempt(request, extent, &claims, &tasks, sink, progress)? {
             Attempt::Finished(ranks, refused, store) => {
                 return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused, store });

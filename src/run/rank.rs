@@ -52,22 +52,27 @@ pub(super) fn one(
 ) -> Result<MappedRank, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
-    let Loaded { columns, meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
+    let Loaded { columns, mut meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
     let mut source = task.source;
+    let is_beside = how.extent == Extent::Part || how.ranks > 1;
+    if how.extent == Extent::Processes {
+        // What it is in its own job says nothing about this set.
+        (meta.rank, meta.world_size) = (None, None);
+    }
     if let Some(rank) = meta.rank {
         if rank != task.rank {
             return Err(Failure::Claims(rank));
         }
         source = RankSource::File;
     }
-    let (options, has_peers) = (request.options, how.extent == Extent::Part || how.ranks > 1);
+    let (options, has_peers) = (request.options, is_beside && how.extent != Extent::Processes);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     if request.analyses.iter().any(|a| a.about().needs_known_events)
         && let Some(what) = unknown_content(&trace)
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
     }
-    if has_peers && is_front_end(&trace) {
+    if is_beside && is_front_end(&trace) {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
     if how.extent == Extent::Part && source == RankSource::Position {

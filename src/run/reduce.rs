@@ -62,7 +62,7 @@ pub fn reduce(
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
-    let has_peers = tasks.len() > 1;
+    let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     // a part of a job is mapped with peers in mind; a job of one rank has none
     let peers = |part: RankSummary| if has_peers { part } else { part.without_peers() };
     let join = || -> Result<Job, RunError> {
@@ -111,7 +111,7 @@ pub fn reduce(
             inventory::set_clock(i, clock);
         }
     });
-    if inventory::are_iterations(&inventory) {
+    if inventory::serves(&inventory) {
         let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
         outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
     }

@@ -143,6 +143,8 @@ pub enum RankSource {
     Name,
     /// The position among the files.
     Position,
+    /// The position among the processes of a server, which are no ranks of one job.
+    Process,
 }
 
 impl RankSource {
@@ -151,6 +153,7 @@ impl RankSource {
             RankSource::File => "file",
             RankSource::Name => "name",
             RankSource::Position => "position",
+            RankSource::Process => "process",
         }
     }
 }

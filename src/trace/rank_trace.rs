@@ -8,6 +8,7 @@ use crate::trace::args::Arg;
 use crate::trace::category::{Class, refine};
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
+use crate::trace::inferred_steps::or_repeats;
 use crate::trace::launch::{Launches, is_launch_call};
 use crate::trace::memory;
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
@@ -128,18 +129,19 @@ impl RankTrace {
         let base = meta.base_ns.unwrap_or(0);
         // In parallel: GPU activities on one thread, host rows and steps on the other.
         let mut of_hosts = Health::default();
-        let (mut all, (hosts, mut steps)) = rayon::join(
+        let (mut all, (hosts, found)) = rayon::join(
             || linked(&columns, &classes, base, &mut health),
             || {
-                let steps = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
-                (host_rows(&columns, &classes), steps)
+                let found = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
+                (host_rows(&columns, &classes), found)
             },
         );
         health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).is_empty();
-        let ((recorded, edges, launched, mut devices), stacks) = rayon::join(
+        let ((recorded, edges, launched, mut devices, mut steps), stacks) = rayon::join(
             || {
                 let recorded = capture(&columns, &classes, &all);
+                let mut steps = or_repeats(found, &columns, &classes, &all);
                 classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
                 finish(&mut steps, &mut all, &columns, &classes, options.step_window, recorded);
                 let launched: Option<Vec<Activity>> =
@@ -152,7 +154,7 @@ impl RankTrace {
                     },
                 );
                 let edges = RecordEdges::new(&columns, &classes, &all, &devices, recorded, options.hidden_min);
-                (recorded, edges, launched, devices)
+                (recorded, edges, launched, devices, steps)
             },
             || Stacks::new(&columns, &classes, &hosts, python),
         );
@@ -285,6 +287,9 @@ impl RankTrace {
     /// operators.
     pub fn main_thread(&self) -> Option<u32> {
         let c = &self.columns;
+        if self.steps.lane.is_some() {
+            return self.steps.lane;
+        }
         let step_name = self.steps.steps.first().map(|s| s.name);
         let of_step = step_name.and_then(|n| {
             (0..c.len()).find(|&r| c.name(r) == n && self.classes[r] == Class::Annotation).map(|r| c.lane[r])

@@ -1,4 +1,5 @@
-//! Steps: the ranges of a rank's time that are training (or serving) steps, and their windows.
+//! Steps: the ranges of a rank's time that are training (or serving) steps, and their windows. `inferred_steps` finds
+//! those that no range names.
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
@@ -21,17 +22,38 @@ pub enum StepRule {
     Iteration,
     /// Consecutive annotations on one thread whose names differ only in digits.
     Annotation,
+    /// Iterations without an engine's name: annotations whose names differ only in digits, inside another one.
+    InnerAnnotation,
+    /// Iterations without an engine's name: a sequence of kernels that repeats.
+    Repeat,
     /// No marks found: the whole capture is one step.
     Capture,
 }
 
 impl StepRule {
+    pub const ALL: [StepRule; 7] = [
+        StepRule::ProfilerStep,
+        StepRule::Pattern,
+        StepRule::Iteration,
+        StepRule::Annotation,
+        StepRule::Capture,
+        StepRule::InnerAnnotation,
+        StepRule::Repeat,
+    ];
+
+    /// Whether steps of this rule are iterations: of an inference engine, or of a loop that nothing names.
+    pub fn is_iteration(self) -> bool {
+        matches!(self, StepRule::Iteration | StepRule::InnerAnnotation | StepRule::Repeat)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             StepRule::ProfilerStep => "profiler_step",
             StepRule::Pattern => "pattern",
             StepRule::Iteration => "iteration",
             StepRule::Annotation => "annotation",
+            StepRule::InnerAnnotation => "inner_annotation",
+            StepRule::Repeat => "repeat",
             StepRule::Capture => "capture",
         }
     }
@@ -67,19 +89,20 @@ pub enum StepWindow {
 pub struct Steps {
     pub rule: StepRule,
     pub steps: Vec<Step>,
-    /// The process of the iterations, to which they belong with all they launch; `None` for other steps.
-    process: Option<StrId>,
+    /// The thread of the iterations, to whose process they belong with all they launch; `None` for other steps.
+    pub lane: Option<u32>,
+    /// Whether there are `ProfilerStep#n` annotations, which only a training loop or a script writes.
+    pub has_profiler_steps: bool,
 }
 
 impl Steps {
-    fn new(rule: StepRule, steps: Vec<Step>) -> Self {
-        Self { rule, steps, process: None }
+    pub fn new(rule: StepRule, steps: Vec<Step>) -> Self {
+        Self { rule, steps, lane: None, has_profiler_steps: false }
     }
 
-    /// Whether the steps are iterations of an inference engine. Their windows are on the device, whatever window is
-    /// chosen.
+    /// Whether the steps are iterations. Their windows are on the device, whatever window is chosen.
     pub fn are_iterations(&self) -> bool {
-        self.rule == StepRule::Iteration
+        self.rule.is_iteration()
     }
 
     /// The step that launched an activity, or in which it started if its launch was not recorded. An iteration owns
@@ -88,14 +111,15 @@ impl Steps {
         let Some(call) = a.launch().map(|l| l as usize) else {
             return if self.are_iterations() && has_launches { None } else { self.at(a.span.start) };
         };
-        let is_own = |pid| c.lanes.get(c.lane[call] as usize).is_some_and(|l| l.pid == pid);
-        self.process.is_none_or(is_own).then(|| self.at(c.ts[call])).flatten()
+        let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
+        let is_own = |lane| pid(lane).is_some_and(|own| pid(c.lane[call]) == Some(own));
+        self.lane.is_none_or(is_own).then(|| self.at(c.ts[call])).flatten()
     }
 
     /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
     /// recorded. A step that owns such a call, or whose host window was cut, is partial.
     pub fn narrow(&mut self, capture: Span, window: StepWindow, lost: impl Iterator<Item = Ns>) {
-        let is_marked = self.rule != StepRule::Capture;
+        let (is_marked, are_iterations) = (self.rule != StepRule::Capture, self.are_iterations());
         for step in &mut self.steps {
             let w = step.window;
             if w.start >= capture.start && w.end <= capture.end {
@@ -103,7 +127,7 @@ impl Steps {
             }
             let start = w.start.clamp(capture.start, capture.end.max(capture.start));
             step.window = Span::new(start, w.end.min(capture.end).max(start));
-            let is_cut = window == StepWindow::Host && self.rule != StepRule::Iteration;
+            let is_cut = window == StepWindow::Host && !are_iterations;
             step.is_partial |= is_marked && (is_cut || step.window.is_empty());
         }
         let owners: Vec<u32> = lost.filter_map(|t| self.at(t)).collect();
@@ -137,18 +161,20 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
         return Steps::new(StepRule::Pattern, build(c, one_thread(c, rows), label_of));
     }
     let marked = build(c, one_thread(c, named(&is_profiler_step, Class::Annotation)), label_of);
+    let has_profiler_steps = !marked.is_empty();
+    let found = |rule, steps| Steps { has_profiler_steps, ..Steps::new(rule, steps) };
     let iterations = one_thread(c, outermost(c, named(&|n| Iteration::parse(n).is_some(), Class::Annotation)));
-    let process = iterations.first().and_then(|&r| c.lanes.get(c.lane[r as usize] as usize)).map(|l| l.pid);
+    let lane = iterations.first().map(|&r| c.lane[r as usize]);
     let iterations = build(c, iterations, |_| None);
     if !iterations.is_empty() && (marked.is_empty() || iterations.iter().all(|i| is_inside(i, &marked))) {
-        return Steps { process, ..Steps::new(StepRule::Iteration, iterations) };
+        return Steps { lane, ..found(StepRule::Iteration, iterations) };
     }
     if !marked.is_empty() {
-        return Steps::new(StepRule::ProfilerStep, marked);
+        return found(StepRule::ProfilerStep, marked);
     }
     match repeated_annotation(c, classes) {
-        Some(rows) => Steps::new(StepRule::Annotation, build(c, rows, label_of)),
-        None => Steps::new(StepRule::Capture, Vec::new()),
+        Some(rows) => found(StepRule::Annotation, build(c, rows, label_of)),
+        None => found(StepRule::Capture, Vec::new()),
     }
 }
 
@@ -187,7 +213,8 @@ fn one_thread(c: &Columns, rows: Vec<u32>) -> Vec<u32> {
     by_lane.into_values().rev().max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
+/// Steps of these ranges.
+pub fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
     rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
     let finished = c.args.column(Arg::Finished);
     let mut steps: Vec<Step> = Vec::new();
@@ -249,7 +276,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
 }
 
 /// Whether annotations with this name repeat without being steps.
-fn is_no_step(name: &str) -> bool {
+pub fn is_no_step(name: &str) -> bool {
     // NCCL marks its own calls, such as `ncclGroupEnd`, by ranges that nsys records.
     let is_nccl_call = name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
     is_nccl_call

@@ -11,7 +11,6 @@ use crate::analysis::sync;
 use crate::analysis::what_if::Limits;
 use crate::job::delay::StepKey;
 use crate::job::{Job, PartWindow};
-use crate::trace::step::StepRule;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, ratio};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +129,7 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
         steps.retain(|_, (_, is_partial)| !*is_partial);
     }
     // Without marked steps the only step is the capture; the recorded span is more informative, as in other analyses.
-    let are_iterations = job.parts.iter().any(|p| p.step_rule == StepRule::Iteration);
+    let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
     let is_unmarked = !are_iterations && steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
     if steps.is_empty() || is_unmarked {
         return if span.parts.is_empty() { Vec::new() } else { vec![span] };

@@ -8,18 +8,19 @@ use crate::analysis::api::{Options, Partial, RowEmitter, rows};
 use crate::analysis::inventory::kernels::KernelsTable;
 use crate::analysis::inventory::record_edges::RecordEdgeTable;
 use crate::facts::machine::Launches;
+use crate::facts::serving_mode::ServingMode;
 use crate::health::Counter;
 use crate::job::Clock;
 use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
+use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
-use crate::trace::step::StepRule;
 
 table! {
     /// One row per rank.
     pub struct Ranks, RankRow = "ranks" by "rank" {
         rank;
-        rank_source: Text, "", "file, name or position";
+        rank_source: Text, "", "file, name, position, or process (engines of one server, which are no ranks of one job)";
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group";
@@ -39,6 +40,7 @@ table! {
         last_ts_ns: i64, "ns", "end of the last recorded event";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
+        is_serving: bool, "", "it serves requests: its steps are iterations, or half of its GPU time is in graphs and there is no ProfilerStep";
         clock_offset_ns: Option<i64>, "ns", "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no analysis of the run compares ranks";
         clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
         clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";
@@ -87,9 +89,35 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Parti
     Partial { rank: trace.rank, tables, reason: None }
 }
 
-/// Whether the steps of a rank are iterations of an inference engine.
-pub fn are_iterations(partials: &[Partial]) -> bool {
-    rows::<Ranks>(partials).any(|r| r.step_rule == StepRule::Iteration.name())
+/// Whether a rank serves requests instead of training.
+pub fn serves(partials: &[Partial]) -> bool {
+    rows::<Ranks>(partials).any(|r| r.is_serving)
+}
+
+/// Largest number of files that the note about processes names.
+const NAMED_PROCESSES: usize = 8;
+
+/// What is to be known of a set of processes that are no ranks of one job; `None` for ranks.
+pub fn processes_note(partials: &[Partial]) -> Option<String> {
+    let of: Vec<RankRow> = rows::<Ranks>(partials).filter(|r| r.rank_source == RankSource::Process.name()).collect();
+    if of.is_empty() {
+        return None;
+    }
+    let mut names: Vec<String> =
+        of.iter().take(NAMED_PROCESSES).map(|r| format!("{} {}", r.rank, base_name(r.file))).collect();
+    if of.len() > NAMED_PROCESSES {
+        names.push("...".to_string());
+    }
+    Some(format!(
+        "processes, not ranks of one job: these files are of several engines of one server, so nothing is compared \
+         across them (a diagnosis needs the files of one engine): {}",
+        names.join(", ")
+    ))
+}
+
+/// The name of a file without its folders.
+pub fn base_name(file: &str) -> &str {
+    file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
 fn rank(trace: &RankTrace) -> Batch {
@@ -122,6 +150,7 @@ fn rank(trace: &RankTrace) -> Batch {
         last_ts_ns: trace.recorded.end,
         step_rule: trace.steps.rule.name(),
         step_count: trace.steps.steps.len() as u32,
+        is_serving: ServingMode::of(trace).is_serving,
         clock_offset_ns: None,
         clock_state: None,
         clock_found_ns: None,

@@ -10,15 +10,18 @@ mod report;
 mod tables;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::inventory::base_name;
 use crate::facts::iterations::Iterations;
 use crate::job::Job;
-use crate::trace::iteration::Phase;
+use crate::trace::iteration::{Engine, Phase};
+use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::Step;
 use chosen::Chosen;
 use measure::measure;
-use phases::slow_iterations;
-use tables::{IterationCategories, IterationPhases, IterationRow, IterationsTable};
+use phases::{Place, counted_iterations, slow_iterations};
+use tables::{IterationCategories, IterationPhases};
+pub(crate) use tables::{IterationRow, IterationsTable};
 
 pub struct IterationsOf;
 
@@ -49,11 +52,14 @@ impl Analysis for IterationsOf {
                     Some(Chosen { is_first: step.index == 0 && !trace.edges.is_excerpt, step, m })
                 })
                 .collect();
-            let slow = slow_iterations(&all);
-            for (of, is_slow) in all.iter().zip(&slow) {
-                push(&mut table, trace, work.device, of, *is_slow);
+            let (slow, counted) = (slow_iterations(&all), counted_iterations(&all));
+            for ((of, is_slow), is_counted) in all.iter().zip(&slow).zip(&counted) {
+                push(&mut table, trace, work.device, of, (*is_counted, *is_slow));
             }
-            phases::push((&mut of_phases, &mut categories), trace.rank, work.device, &all, &slow);
+            let is_process = trace.rank_source == RankSource::Process;
+            let process = is_process.then_some(base_name(&trace.file));
+            let place = Place { rank: trace.rank, device: work.device, process };
+            phases::push((&mut of_phases, &mut categories), place, &all, &slow, &counted);
         }
         let reason = match (iterations.all.is_empty(), trace.is_cpu_only()) {
             (true, _) => Some(NONE),
@@ -68,7 +74,13 @@ impl Analysis for IterationsOf {
     }
 }
 
-fn push(table: &mut IterationsTable, trace: &RankTrace, device: Option<i64>, of: &Chosen, is_slow: Option<bool>) {
+fn push(
+    table: &mut IterationsTable,
+    trace: &RankTrace,
+    device: Option<i64>,
+    of: &Chosen,
+    (is_counted, is_slow): (bool, Option<bool>),
+) {
     let (m, about) = (&of.m, &of.m.host.about);
     let generated = about.generated();
     table.push(IterationRow {
@@ -77,7 +89,8 @@ fn push(table: &mut IterationsTable, trace: &RankTrace, device: Option<i64>, of:
         step: of.step.index,
         label: &about.label(),
         name: trace.text(of.step.name),
-        engine: about.engine.name(),
+        rule: trace.steps.rule.name(),
+        engine: about.engine.map(Engine::name),
         phase: about.phase.map(Phase::name),
         mode: about.mode.as_deref(),
         requests: about.requests,
@@ -94,6 +107,7 @@ fn push(table: &mut IterationsTable, trace: &RankTrace, device: Option<i64>, of:
         generated_max: generated.map(|g| g.1),
         is_first: of.is_first,
         is_partial: of.step.is_partial,
+        is_counted,
         is_slow,
         ts_ns: m.window.start,
         dur_ns: m.window.len(),

@@ -10,6 +10,15 @@ use crate::units::{Ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// Whose iterations they are.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub rank: u32,
+    pub device: Option<i64>,
+    /// The file, if the processes of the set are no ranks of one job.
+    pub process: Option<&'a str>,
+}
+
 /// Fewest iterations from which the first one after the profiler started is left out of averages.
 const FEWEST: usize = 3;
 
@@ -35,36 +44,47 @@ pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
     out
 }
 
+/// Whether each iteration is in the averages of its kind: neither partial nor the first after the profiler started,
+/// unless nothing else is left.
+pub fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
+    let mut out = vec![false; all.len()];
+    for of in by_kind(all).into_values() {
+        let full: Vec<usize> = of.iter().copied().filter(|&i| !all[i].step.is_partial).collect();
+        let full = if full.is_empty() { of.clone() } else { full };
+        let later: Vec<usize> = full.iter().copied().filter(|&i| !all[i].is_first).collect();
+        let counted = if of.len() >= FEWEST && !later.is_empty() { later } else { full };
+        counted.into_iter().for_each(|i| out[i] = true);
+    }
+    out
+}
+
 pub fn push(
     (table, categories): (&mut IterationPhases, &mut IterationCategories),
-    rank: u32,
-    device: Option<i64>,
+    place: Place,
     all: &[Chosen],
     slow: &[Option<bool>],
+    counted: &[bool],
 ) {
     for (kind, of) in by_kind(all) {
         let members: Vec<&Chosen> = of.iter().map(|&i| &all[i]).collect();
+        let counted: Vec<&Chosen> = of.iter().filter(|&&i| counted[i]).map(|&i| &all[i]).collect();
         let slow_count = of.iter().filter(|&&i| slow[i] == Some(true)).count();
-        push_kind(table, (rank, device), &kind, &members, slow_count as u64);
-        push_categories(categories, (rank, device), &kind, &members);
+        push_kind(table, place, &kind, (&members, &counted), slow_count as u64);
+        push_categories(categories, place, &kind, &members);
     }
 }
 
 fn push_kind(
     table: &mut IterationPhases,
-    (rank, device): (u32, Option<i64>),
+    Place { rank, device, process }: Place,
     kind: &Kind,
-    members: &[&Chosen],
+    (members, counted): (&[&Chosen], &[&Chosen]),
     slow_count: u64,
 ) {
-    let full: Vec<&Chosen> = members.iter().copied().filter(|c| !c.step.is_partial).collect();
-    let full = if full.is_empty() { members.to_vec() } else { full };
-    let later: Vec<&Chosen> = full.iter().copied().filter(|c| !c.is_first).collect();
-    let counted = if members.len() >= FEWEST && !later.is_empty() { later } else { full };
     // An iteration without a next one has no period, so it only counts if none has.
     let measured = || counted.iter().filter(|c| c.m.gap.is_some());
     let has_period = measured().next().is_some();
-    let timed: Vec<&Chosen> = if has_period { measured().copied().collect() } else { counted.clone() };
+    let timed: Vec<&Chosen> = if has_period { measured().copied().collect() } else { counted.to_vec() };
     let periods = Summary::new(timed.iter().map(|c| c.m.period).collect());
     let windows = Summary::new(counted.iter().map(|c| c.m.window.len()).collect());
     let busy: Ns = counted.iter().map(|c| c.m.window_busy).sum();
@@ -74,13 +94,15 @@ fn push_kind(
     table.push(IterationPhaseRow {
         rank,
         device,
+        process,
         phase: kind.phase,
         mode: kind.mode.as_deref(),
         requests: kind.requests,
         iteration_count: members.len() as u64,
         counted: counted.len() as u64,
+        period_count: measured().count() as u64,
         slow_count,
-        tokens: sum(&counted, |c| c.m.host.about.tokens),
+        tokens: sum(counted, |c| c.m.host.about.tokens),
         basis: if has_period { "period" } else { "window" },
         period_p50_ns: periods.p50,
         period_p95_ns: periods.p95,
@@ -98,7 +120,7 @@ fn push_kind(
 
 fn push_categories(
     table: &mut IterationCategories,
-    (rank, device): (u32, Option<i64>),
+    Place { rank, device, .. }: Place,
     kind: &Kind,
     members: &[&Chosen],
 ) {

@@ -6,6 +6,7 @@ use crate::analysis::iterations::tables::{
 };
 use crate::analysis::population::reasons;
 use crate::analysis::summary::nearest_rank;
+use crate::trace::step::StepRule;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
 use std::cmp::Reverse;
@@ -28,25 +29,29 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         let hint = "hint: hta explain serving lists the names that are read, and how to record them";
         return Output { tables, raw: Some(format!("{why}\n{hint}\n")), ..Output::default() };
     }
-    let views = vec![phases_view(partials, options), categories_view(partials, options)];
+    let views = vec![phases_view(partials, &all, options), categories_view(partials, options)];
     Output { tables, observations: observations(partials, &all), views, ..Output::default() }
 }
 
-type KindKey<'a> = (Option<&'a str>, Option<&'a str>, Option<u64>);
+/// Number of the process, phase, mode and batch.
+type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
 
 fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
     let mut kinds: BTreeMap<KindKey, Vec<IterationPhaseRow>> = BTreeMap::new();
     for r in rows::<IterationPhases>(partials) {
-        kinds.entry((r.phase, r.mode, r.requests)).or_default().push(r);
+        let process = r.process.map(|_| r.rank);
+        kinds.entry((process, r.phase, r.mode, r.requests)).or_default().push(r);
     }
     let mut out: Vec<_> = kinds.into_iter().collect();
     out.sort_by_key(|(key, of)| (Reverse(of.iter().map(|r| r.window_ns).sum::<Ns>()), *key));
     out
 }
 
-fn phases_view(partials: &[Partial], options: &Options) -> View {
+fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) -> View {
     let kinds = by_kind(partials);
     let mut notes = reasons(partials);
+    notes.extend(how_found(all));
+    let has_processes = kinds.iter().any(|(key, _)| key.0.is_some());
     let hidden = kinds.len().saturating_sub(options.top);
     if hidden > 0 {
         notes.push(format!("{} of phase and batch in the table", plural(hidden, "more kind")));
@@ -65,38 +70,61 @@ fn phases_view(partials: &[Partial], options: &Options) -> View {
         };
         let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
         let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
+        let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
         let mut rates: Vec<f64> = of.iter().filter_map(|r| r.tokens_per_s).collect();
         rates.sort_by(f64::total_cmp);
         let at_most = if of.iter().all(|r| r.basis == "window") { "<= " } else { "" };
         let rate = rates.get(rates.len().saturating_sub(1) / 2);
-        vec![
-            key.0.or(key.1).unwrap_or("-").to_string(),
-            key.2.map_or("-".to_string(), |n| n.to_string()),
+        let process = has_processes.then(|| key.0.map_or("-".to_string(), |n| n.to_string()));
+        let cells = vec![
+            key.1.or(key.2).unwrap_or("-").to_string(),
+            key.3.map_or("-".to_string(), |n| n.to_string()),
             fmt_count(of.iter().map(|r| r.iteration_count).sum()),
             fmt_ns(median(|r| r.period_p50_ns)),
             fmt_ns(median(|r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
-            fmt_ns(sum(|r| r.gap_idle_ns) / counted),
+            fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
             fmt_ns(sum(|r| r.host_exposed_ns) / counted),
             rate.map_or("-".to_string(), |r| format!("{at_most}{r:.1}")),
-        ]
+        ];
+        process.into_iter().chain(cells).collect()
     };
+    let process = has_processes.then_some(("process", Align::Right));
     View {
         title: "Iterations by phase and batch".to_string(),
-        columns: vec![
-            ("phase", Align::Left),
-            ("batch", Align::Right),
-            ("iterations", Align::Right),
-            ("period", Align::Right),
-            ("window", Align::Right),
-            ("GPU busy", Align::Right),
-            ("gap idle", Align::Right),
-            ("bubble", Align::Right),
-            ("tokens/s", Align::Right),
-        ],
+        columns: process
+            .into_iter()
+            .chain([
+                ("phase", Align::Left),
+                ("batch", Align::Right),
+                ("iterations", Align::Right),
+                ("period", Align::Right),
+                ("window", Align::Right),
+                ("GPU busy", Align::Right),
+                ("gap idle", Align::Right),
+                ("bubble", Align::Right),
+                ("tokens/s", Align::Right),
+            ])
+            .collect(),
         rows: kinds.iter().take(options.top).map(row).collect(),
         notes,
     }
+}
+
+/// By which rule iterations were found that no engine named.
+fn how_found(all: &[IterationRow]) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(r) = all.iter().find(|r| r.rule == StepRule::InnerAnnotation.name()) {
+        let name = r.mode.unwrap_or_default();
+        out.push(format!("no engine named these iterations: ranges `{name}` repeat inside another one"));
+    }
+    if all.iter().any(|r| r.rule == StepRule::Repeat.name()) {
+        out.push(
+            "no range names these iterations: kernels of a stream repeat, each time from the first launch to the last"
+                .to_string(),
+        );
+    }
+    out
 }
 
 /// Count and summed duration of all activities of iterations, by category, the largest first.
@@ -138,6 +166,7 @@ fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> 
     out.extend(host_bound(all));
     out.extend(largest_category(partials, all));
     out.extend(slow(all));
+    out.extend(partial(all));
     out
 }
 
@@ -239,4 +268,19 @@ fn slow(all: &[IterationRow]) -> Option<Observation> {
         fmt_ns(longest.dur_ns),
     );
     Some(Observation { share_of_step: None, ..observation(&slow, all.len(), 0, 0, sentence) })
+}
+
+/// Iterations of which work is missing.
+fn partial(all: &[IterationRow]) -> Option<Observation> {
+    let partial: Vec<&IterationRow> = all.iter().filter(|r| r.is_partial).collect();
+    let first = partial.first()?;
+    let sentence = format!(
+        "{} of {} partial, the first @{} of rank {}: cut by the recording, a launch without its work, or much less work \
+         than others of their phase and batch (record_edges); they are in no average.",
+        partial.len(),
+        if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },
+        first.step,
+        first.rank,
+    );
+    Some(Observation { share_of_step: None, ..observation(&partial, all.len(), 0, 0, sentence) })
 }

@@ -9,10 +9,11 @@ table! {
         rank; device;
         step: u32, "", "index of the iteration in time, as in steps";
         label: Text, "", "phase, requests, tokens and mean KV length in words";
-        name: Text, "", "name of the range";
-        engine: Text, "", "vllm, sglang, atom or diffusion, by the spelling of the name";
+        name: Text, "", "name of the range; empty: no range, kernels that repeat";
+        rule: Text, "", "how it was found: iteration (an engine's name), inner_annotation or repeat (no engine named it)";
+        engine: Option<Text>, "", "vllm, sglang, atom or diffusion, by the spelling of the name; null: none";
         phase: Option<Text>, "", "prefill, decode, mixed, idle, target_verify, draft_extend or draft; null: not known";
-        mode: Option<Text>, "", "the engine's own word for it, where written";
+        mode: Option<Text>, "", "the engine's own word for it, where written; of inner_annotation its name with # for digits";
         requests: Option<u64>, "", "requests, in both phases";
         padded_batch: Option<u64>, "", "requests for which kernels are launched, where written";
         tokens: Option<u64>, "", "scheduled tokens";
@@ -27,6 +28,7 @@ table! {
         generated_max: Option<u64>, "", "decode: most tokens that it generated; nothing says how many drafted ones were accepted";
         is_first: bool, "", "first iteration after the profiler started (in no average if there are three or more of its phase and batch)";
         is_partial: bool, "", "cut by the capture, a launch of it was lost, or far less work than others of its phase and batch";
+        is_counted: bool, "", "in the averages of iteration_phases";
         is_slow: Option<bool>, "", "window longer than usual for its phase and batch; null with fewer than three of them";
         ts_ns: i64, "ns", "start of its window: first start of what it launched, end of the previous window or of the lead";
         dur_ns: i64, "ns", "length of its window, up to the last end of what it launched";
@@ -74,11 +76,13 @@ table! {
     /// Iterations of one phase and batch of a device. Means, percentiles and rates leave out partial iterations, and the first one after the profiler started if the row has three or more.
     pub struct IterationPhases, IterationPhaseRow = "iteration_phases" by "rank, device, phase, mode, requests" {
         rank; device;
+        process: Option<Text>, "", "file of a process beside others that are no ranks of one job; null: a rank";
         phase: Option<Text>, "", "as in iterations";
         mode: Option<Text>, "", "the engine's own word, if the phase is not known";
         requests: Option<u64>, "", "batch: requests of each iteration";
         iteration_count: u64, "", "iterations";
         counted: u64, "", "of these, in the statistics (all if none is left)";
+        period_count: u64, "", "of the counted, with a next one: these have a period and a gap";
         slow_count: u64, "", "slow ones";
         tokens: Option<u64>, "", "scheduled tokens of the counted iterations; null if one's is not known";
         basis: Text, "", "period, or window if no counted iteration has a next one: then rates are upper bounds";

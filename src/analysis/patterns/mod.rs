@@ -3,7 +3,6 @@
 
 mod names;
 mod operators;
-pub(crate) mod repeat;
 mod report;
 mod stream;
 pub(crate) mod tables;

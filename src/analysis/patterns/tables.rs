@@ -2,8 +2,6 @@
 
 use crate::analysis::api::{Options, RowEmitter};
 use crate::analysis::patterns::names::{brief, joined};
-use crate::analysis::patterns::repeat;
-use crate::analysis::patterns::repeat::MinimumSize;
 use crate::analysis::patterns::stream::{Launched, Stream, streams};
 use crate::analysis::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use crate::table;
@@ -11,6 +9,7 @@ use crate::table::schema::{Batch, Table, Text};
 use crate::trace::args::Arg;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::repeat::{self, MinimumSize};
 use crate::units::{Ns, Span, percent};
 use std::cmp::Reverse;
 use std::ops::Range;

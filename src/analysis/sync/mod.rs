@@ -18,7 +18,6 @@ use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::bar;
@@ -210,7 +209,7 @@ fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
 
 /// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
 fn chosen<'a, 'j>(job: &Job, rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
-    let are_iterations = job.parts.iter().any(|p| p.step_rule == StepRule::Iteration);
+    let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
     let all = || rows.iter().filter(|r| r.group.is_none());
     let mut out = Vec::new();
     let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&SyncWindow>> = BTreeMap::new();

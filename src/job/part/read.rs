@@ -14,8 +14,6 @@ use crate::trace::window::Scope;
 use crate::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-const RULES: [StepRule; 5] =
-    [StepRule::ProfilerStep, StepRule::Pattern, StepRule::Iteration, StepRule::Annotation, StepRule::Capture];
 const SCOPES: [Scope; 5] = [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside];
 
 impl RankSummary {
@@ -31,7 +29,7 @@ impl RankSummary {
         let [head] = heads[..] else {
             return Err(InvalidCell::new::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
         };
-        let rule = RULES.into_iter().find(|r| r.name() == head.step_rule);
+        let rule = StepRule::ALL.into_iter().find(|r| r.name() == head.step_rule);
         Ok(Self {
             rank: head.rank,
             host: head.host.map(str::to_string),

@@ -21,7 +21,7 @@ use crate::trace::meta::{RankSource, TimeEra};
 const SET: &str = "set";
 
 const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
-const SOURCES: [RankSource; 3] = [RankSource::File, RankSource::Name, RankSource::Position];
+const SOURCES: [RankSource; 4] = [RankSource::File, RankSource::Name, RankSource::Position, RankSource::Process];
 
 /// Reads a table of a state from any bytes.
 ///

@@ -113,6 +113,7 @@ fn rates_follow_from_tokens_and_periods() {
     );
     // The last iteration has no period, so the rate of its kind is that of the one before.
     assert_eq!(phases[0].float("tokens_per_s"), Some(4e9 / 700e3));
+    assert_eq!(phases.iter().map(|r| r.int("period_count")).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(
         ["window_ns", "window_busy_ns", "gap_idle_ns", "host_exposed_ns"].map(|c| phases[0].int(c)),
         [us(1_005), us(820), us(180), us(135)]

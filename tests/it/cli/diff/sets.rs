@@ -139,9 +139,11 @@ impl Job {
             let nccl = us(gpu + 10)..us(gpu + 25);
             main.launch(us(call + 1)..us(call + 2)).kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, nccl);
             let end = gpu + 25 + 15;
-            if self.marks_steps {
-                main.step(i as u64 + 7, us(at)..us(end));
-            }
+            match self.marks_steps {
+                true => main.step(i as u64 + 7, us(at)..us(end)),
+                // A rank that trains; else what repeats would be its steps.
+                false => main.annotation("Optimizer.step#SGD.step", us(end - 2)..us(end - 1)),
+            };
             at = end;
         }
         t

@@ -1,4 +1,4 @@
-//! Repeats in a text of symbols: the pure algorithm behind the table `repeats`.
+//! Repeats in a text of symbols: the pure algorithm behind the table `repeats`, and behind steps that nothing names.
 //!
 //! The text is the sequence of activities of one stream, one symbol per activity. Nothing here depends on traces or
 //! times, except that every position has a weight, which decides between rotations of a loop body.

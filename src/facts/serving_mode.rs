@@ -1,0 +1,43 @@
+//! Whether a rank serves requests instead of training. Times in ns.
+//!
+//! It does if its steps are iterations. Without iterations it does if most of its GPU time is replayed from graphs and no
+//! `ProfilerStep` is recorded: then its kernels are not launched one by one, and what helps training is no help.
+
+use crate::facts::iterations::is_graph_launch;
+use crate::trace::args::Arg;
+use crate::trace::rank_trace::RankTrace;
+use crate::units::Ns;
+use std::sync::Arc;
+
+/// Share of the GPU time in graphs from which a rank without iterations serves, percent.
+const GRAPH_PCT: i128 = 50;
+
+pub struct ServingMode {
+    pub is_serving: bool,
+    /// Summed duration of the activities that graphs launched.
+    pub graph: Ns,
+}
+
+impl ServingMode {
+    /// The shared instance of a rank.
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(Self::new)
+    }
+
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        // By name, so that each name is compared once.
+        let is_graph_call: Vec<bool> = c.strings.iter().map(|(_, text)| is_graph_launch(text)).collect();
+        let (mut graph, mut all) = (0, 0);
+        for a in &trace.activities {
+            let called =
+                a.launch().is_some_and(|row| is_graph_call.get(c.name(row as usize).0 as usize) == Some(&true));
+            all += i128::from(a.span.len());
+            if called || c.args.uint(Arg::GraphId, a.row).is_some_and(|id| id != 0) {
+                graph += a.span.len();
+            }
+        }
+        let is_by_graph = all > 0 && i128::from(graph) * 100 >= all * GRAPH_PCT;
+        Self { is_serving: trace.steps.are_iterations() || (is_by_graph && !trace.steps.has_profiler_steps), graph }
+    }
+}

@@ -1,0 +1,218 @@
+//! Iterations that no engine names: of diffusion models and plain loops, by what repeats. Times in ns.
+//!
+//! ```text
+//!   host      [generate                                    )     the outer range: the only one, or an image request
+//!               [denoise 0)   [denoise 1)   [denoise 2)          (i) names that differ in digits
+//!   calls       lll l         lll l         lll l
+//!   stream        aab c         aab c         aab c              (ii) a sequence of kernels; its launches are the range
+//!   without (i) [    )        [    )        [    )
+//! ```
+//!
+//! Either counts if there are three disjoint ranges or more, whose activities are half of the GPU time. In training,
+//! layers repeat more often than steps do, and a step has its mark; so what trains is left alone.
+
+use crate::trace::activity::Activity;
+use crate::trace::category::Class;
+use crate::trace::events::Columns;
+use crate::trace::iteration::{Engine, Iteration};
+use crate::trace::repeat::{self, MinimumSize};
+use crate::trace::step::{Step, StepRule, Steps, build, is_no_step, mask};
+use crate::trace::strings::StrId;
+use crate::units::{Ns, Span};
+use hashbrown::HashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Fewest ranges.
+const FEWEST: usize = 3;
+
+/// Least share of the GPU time in what the ranges launch, percent.
+const HELD_PCT: i128 = 50;
+
+/// What counts as a repeat, as in `hta patterns`.
+const LEAST: MinimumSize = MinimumSize { length: 3, count: 3 };
+
+/// Parts of names that only training has.
+const TRAINING: [&str; 7] = ["backward", "_bwd", "bwd_", "wgrad", "dgrad", "optimizer.step", "adam"];
+
+/// The steps themselves if they have marks, else what repeats. Fewer than three image requests are no iterations if
+/// something repeats inside them.
+pub fn or_repeats(found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
+    let is_request = |s: &Step| is_request(c.strings.get(s.name));
+    let outer: Option<Vec<Span>> = match found.rule {
+        StepRule::Capture => None,
+        StepRule::Iteration if found.steps.len() < FEWEST && found.steps.iter().all(is_request) => {
+            Some(found.steps.iter().map(|s| s.host).collect())
+        }
+        _ => return found,
+    };
+    if all.iter().all(|a| a.launch().is_none()) || trains(c, classes, all) {
+        return found;
+    }
+    let work = LaunchedWork::new(c, all);
+    let steps = inner_annotations(c, classes, &work, outer.is_some());
+    let steps = steps.or_else(|| repeats(c, all, &work, outer.as_deref()));
+    steps.map_or(found.clone(), |steps| Steps { has_profiler_steps: found.has_profiler_steps, ..steps })
+}
+
+fn is_request(name: &str) -> bool {
+    Iteration::parse(name).is_some_and(|i| i.engine == Some(Engine::Diffusion))
+}
+
+/// Whether the rank trains, by the names of its kernels, operators and ranges.
+fn trains(c: &Columns, classes: &[Class], all: &[Activity]) -> bool {
+    let mut is_known = vec![false; c.strings.len()];
+    let mut is_new =
+        |name: StrId| is_known.get_mut(name.0 as usize).is_some_and(|known| !std::mem::replace(known, true));
+    let host =
+        (0..classes.len()).filter(|&r| matches!(classes[r], Class::HostOp | Class::Annotation)).map(|r| c.name(r));
+    all.iter().map(|a| a.name).chain(host).filter(|name| is_new(*name)).any(|name| {
+        let lower = c.strings.get(name).to_ascii_lowercase();
+        TRAINING.iter().any(|part| lower.contains(part))
+    })
+}
+
+/// Durations of activities by the start of their launch calls.
+struct LaunchedWork {
+    /// By process: starts, and before each start the sum of the durations.
+    by_process: BTreeMap<StrId, (Vec<Ns>, Vec<i128>)>,
+    total: i128,
+}
+
+impl LaunchedWork {
+    fn new(c: &Columns, all: &[Activity]) -> Self {
+        let mut launched: BTreeMap<StrId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for a in all {
+            let Some(call) = a.launch().map(|row| row as usize) else { continue };
+            if let Some(pid) = process_of(c, c.lane[call]) {
+                launched.entry(pid).or_default().push((c.ts[call], a.span.len()));
+            }
+        }
+        let sums = |mut of: Vec<(Ns, Ns)>| {
+            of.sort_unstable();
+            let mut sum = 0;
+            let mut before: Vec<i128> = vec![0];
+            before.extend(of.iter().map(|(_, dur)| {
+                sum += i128::from(*dur);
+                sum
+            }));
+            (of.into_iter().map(|(ts, _)| ts).collect(), before)
+        };
+        let by_process = launched.into_iter().map(|(pid, of)| (pid, sums(of))).collect();
+        Self { by_process, total: all.iter().map(|a| i128::from(a.span.len())).sum() }
+    }
+
+    /// Time of what a process launched in these ranges, if they are enough, disjoint, and hold much of all time.
+    fn held(&self, process: StrId, ranges: &[Span]) -> Option<i128> {
+        let (starts, before) = self.by_process.get(&process)?;
+        if ranges.len() < FEWEST || ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
+            return None;
+        }
+        let upto = |t: Ns| before.get(starts.partition_point(|s| *s < t)).copied().unwrap_or(0);
+        let held = ranges.iter().map(|r| upto(r.end) - upto(r.start)).sum::<i128>();
+        (held > 0 && held * 100 >= self.total * HELD_PCT).then_some(held)
+    }
+}
+
+fn process_of(c: &Columns, lane: u32) -> Option<StrId> {
+    c.lanes.get(lane as usize).map(|l| l.pid)
+}
+
+/// Annotations inside one other (or directly inside image requests) whose names differ in digits; of several sets, that
+/// with most GPU time.
+fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_requests: bool) -> Option<Steps> {
+    /// Stands for all image requests.
+    const REQUESTS: u32 = u32::MAX;
+    let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation && c.dur[r] > 0) {
+        by_lane.entry(c.lane[row]).or_default().push(row as u32);
+    }
+    // Each name once.
+    let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
+    let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();
+    for (lane, mut rows) in by_lane {
+        crate::trace::thread::sort_outer_first(&mut rows, c);
+        let mut open: Vec<u32> = Vec::new();
+        for row in rows {
+            let span = c.span(row as usize);
+            while open.last().is_some_and(|o| c.span(*o as usize).end <= span.start) {
+                open.pop();
+            }
+            let parent = open.last().copied().filter(|o| c.span(*o as usize).end >= span.end);
+            open.push(row);
+            let Some(parent) = parent else { continue };
+            let is_of_request = in_requests && is_request(c.strings.get(c.name(parent as usize)));
+            let name = c.name(row as usize);
+            let as_group = |text: &str| (!is_no_step(text)).then(|| mask(text));
+            if let Some(name) = masked.entry(name).or_insert_with(|| as_group(c.strings.get(name)))
+                && is_of_request == in_requests
+            {
+                let parent = if in_requests { REQUESTS } else { parent };
+                groups.entry((lane, parent, name.clone())).or_default().push(row);
+            }
+        }
+    }
+    let mut best: Option<(i128, u32, Vec<u32>)> = None;
+    for ((lane, ..), rows) in groups.into_iter().filter(|(_, rows)| rows.len() >= FEWEST) {
+        let ranges: Vec<Span> = rows.iter().map(|r| c.span(*r as usize)).collect();
+        let held = process_of(c, lane).and_then(|pid| work.held(pid, &ranges));
+        if let Some(held) = held.filter(|held| best.as_ref().is_none_or(|b| *held > b.0)) {
+            best = Some((held, lane, rows));
+        }
+    }
+    let (_, lane, rows) = best?;
+    Some(Steps { lane: Some(lane), ..Steps::new(StepRule::InnerAnnotation, build(c, rows, |_| None)) })
+}
+
+/// The sequence of kernels with most GPU time that repeats on a stream: from the first launch of each occurrence to the
+/// last. Streams are tried in the order of that time.
+fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[Span]>) -> Option<Steps> {
+    let mut by_stream: BTreeMap<(Option<i64>, Option<i64>), Vec<&Activity>> = BTreeMap::new();
+    for a in all {
+        by_stream.entry((a.device(), a.stream())).or_default().push(a);
+    }
+    let mut found: Vec<(i64, Vec<Span>, u32)> =
+        by_stream.into_values().filter_map(|activities| best_of_stream(c, &activities)).collect();
+    found.sort_by_key(|(weight, ..)| Reverse(*weight));
+    let is_inside = |r: &Span| outer.is_none_or(|all| all.iter().any(|o| o.start <= r.start && r.end <= o.end));
+    let (_, ranges, lane) = found.into_iter().find(|(_, ranges, lane)| {
+        let held = process_of(c, *lane).and_then(|pid| work.held(pid, ranges));
+        held.is_some() && ranges.iter().all(is_inside)
+    })?;
+    let step = |(index, host): (u32, Span)| Step {
+        index,
+        label: None,
+        name: StrId::EMPTY,
+        host,
+        window: host,
+        is_partial: false,
+    };
+    let steps = (0..).zip(ranges).map(step).collect();
+    Some(Steps { lane: Some(lane), ..Steps::new(StepRule::Repeat, steps) })
+}
+
+/// The repeat of a stream with most GPU time: this time, the launches of each occurrence, and the thread of the first.
+fn best_of_stream(c: &Columns, activities: &[&Activity]) -> Option<(i64, Vec<Span>, u32)> {
+    let mut known: HashMap<StrId, u32> = HashMap::new();
+    let symbol = |a: &&Activity| {
+        let next = known.len() as u32;
+        *known.entry(a.name).or_insert(next)
+    };
+    let symbols: Vec<u32> = activities.iter().map(symbol).collect();
+    let durs: Vec<i64> = activities.iter().map(|a| a.span.len()).collect();
+    let found = repeat::repeats(&symbols, &durs, LEAST);
+    let best = found.patterns.iter().max_by_key(|p| (p.weight, Reverse(p.length()), Reverse(p.first)))?;
+    let mut lane = None;
+    let mut launches = |first: &u32| {
+        let occurrence = activities.get(*first as usize..*first as usize + best.length() as usize)?;
+        let mut span: Option<Span> = None;
+        for call in occurrence.iter().filter_map(|a| a.launch()) {
+            let call_span = c.span(call as usize);
+            lane.get_or_insert(c.lane[call as usize]);
+            span = Some(span.map_or(call_span, |s| Span::new(s.start.min(call_span.start), s.end.max(call_span.end))));
+        }
+        span.filter(|s| !s.is_empty())
+    };
+    let ranges: Vec<Span> = found.taken(best).iter().map(&mut launches).collect::<Option<_>>()?;
+    Some((best.weight, ranges, lane?))
+}
