@@ -2,6 +2,7 @@
 
 use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
+use crate::analysis::iterations::IterationsOf;
 use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::analyze::warn;
 use crate::cli::args::CommonArgs;
@@ -13,7 +14,7 @@ use crate::compat;
 use crate::compat::Compat;
 use crate::diagnosis::DiagnosisOf;
 use crate::diff::threshold::{Threshold, Verdict};
-use crate::diff::{DIFF, SHORT_NAMES, Set, causes, comparable, compare};
+use crate::diff::{DIFF, SHORT_NAMES, Set, causes, comparable, compare, iterations};
 use crate::error::SetError;
 use crate::output::inputs::Inputs;
 use crate::output::text;
@@ -73,10 +74,10 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let mut options = args.common.options()?;
     let tool = args.common.compat(&[DIFF])?;
-    // The causes of both sides are compared, too, in hta's own definitions.
+    // Causes and iterations of both sides are compared, too, in hta's own definitions.
     let mut analyses = compat::chosen(tool, &[DIFF]);
     if tool.is_none() {
-        analyses.push(&DiagnosisOf);
+        analyses.extend([&DiagnosisOf as &'static dyn Analysis, &IterationsOf]);
     }
     enter(DIFF.about().settings, matches, &mut options)?;
     filters::refuse_unused(&analyses, &options)?;
@@ -104,8 +105,9 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
             let set = |path: &Path, outcome: &mut Outcome| {
                 let read = Set::read(&path.display().to_string(), handed(outcome));
                 let withheld = comparable::withheld(diagnosed(outcome));
+                let iterations = iterations::counted(iterated(outcome));
                 outcome.outputs.clear();
-                Set { withheld, ..read }
+                Set { withheld, iterations, ..read }
             };
             let sets = (set(&args.base, &mut base), set(&args.test, &mut test));
             let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, args.force, &options)?;
@@ -167,9 +169,19 @@ fn read(
     Ok(outcome)
 }
 
+/// The tables of an analysis of a set; none if it did not run, because the set is of several jobs.
+fn tables_of<'a>(outcome: &'a Outcome, stem: &str) -> &'a [Batch] {
+    outcome.outputs.iter().find(|(a, _)| a.stem() == stem).map_or(&[], |(_, output)| &output.tables)
+}
+
 /// The tables of the diagnosis of a set.
 fn diagnosed(outcome: &Outcome) -> &[Batch] {
-    outcome.outputs.get(1).map_or(&[], |(_, output)| &output.tables)
+    tables_of(outcome, DiagnosisOf.about().stem)
+}
+
+/// The tables of the iterations of a set.
+fn iterated(outcome: &Outcome) -> &[Batch] {
+    tables_of(outcome, IterationsOf.about().stem)
 }
 
 /// The tables that the mapper made of a set.

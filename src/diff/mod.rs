@@ -17,6 +17,7 @@
 pub mod causes;
 pub mod comparable;
 mod exact;
+pub mod iterations;
 mod map;
 mod names;
 mod notes;
@@ -142,7 +143,13 @@ impl Analysis for Diff {
             stem: STEM,
             title: "two sets of traces, before and after: what became slower or faster",
             explain: PAGE,
-            tables: &[Summaries::SPEC, Names::SPEC, Steps::SPEC, causes::DiffCauses::SPEC],
+            tables: &[
+                Summaries::SPEC,
+                Names::SPEC,
+                Steps::SPEC,
+                causes::DiffCauses::SPEC,
+                iterations::DiffIterations::SPEC,
+            ],
             settings: &[BY, SHORT_NAMES],
             ..About::DEFAULT
         }

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::diff::exact::Weights;
+use crate::diff::iterations::CountedIteration;
 use crate::diff::set::{MappedRank, Set, Side, StepWindow};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +107,14 @@ impl<'a> Population<'a> {
         let (base, test) = (classes(&self.base), classes(&self.test));
         let only_base = base.difference(&test).map(|class| (*class, "base"));
         only_base.chain(test.difference(&base).map(|class| (*class, "test"))).collect()
+    }
+
+    /// The iterations of the compared ranks of both sides.
+    pub fn iterations(&self) -> [Vec<&'a CountedIteration>; 2] {
+        [&self.base, &self.test].map(|side| {
+            let kept: BTreeSet<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
+            side.set.iterations.iter().filter(|i| kept.contains(&i.rank)).collect()
+        })
     }
 
     pub fn scope(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use crate::analysis::api::{Align, Certainty, Observation, Options, Output, View};
 use crate::diff::comparable::{Differences, differences};
 use crate::diff::exact::Fraction;
+use crate::diff::iterations::{DiffIterations, IterationChanges};
 use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::notes;
 use crate::diff::population::{Population, PopulationError};
@@ -56,14 +57,23 @@ pub fn compare(
         Some(_) => By::Owner { short },
     };
     let rows = compare_names(&p, by);
-    let tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
+    let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
+    let [before, after] = p.iterations();
+    let iterations = IterationChanges::new(&before, &after);
+    tables.push(iterations.as_ref().map_or_else(|| DiffIterations::default().finish(), IterationChanges::table));
+    if let Some(changes) = &iterations {
+        found.warnings.extend(changes.warning());
+    }
+    let mut seen = iterations.as_ref().map_or_else(Vec::new, IterationChanges::observations);
+    seen.extend(observations(&p, &rows));
     let mut views = vec![head(&p, &found, options), parts(&p)];
     if !verdicts.is_empty() {
         views.insert(1, judged(&verdicts));
     }
+    views.extend(iterations.map(|changes| changes.view(options.top)));
     views.extend(named(&p, &rows, Side::Gpu, options));
     views.extend(named(&p, &rows, Side::Host, options));
-    Ok((Output { tables, observations: observations(&p, &rows), views, ..Output::default() }, verdicts))
+    Ok((Output { tables, observations: seen, views, ..Output::default() }, verdicts))
 }
 
 fn ns(x: Fraction) -> Ns {

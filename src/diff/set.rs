@@ -1,5 +1,6 @@
 //! One set of traces after mapping: ranks with their steps, and their sums by name.
 
+use crate::diff::iterations::CountedIteration;
 use crate::diff::map::{MappedCellRow, MappedCells, MappedKeyRow, MappedKeys};
 use crate::diff::map::{MappedRankRow, MappedRanks, MappedStepRow, MappedSteps};
 use crate::table::schema::{Batch, Table};
@@ -14,6 +15,8 @@ pub struct Set {
     pub shown: String,
     /// Why the set has no diagnosis, if it has none.
     pub withheld: Option<String>,
+    /// Iterations of an inference engine that count.
+    pub iterations: Vec<CountedIteration>,
     pub ranks: Vec<MappedRank>,
 }
 
@@ -129,7 +132,7 @@ impl Set {
                 _ => {}
             }
         }
-        Self { shown: shown.to_string(), withheld: None, ranks }
+        Self { shown: shown.to_string(), ranks, ..Self::default() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod command;
 mod invariants;
+mod iterations;
 mod on_shared_traces;
 mod planted;
 mod refused;
