@@ -1,4 +1,4 @@
-//! The README's picture of a terminal shows the program's current output.
+//! Pictures in the documentation show the program's current output.
 
 use std::fs;
 use std::path::Path;
@@ -32,5 +32,37 @@ fn every_line_of_the_picture_is_printed_in_its_order() {
     assert!(inside.len() > 30, "{inside:?}");
     for line in inside {
         assert!(printed.any(|p| p == line), "stale (data/images/draw_report.py draws it): no line `{line}`");
+    }
+}
+
+#[test]
+fn the_picture_of_iterations_has_the_times_of_the_table() {
+    let picture = fs::read_to_string(Path::new(ROOT).join("data/images/iterations.svg")).unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(["iterations", "data/samples/serving", "--table", "iterations", "--format", "json"])
+        .current_dir(ROOT)
+        .output()
+        .unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(rows.len(), 3);
+    let shown =
+        |ns: i64| if ns >= 1_000_000 { format!("{:.2} ms", ns as f64 / 1e6) } else { format!("{} us", ns / 1_000) };
+    for r in &rows {
+        let ns = |column: &str| r[column].as_i64();
+        let mut words = vec![
+            format!(">window {}<", shown(ns("dur_ns").unwrap())),
+            format!(">bubble {}<", shown(ns("host_exposed_ns").unwrap())),
+        ];
+        if let Some(gap) = ns("gap_idle_ns") {
+            words.push(format!(">gap {} idle<", shown(gap)));
+            words.push(format!(
+                ">{}, {:.0} tokens/s<",
+                shown(ns("period_ns").unwrap()),
+                r["tokens_per_s"].as_f64().unwrap()
+            ));
+        }
+        for word in words {
+            assert!(picture.contains(&word), "stale (data/images/draw_iterations.py draws it): no `{word}`");
+        }
     }
 }
