@@ -93,7 +93,8 @@ fn a_front_end_beside_engines_is_left_out() {
 fn the_text_names_the_processes_and_what_needs_one_engine() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[(DP0, &engine(100, 0, 8)), (DP1, &engine(200, 50, 4))]);
-    let (input, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
+    let results = tempfile::tempdir().unwrap();
+    let (input, out) = (folder.path().display().to_string(), results.path().join("out").display().to_string());
     let hta = |args: &[&str]| {
         let done = Command::new(env!("CARGO_BIN_EXE_hta")).args(args).output().unwrap();
         let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
