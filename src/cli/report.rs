@@ -2,6 +2,7 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, print_text};
+use crate::files;
 use crate::output::folder::Folder;
 use crate::output::html::{Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
@@ -58,15 +59,17 @@ pub struct ReportArgs {
 }
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    if !args.results.join("tables").is_dir() {
+    let cannot_read = |source| ResultsError::Io { path: args.results.display().to_string(), source };
+    if !files::is_folder(&args.results.join("tables")).map_err(cannot_read)? {
+        let is_there = files::is_folder(&args.results).map_err(cannot_read)? || args.results.exists();
         return Err(ResultsError::Damaged {
             path: args.results.display().to_string(),
             expected: "a results folder".to_string(),
-            found: if args.results.exists() { "no folder `tables` in it" } else { "nothing there" }.to_string(),
+            found: if is_there { "no folder `tables` in it" } else { "nothing there" }.to_string(),
         }
         .into());
     }
-    if !args.results.join("summary.json").is_file() {
+    if !files::is_file(&args.results.join("summary.json")).map_err(cannot_read)? {
         return Err(ResultsError::Damaged {
             path: args.results.display().to_string(),
             expected: "a results folder".to_string(),

@@ -1,5 +1,6 @@
 //! Errors of writing, reading and merging partials. Each names the folder, the file and the place.
 
+use crate::files::Fault;
 use crate::table::checked::InvalidCell;
 use std::io;
 
@@ -47,7 +48,9 @@ impl PartialError {
             PartialError::Options { .. } => Some("merging takes the options from the partials: give all the same"),
             PartialError::SameRank { .. } => Some("give every rank once"),
             PartialError::RankDiffers { .. } => Some("name the files rank_N.json.gz, each by its own rank"),
-            PartialError::Io { .. } | PartialError::Write { .. } => None,
+            PartialError::Io { source, .. } | PartialError::Write { source, .. } => {
+                Fault::of(source).and_then(|fault| fault.hint)
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ pub use reduce::reduce;
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::error::{ReadError, SetError};
+use crate::files;
 use crate::health::{Counter, Health};
 use crate::job::Clock;
 use crate::read::input::Input;
@@ -295,7 +296,7 @@ fn attempt(
     let threads = rayon::current_num_threads();
     let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
     let count = ByteCount::default();
-    let size = |j: &Task| std::fs::metadata(&request.inputs[j.input].path).map_or(0, |m| m.len());
+    let size = |j: &Task| files::size(&request.inputs[j.input].path).unwrap_or(0);
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
     let needs = match memory {

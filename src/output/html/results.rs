@@ -1,12 +1,12 @@
 //! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
 //! not depend on the size of the job.
 
+use crate::files::Stored;
 use crate::table::schema::Cell;
 use crate::table::typed::Values;
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Results {
                 damaged(&format!("a column `{name}` as `hta explain` declares it"), found)
             })
         };
-        let file = match File::open(&path) {
+        let file = match Stored::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),
