@@ -40,6 +40,11 @@ impl Fault {
         error.get_ref()?.downcast_ref()
     }
 
+    /// The fault with advice on credentials, if it has none of its own.
+    pub(super) fn of_credentials(self) -> Self {
+        Self { hint: self.hint.or(Some(CREDENTIALS)), ..self }
+    }
+
     /// An object that is not the one that was opened any more.
     pub(super) fn changed() -> Self {
         Self::new(io::ErrorKind::InvalidData, "the object changed while it was read", Some(CHANGED))
@@ -88,7 +93,7 @@ pub(super) fn has_no_ranges(error: &object_store::Error) -> bool {
 
 /// Whether a server refused a range because the object is shorter, as stores do for an empty object.
 pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
-    chain(error).any(|text| text.starts_with(STATUS) && text.contains("416"))
+    chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(|status| status.starts_with("416")))
 }
 
 /// The texts of an error and of its causes, outermost first.

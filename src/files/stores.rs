@@ -84,7 +84,8 @@ pub(super) fn store_of(address: &Address) -> Result<Arc<dyn ObjectStore>, Fault>
         return Ok(Arc::clone(store));
     }
     let _guard = runtime()?.enter();
-    let store = build(address, &options())?;
+    // What is wrong before the first request is in the environment.
+    let store = build(address, &options()).map_err(|fault| fault.of_credentials())?;
     open.insert(name, Arc::clone(&store));
     Ok(store)
 }

@@ -5,8 +5,8 @@
     python3 tests/stores/check.py --hta target/release/hta --azurite FOLDER/node_modules/.bin/azurite-blob
 
 S3 is served by moto, Azure Blob Storage by Azurite (skipped if it is not there). Google's XML protocol, which hta speaks
-with gs://, is that of S3 for reading, listing, and uploads in parts, so moto serves it, too: that shows the requests, not
-Google's answers. The rest of the checks, with every fault, is in tests/it/stores.
+with gs://, is that of S3 for reading and listing, so moto serves these, too: that shows the requests, not Google's answers.
+No emulator of it is in a registry of packages. The other checks, with every fault, are in tests/it/stores.
 
 For each store: traces give the tables of local files; results in the store have the bytes of results on disk; queries of
 both agree; two partials in the store merge to the results of one run.
@@ -108,12 +108,12 @@ class Check:
         self.put = put
 
     def run(self, *arguments, code=(0, 1)):
-        done = subprocess.run([self.hta, *map(str, arguments)], env=self.env, capture_output=True)
+        done = subprocess.run([self.hta, *map(str, arguments)], env=self.env, capture_output=True, timeout=120)
         if done.returncode not in code:
             sys.exit(f"{arguments}: exit code {done.returncode}\n{done.stderr.decode()}")
         return done.stdout
 
-    def all(self, work):
+    def reading(self):
         self.put("traces")
         for name in NAMES:
             for path in sorted((SAMPLES / name).iterdir()):
@@ -121,6 +121,10 @@ class Check:
         for name in NAMES:
             ask = lambda place: self.run("kernels", place, "--format", "csv") + self.run("breakdown", place, "--format", "csv")
             assert ask(SAMPLES / name) == ask(f"{self.root}/{name}"), f"{self.root}: {name} differs"
+        missing = subprocess.run([self.hta, "breakdown", f"{self.root}/none"], env=self.env, capture_output=True)
+        assert missing.returncode == 2 and b"cannot find" in missing.stderr, missing.stderr
+
+    def writing(self, work):
         local, remote = work / "out", f"{self.root}/out"
         for out in (local, remote, remote):
             self.run("analyze", SAMPLES / "gpu_ddp8", "--out", out)
@@ -141,8 +145,6 @@ class Check:
         every = "SELECT * FROM events"
         asked = [self.run("query", every, place, "--format", "csv") for place in (work / "large", f"{self.root}/large")]
         assert asked[0] == asked[1], f"{self.root}: large results differ"
-        missing = subprocess.run([self.hta, "breakdown", f"{self.root}/none"], env=self.env, capture_output=True)
-        assert missing.returncode == 2 and b"cannot find" in missing.stderr, missing.stderr
 
 
 def large(work):
@@ -178,8 +180,11 @@ def main():
                 keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": endpoint}
                 if scheme == "gs":
                     keys = {"GOOGLE_BASE_URL": endpoint, "GOOGLE_SKIP_SIGNATURE": "true"}
-                Check(hta, scheme, keys, put_plain(endpoint)).all(folder(scheme))
-                print(f"{scheme}://: same results from and in moto")
+                check = Check(hta, scheme, keys, put_plain(endpoint))
+                check.reading()
+                if scheme == "s3":
+                    check.writing(folder(scheme))
+                print(f"{scheme}://: same results with moto")
             if not args.azurite or not pathlib.Path(args.azurite).exists():
                 print("az://: skipped, there is no azurite-blob (npm install azurite)")
                 return
@@ -189,8 +194,10 @@ def main():
             endpoint = f"http://127.0.0.1:{port}"
             keys = {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY}
             keys["AZURE_STORAGE_ENDPOINT"] = f"{endpoint}/{ACCOUNT}"
-            Check(hta, "az", keys, put_azure(endpoint)).all(folder("az"))
-            print("az://: same results from and in Azurite")
+            check = Check(hta, "az", keys, put_azure(endpoint))
+            check.reading()
+            check.writing(folder("az"))
+            print("az://: same results with Azurite")
     finally:
         for server in servers:
             server.terminate()
