@@ -30,7 +30,7 @@ const KERNEL_WAIT_MAX: i64 = 30_000;
 // One set of traces. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// Traces: files, folders (one level deep), patterns or URLs; `-` is standard input
+    /// Traces: files, folders (one level deep) or patterns; `-` is standard input
     #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
     pub traces: Vec<PathBuf>,
     /// A folder with one trace per rank

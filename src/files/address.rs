@@ -4,37 +4,11 @@
 //! are taken as they are, like other tools for stores do; the path of an `http` URL is percent-encoded.
 
 use super::fault::Fault;
+use super::scheme::{SCHEMES, Service};
 use super::secrets::{PASSWORD, query_of};
 use object_store::path::Path as Key;
 use std::io::ErrorKind::InvalidInput;
 use std::path::Path;
-
-/// What serves the objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Service {
-    S3,
-    Google,
-    Azure,
-    Http,
-}
-
-const SCHEMES: [(&str, Service); 5] = [
-    ("s3://", Service::S3),
-    ("gs://", Service::Google),
-    ("az://", Service::Azure),
-    ("http://", Service::Http),
-    ("https://", Service::Http),
-];
-
-/// Whether a text is a URL that can be read.
-pub(super) fn has_scheme(text: &str) -> bool {
-    SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme))
-}
-
-/// Whether a path is a URL.
-pub fn is_remote(path: &Path) -> bool {
-    path.to_str().is_some_and(has_scheme)
-}
 
 /// A URL by its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 //! A folder of a store is a prefix of keys that ends in `/`. Servers of files (`https://`) are not listed: their pages are
 //! for people.
 
-use super::address::{Address, Service};
+use super::address::Address;
 use super::fault::Fault;
 use super::object::object;
+use super::scheme::Service;
 use super::stores::{runtime, store_of};
 use futures_util::TryStreamExt;
 use glob::{MatchOptions, Pattern};

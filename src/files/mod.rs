@@ -3,7 +3,7 @@
 //! A path is that of a file, or a URL (`s3://`, `gs://`, `az://`, `http://`, `https://`). An object is read as a stream of
 //! its bytes: nothing of it is copied to the disk, and a few megabytes are in memory.
 //!
-//! - `address`, `secrets`: URLs, and what must not be seen of them.
+//! - `scheme`, `secrets`, `address`: URLs, and what must not be seen of them.
 //! - `fault`: why a store failed.
 //! - `net`, `stores`: connections, credentials, one client for each bucket.
 //! - `object`, `listing`: reading and listing.
@@ -15,14 +15,16 @@ mod fault;
 mod listing;
 mod net;
 mod object;
+mod scheme;
 mod secrets;
 mod stored;
 mod stores;
 mod upload;
 
-pub use address::{is_remote, is_within};
+pub use address::is_within;
 pub use fault::Fault;
 pub use listing::{all_names, matching};
+pub use scheme::is_remote;
 pub use secrets::without_secrets;
 pub use stored::{Stored, StoredReader};
 pub use stores::{STALL, StoreOptions, configure};

@@ -10,8 +10,9 @@
 //! ended. All ranges must be of the version of the object that was seen first (its ETag, and its size): a result never
 //! mixes two versions, and never lacks bytes.
 
-use super::address::{Address, Service};
+use super::address::Address;
 use super::fault::{Fault, has_no_ranges, is_beyond_end};
+use super::scheme::Service;
 use super::stores::{runtime, store_of};
 use bytes::Bytes;
 use futures_util::StreamExt;

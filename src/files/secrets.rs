@@ -3,7 +3,7 @@
 //! The query of a URL is taken away before anything else sees the argument, so that no name, message, table or report can
 //! contain it. Only the request itself gets it back.
 
-use super::address::has_scheme;
+use super::scheme::has_scheme;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! A file or object that is read at any place, as the Parquet reader needs it.
 
-use super::address::is_remote;
 use super::object::{Blocks, object};
+use super::scheme::is_remote;
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};

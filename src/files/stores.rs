@@ -3,9 +3,10 @@
 //! Requests run on two threads of their own, which are started with the first URL. The rest of the program waits for them
 //! like for a disk.
 
-use super::address::{Address, Service};
+use super::address::Address;
 use super::fault::Fault;
 use super::net::Connector;
+use super::scheme::Service;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};

@@ -4,9 +4,10 @@
 //! takes a mixture for a result. If the upload fails or is interrupted, what it has written is removed; parts of large
 //! objects that are on their way are aborted. Only a killed process leaves objects, and never the proof.
 
-use super::address::{Address, Service};
+use super::address::Address;
 use super::fault::Fault;
 use super::object::forget;
+use super::scheme::Service;
 use super::stores::{runtime, store_of};
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
