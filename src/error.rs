@@ -2,6 +2,7 @@
 //!
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
+use crate::files::Fault;
 use crate::health::Health;
 use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ impl ReadError {
     /// Advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            ReadError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
             ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::Other => {
                 Some("a pipe is read as standard input: give `-`")
             }
@@ -114,6 +116,8 @@ fn left(limit: MemoryLimit) -> String {
 pub enum SetError {
     #[error("cannot find {what}: no such file or folder")]
     Missing { what: String },
+    #[error("cannot find {place}: {fault}")]
+    Store { place: String, fault: Fault },
     #[error("cannot read the pattern `{pattern}`: {reason}")]
     Pattern { pattern: String, reason: String },
     #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst, *.tmp or *.sqlite file")]
@@ -161,6 +165,7 @@ impl SetError {
                 Some("hta's own program takes most of it; the ranks in flight take what is left")
             }
             SetError::Missing { .. } => Some("paths and patterns are relative to the current folder"),
+            SetError::Store { fault, .. } => fault.hint,
             SetError::NoRank { .. } => {
                 Some("name it rank_N.json.gz: in a part of the job its position among the files says nothing")
             }

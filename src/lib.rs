@@ -22,7 +22,9 @@
 //! Each module uses only those above it, and files inside a folder do not depend on each other in a circle
 //! (`tests/it/rooms.rs` checks both).
 //!
-//! - [`units`], [`health`], [`error`]: times and sizes, counters of damage in files, errors.
+//! - [`units`], [`health`]: times and sizes, counters of damage in files.
+//! - [`files`]: files on disk and objects in stores.
+//! - [`error`]: errors.
 //! - [`mod@table`]: declaring, building and reading tables.
 //! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
 //! - `wording`: formatting of counts, ranks and names.
@@ -86,6 +88,7 @@ pub mod diagnosis;
 pub mod diff;
 pub mod error;
 pub(crate) mod facts;
+pub mod files;
 pub mod flops;
 pub mod health;
 pub mod job;

@@ -6,6 +6,7 @@ use crate::cli::memory;
 use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
+use crate::files::is_remote;
 use crate::flops::peaks::Peaks;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
@@ -215,7 +216,7 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
             found.push(path.to_path_buf());
         }
     }
-    if let Some(dir) = rank_dir.filter(|d| !d.is_dir()) {
+    if let Some(dir) = rank_dir.filter(|d| !d.is_dir() && !is_remote(d)) {
         return Err(SetError::Missing { what: format!("the folder `{}`", dir.display()) }.into());
     }
     let mut inputs = Vec::new();
@@ -231,7 +232,10 @@ pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Trac
         inputs.extend(discover(&found)?);
     }
     let mut guarded = Inputs::of_traces(&inputs);
-    found.iter().filter(|path| path.is_dir()).for_each(|folder| guarded.add_folder(folder));
+    // What is no file of a store by its own name is a folder or a pattern there.
+    let is_own = |path: &PathBuf| inputs.iter().any(|i| i.path == *path);
+    let is_folder = |path: &&PathBuf| path.is_dir() || is_remote(path) && !is_own(path);
+    found.iter().filter(is_folder).for_each(|folder| guarded.add_folder(folder));
     Ok(Traces { inputs, guarded, _spool: spool })
 }
 

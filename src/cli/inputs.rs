@@ -7,7 +7,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{print, width};
 use crate::output::columns::grid;
 use crate::output::visible;
-use crate::run::{Claims, Refused, again, size_on_disk};
+use crate::run::{Claims, Refused, again, stored_size};
 use crate::units::fmt_bytes;
 use crate::wording::counts::plural;
 use clap::{Args, ValueEnum};
@@ -59,7 +59,7 @@ pub fn run(args: &InputsArgs) -> anyhow::Result<Exit> {
     for task in claims.tasks(&inputs, ranks)? {
         let Some(input) = inputs.get(task.input) else { continue };
         let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
-        rows.push(Row { file: input.shown.clone(), rank, rank_source, bytes: size_on_disk(input), error: None });
+        rows.push(Row { file: input.shown.clone(), rank, rank_source, bytes: stored_size(input), error: None });
     }
     let rank_count = rows.len();
     let mut has_loss = false;
@@ -67,7 +67,7 @@ pub fn run(args: &InputsArgs) -> anyhow::Result<Exit> {
         let Some(error) = error else { continue };
         let refused = Refused { input: input.clone(), error: again(error) };
         has_loss |= refused.is_loss();
-        let (file, bytes) = (input.shown.clone(), size_on_disk(input));
+        let (file, bytes) = (input.shown.clone(), stored_size(input));
         rows.push(Row { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });
     }
     let text = match args.format {

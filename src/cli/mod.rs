@@ -23,9 +23,11 @@ mod pyprof;
 mod query;
 mod report;
 mod snapshots;
+mod stores;
 mod table;
 mod topics;
 
+use crate::files::without_secrets;
 use crate::output::visible;
 use clap::{Args, Command, FromArgMatches};
 use exit::Exit;
@@ -35,7 +37,7 @@ use std::process::ExitCode;
 
 /// Parses the arguments and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match command().try_get_matches_from(arguments) {
+    let matches = match command().try_get_matches_from(without_secrets(arguments)) {
         Ok(m) => m,
         Err(e) => {
             // clap reports help and version as errors, too; only the others are bad arguments.
@@ -49,6 +51,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     interrupt::watch();
+    if let Err(e) = stores::configure(&matches) {
+        return exit::report(&e.into()).code();
+    }
     let result = match matches.subcommand() {
         Some(("analyze", m)) => {
             analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
@@ -149,5 +154,5 @@ pub fn command() -> Command {
         true => root.mut_subcommand("memory", snapshots::with_options),
         false => root.subcommand(snapshots::command()),
     };
-    man::add(root)
+    man::add(stores::with_options(root))
 }

@@ -123,7 +123,7 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
     // the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
-    let (answer, exit) = match args.source() {
+    let (answer, exit) = match args.source()? {
         Source::Results(folder) => (args.on_results(&folder, &statement, matches)?, Exit::Done),
         Source::Traces => match args.on_traces(&statement)? {
             (Some(answer), exit) => (answer, exit),
@@ -135,6 +135,11 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     }
     args.show(query, &answer)?;
     Ok(exit)
+}
+
+/// Whether a path can be that of a folder: a server of files has none that could be read.
+fn may_be_folder(path: &Path) -> bool {
+    !path.to_string_lossy().starts_with("http")
 }
 
 enum Source {
@@ -171,13 +176,13 @@ impl QueryArgs {
         self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
-    fn source(&self) -> Source {
-        match (&self.results, self.paths.as_slice(), &self.rank_dir) {
+    fn source(&self) -> Result<Source, QueryError> {
+        Ok(match (&self.results, self.paths.as_slice(), &self.rank_dir) {
             (Some(folder), _, _) => Source::Results(folder.clone()),
             (None, [], None) => Source::Results(PathBuf::from(DEFAULT)),
-            (None, [one], None) if Results::is_one(one) => Source::Results(one.clone()),
+            (None, [one], None) if may_be_folder(one) && Results::is_one(one)? => Source::Results(one.clone()),
             _ => Source::Traces,
-        }
+        })
     }
 
     fn on_results(&self, folder: &Path, statement: &Statement, matches: &ArgMatches) -> anyhow::Result<Answer> {

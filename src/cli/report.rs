@@ -4,6 +4,7 @@ use crate::analysis::api::Options;
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print, print_report, print_text, width};
+use crate::files;
 use crate::output::folder::Folder;
 use crate::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
@@ -107,11 +108,14 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 
 /// Checks that a folder holds results.
 fn check(folder: &Path) -> Result<(), ResultsError> {
-    let found = match folder {
-        f if !f.exists() => "nothing there",
-        f if !f.join("tables").is_dir() => "no folder `tables` in it",
-        f if !f.join("summary.json").is_file() => "no summary.json in it",
-        _ => return Ok(()),
+    let cannot_read = |source| ResultsError::Io { path: folder.display().to_string(), source };
+    let found = if !files::is_folder(&folder.join("tables")).map_err(cannot_read)? {
+        let is_there = files::is_folder(folder).map_err(cannot_read)? || folder.exists();
+        if is_there { "no folder `tables` in it" } else { "nothing there" }
+    } else if !files::is_file(&folder.join("summary.json")).map_err(cannot_read)? {
+        "no summary.json in it"
+    } else {
+        return Ok(());
     };
     Err(ResultsError::Damaged {
         path: folder.display().to_string(),

@@ -35,6 +35,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("memory-limit", "how much memory hta uses, and how to limit it", include_str!("explain/memory-limit.md")),
     ("snapshots", "memory snapshots and timelines of PyTorch, which `hta memory` reads", snapshot::PAGE),
     ("partials", "analyse ranks on several machines, and merge", include_str!("explain/partials.md")),
+    ("stores", "object stores: URLs, credentials, what is retried and refused", include_str!("explain/stores.md")),
     ("query", "how to ask in SQL, and where Polars and DuckDB differ", include_str!("explain/query.md")),
     ("schema", "every table and column, as one page of Markdown", ""),
     ("compat", "answers in the definitions of HTA and TraceLens", include_str!("explain/compat.md")),

@@ -38,7 +38,7 @@ pub fn compare(
     options: &Options,
 ) -> Result<(Output, Vec<Verdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
-    let found = found(&p, options);
+    let mut found = found(&p, options);
     if !forced && !found.refusals.is_empty() {
         return Err(PopulationError::Different { reasons: found.refusals });
     }

@@ -3,6 +3,7 @@
 //! Files and folders are compared by identity (device and inode), not by name, because links, different spellings of a
 //! path and bind mounts can lead to the same file.
 
+use crate::files::{is_remote, is_within};
 use crate::output::paths::destination;
 use crate::read::input::Input;
 use std::collections::BTreeMap;
@@ -91,10 +92,28 @@ impl Inputs {
     /// # Errors
     /// When `out`, after following links, is one of the files.
     pub fn allow_file(&self, out: &Path) -> Result<(), InputClash> {
-        // A file that does not exist is not an input.
+        // Files are not written to stores, and a file that does not exist is not an input.
         let Some(own) = Identity::of(out).filter(|_| !out.is_dir()) else { return Ok(()) };
         match self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) {
             Some((_, input)) => Err(InputClash::IsInput { path: out.display().to_string(), input: input.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that a folder of a store may be written at `out`. URLs are compared by their texts.
+    ///
+    /// # Errors
+    /// When `out` is or contains one of the inputs, or lies in one of the folders.
+    pub fn allow_folder_of_store(&self, out: &Path) -> Result<(), InputClash> {
+        let path = || out.display().to_string();
+        let in_stores =
+            |all: &[(PathBuf, String)]| all.iter().filter(|(p, _)| is_remote(p)).cloned().collect::<Vec<_>>();
+        let (files, folders) = (in_stores(&self.files), in_stores(&self.folders));
+        if let Some((_, input)) = files.iter().chain(&folders).find(|(input, _)| is_within(input, out)) {
+            return Err(InputClash::HoldsInput { path: path(), input: input.clone() });
+        }
+        match folders.into_iter().find(|(folder, _)| is_within(out, folder)) {
+            Some((_, input)) => Err(InputClash::LiesInInput { path: path(), input }),
             None => Ok(()),
         }
     }

@@ -7,14 +7,18 @@
 //! Usually the output is written beside its place and moved there in one step. That is impossible if the place is a
 //! mount point, and wrong if other files stay in it or it is some process' current folder. In these cases the files are
 //! moved one by one, the file that proves completeness last.
+//!
+//! A place in a store (`s3://...`) is judged by the same rules. Its files are written to a temporary folder and uploaded
+//! when they are complete, the proof last.
 
 use crate::analysis::inventory;
 use crate::compat;
+use crate::files::{self, Fault, is_remote};
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
 use crate::registry::ANALYSES;
 use serde::Deserialize;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +65,7 @@ fn is_summary(path: &Path) -> bool {
         #[serde(rename = "hta_version")]
         _version: String,
     }
-    File::open(path).is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
+    files::open(path).is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +95,7 @@ impl FolderError {
             Self::InTheWay { .. } => Some("choose another folder with --out, or move it away"),
             Self::IsFile { .. } => Some("choose a folder with --out, or remove the file"),
             Self::InputClash(clash) => Some(clash.hint()),
-            Self::Io { .. } => None,
+            Self::Io { source, .. } => Fault::of(source).and_then(|fault| fault.hint),
         }
     }
 }
@@ -142,10 +146,17 @@ impl OutputPlace {
     pub fn find(layout: &'static Layout, out: &Path, inputs: &Inputs, force: bool) -> Result<Self, FolderError> {
         let shown = out.display().to_string();
         let io = |source| FolderError::Io { path: shown.clone(), source };
-        let target = destination(out);
+        let target = if is_remote(out) { out.to_path_buf() } else { destination(out) };
         let shown_as = shown.clone();
         let mut place =
             Self { layout, shown: shown_as, target, force, was_proven: false, in_place: None, is_apart: false };
+        if place.is_remote() {
+            inputs.allow_folder_of_store(out)?;
+            let found = place.content(true).map_err(io)?;
+            place.was_proven = found.is_proven;
+            place.in_place = place.judge(found)?;
+            return Ok(place);
+        }
         match fs::metadata(&place.target) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(FolderError::IsFile { path: shown }),
@@ -172,6 +183,11 @@ impl OutputPlace {
         &self.shown
     }
 
+    /// Whether it is a folder of a store.
+    pub(super) fn is_remote(&self) -> bool {
+        is_remote(&self.target)
+    }
+
     /// Name of the file that is written last.
     pub fn proof(&self) -> &'static str {
         self.layout.proof
@@ -188,8 +204,16 @@ impl OutputPlace {
     /// When it may not be replaced.
     pub(super) fn replaceable(&self) -> Result<Option<InPlace>, FolderError> {
         // A long summary is read only once.
-        let found = FolderContent::of(self.layout, &self.target, !self.was_proven);
+        let found = self.content(!self.was_proven);
         self.judge(found.map_err(|source| FolderError::Io { path: self.shown.clone(), source })?)
+    }
+
+    /// What is in it. `proves`: whether to check the file that proves completeness.
+    fn content(&self, proves: bool) -> io::Result<FolderContent> {
+        match self.is_remote() {
+            true => FolderContent::of_store(self.layout, &self.target, proves),
+            false => FolderContent::of(self.layout, &self.target, proves),
+        }
     }
 
     fn judge(&self, found: FolderContent) -> Result<Option<InPlace>, FolderError> {
@@ -258,6 +282,20 @@ impl FolderContent {
         Ok(found)
     }
 
+    /// The same of a folder of a store, which has nothing but objects.
+    fn of_store(layout: &Layout, folder: &Path, proves: bool) -> io::Result<Self> {
+        let mut found = Self::default();
+        for name in files::all_names(folder)? {
+            if is_ours(layout, &name) {
+                found.is_proven |= proves && name == layout.proof && (layout.is_proven)(&folder.join(&name));
+                found.ours.get_or_insert(name);
+            } else {
+                found.foreign.get_or_insert(name);
+            }
+        }
+        Ok(found)
+    }
+
     fn look_below(&mut self, path: &Path, folder: &str, is_one: fn(&str) -> bool) -> io::Result<()> {
         self.ours.get_or_insert_with(|| folder.to_string());
         let mut names = listed(path)?;
@@ -285,6 +323,14 @@ fn described(kind: fs::FileType) -> &'static str {
         _ if kind.is_dir() => "a folder",
         _ if kind.is_file() => "a file",
         _ => "a pipe, socket or device",
+    }
+}
+
+/// Whether a name, relative to the folder, is that of a file of the layout.
+pub(super) fn is_ours(layout: &Layout, name: &str) -> bool {
+    match name.split_once('/') {
+        Some((folder, name)) => layout.folders.iter().any(|(own, is_one)| *own == folder && is_one(name)),
+        None => layout.files.contains(&name),
     }
 }
 

@@ -5,9 +5,12 @@
 //! those of a running process, every run holds a lock (`flock`) on its folder or file: only unlocked ones are removed,
 //! and of these only files with our names. The process id in the name is no evidence, because in containers most
 //! processes have one of the same few ids.
+//!
+//! The output for a store is written to a temporary folder, which only the user may read, and uploaded from there.
 
+use crate::files;
 use crate::output::paths::{WORK, destination, entries, is_id, is_work_name, parent};
-use crate::output::place::{FolderError, Layout, OutputPlace, holds_only_ours, move_into, remove_ours};
+use crate::output::place::{FolderError, Layout, OutputPlace, holds_only_ours, is_ours, move_into, remove_ours};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -33,6 +36,7 @@ fn writing() -> MutexGuard<'static, Writing> {
 /// Removes all unfinished outputs of this process, and prevents other threads from starting or completing any. Called
 /// before the process exits. Returns the last output that was completed before.
 pub fn abandon_all() -> Option<PathBuf> {
+    files::abandon_uploads();
     let writing = writing();
     for path in &writing.open {
         remove_while_written(path);
@@ -90,7 +94,9 @@ impl UnfinishedFolder {
     /// # Errors
     /// When it cannot be created.
     pub fn create(place: &OutputPlace) -> io::Result<Self> {
-        let (target, layout) = (place.target.as_path(), place.layout);
+        let layout = place.layout;
+        let for_store = std::env::temp_dir().join(FOR_STORES);
+        let target = if place.is_remote() { for_store.as_path() } else { place.target.as_path() };
         sweep_folders(parent(target), &name(target), target, layout);
         sweep_folders(target, OsStr::new(""), target, layout);
         // Beside its place, or inside it if it cannot be replaced as a whole.
@@ -102,7 +108,8 @@ impl UnfinishedFolder {
             let mut name = prefix.clone();
             name.push(format!("{WORK}{}{ending}", std::process::id()));
             let path = folder.join(name);
-            let made = Registration::make(|| fs::create_dir(&path).map(|()| (path.clone(), ())));
+            let make = if place.is_remote() { create_private } else { create };
+            let made = Registration::make(|| make(&path).map(|()| (path.clone(), ())));
             match made {
                 Ok((entry, ())) => {
                     let lock = match locked(&path) {
@@ -135,6 +142,9 @@ impl UnfinishedFolder {
     /// # Errors
     /// When it cannot be moved, or something else has appeared there.
     pub fn place(mut self, place: &OutputPlace) -> Result<(), FolderError> {
+        if place.is_remote() {
+            return self.upload(place);
+        }
         let target = place.target.as_path();
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         let mut replaced = None;
@@ -173,6 +183,44 @@ impl UnfinishedFolder {
         let _ = fs::remove_dir(&old);
         Ok(())
     }
+}
+
+impl UnfinishedFolder {
+    /// Uploads it to its place in a store.
+    fn upload(self, place: &OutputPlace) -> Result<(), FolderError> {
+        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
+        // The place may have changed since the run began.
+        place.replaceable()?;
+        let earlier = files::all_names(&place.target).map_err(|fault| io(fault.into()))?;
+        let earlier: Vec<String> = earlier.into_iter().filter(|name| is_ours(self.layout, name)).collect();
+        let below = |folder: &str| {
+            let found = entries(&self.path.join(folder)).into_iter().map(|(_, name)| format!("{folder}/{name}"));
+            found.collect::<Vec<_>>()
+        };
+        let mut names: Vec<String> = self.layout.folders.iter().flat_map(|(folder, _)| below(folder)).collect();
+        let has = |name: &&&str| self.path.join(name).is_file();
+        names.extend(self.layout.files.iter().filter(has).map(|name| name.to_string()));
+        names.sort();
+        let uploaded = files::upload(&self.path, &names, &place.target, &earlier, self.layout.proof);
+        uploaded.map_err(|fault| io(fault.into()))?;
+        writing().placed = Some(PathBuf::from(place.shown()));
+        Ok(())
+    }
+}
+
+/// Name, before that of unfinished outputs, of temporary folders for results that are uploaded.
+const FOR_STORES: &str = "hta-upload";
+
+fn create(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)
+}
+
+/// Creates a folder that only the user may read.
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// Number of other names that are tried.
@@ -270,6 +318,9 @@ impl UnfinishedFile {
 /// # Errors
 /// When it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if files::is_remote(path) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "only folders of results are written to stores"));
+    }
     let target = destination(path);
     if target.exists() && !target.is_file() {
         return fs::OpenOptions::new().write(true).open(&target)?.write_all(bytes);

@@ -1,5 +1,6 @@
 //! Errors of writing, reading and merging partials. Each names the folder, the file and the place.
 
+use crate::files::Fault;
 use crate::table::checked::InvalidCell;
 use std::io;
 
@@ -52,7 +53,9 @@ impl PartialError {
                 Some("make the missing ones with `hta analyze --partial --share K/N`, and give all of them")
             }
             PartialError::RankDiffers { .. } => Some("name the files rank_N.json.gz, each by its own rank"),
-            PartialError::Io { .. } | PartialError::Write { .. } => None,
+            PartialError::Io { source, .. } | PartialError::Write { source, .. } => {
+                Fault::of(source).and_then(|fault| fault.hint)
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The folder of a partial: writing the files beside the row tables and events, and opening it again.
 
+use crate::files::{self, is_remote};
 use crate::output::folder::Folder;
 use crate::output::place::{Layout, is_events_file, is_table_file};
 use crate::partial::error::PartialError;
@@ -11,7 +12,7 @@ use crate::store::{PartialStore, StateTable, bytes};
 use flate2::Crc;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ const LONGEST_MANIFEST: u64 = 1 << 28;
 /// The text of a `partial.json`.
 fn text_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
+    files::open(path)?.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST_MANIFEST {
         return Err(io::Error::other(format!("expected at most {LONGEST_MANIFEST} bytes, found more")));
     }
@@ -81,7 +82,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn file_sum(path: &Path) -> io::Result<u32> {
-    let (mut file, mut sum) = (File::open(path)?, Crc::new());
+    let (mut file, mut sum) = (files::open(path)?, Crc::new());
     let mut block = vec![0; 1 << 18];
     loop {
         match file.read(&mut block)? {
@@ -115,25 +116,25 @@ impl Partial {
 pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
-    if !path.exists() {
-        return Err(foreign("nothing of this name"));
-    }
-    if !path.is_dir() {
-        return Err(foreign("a file"));
-    }
     let manifest = path.join(NAME);
+    let named = manifest.display().to_string();
+    let io = |source| PartialError::Io { path: named.clone(), source };
+    if !files::is_folder(path).map_err(io)? {
+        return Err(foreign(if path.exists() { "a file" } else { "nothing of this name" }));
+    }
     // Refuse links, which could point anywhere, and pipes, on which reading would block.
-    if !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file()) {
-        let is_result = path.join("summary.json").is_file();
+    if !is_remote(path) && !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file())
+        || !files::is_file(&manifest).map_err(io)?
+    {
+        let is_result = files::is_file(&path.join("summary.json")).map_err(io)?;
         return Err(foreign(if is_result {
             "results of a run without --partial"
         } else {
             "a folder without partial.json"
         }));
     }
-    let io = |source| PartialError::Io { path: manifest.display().to_string(), source };
     let manifest = Manifest::parse(&shown, &text_of(&manifest).map_err(io)?)?;
-    for (folder, _) in LAYOUT.folders {
+    for (folder, _) in LAYOUT.folders.iter().filter(|_| !is_remote(path)) {
         match fs::symlink_metadata(path.join(folder)) {
             Ok(m) if m.is_dir() => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -181,11 +182,11 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     let shown = || root.display().to_string();
     let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
     // Refuse links, which could point anywhere, and pipes, on which reading would block.
-    let found = match fs::symlink_metadata(&path) {
-        Ok(m) if !m.is_file() => {
-            return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));
-        }
-        Ok(m) => m.len(),
+    if !is_remote(&path) && fs::symlink_metadata(&path).is_ok_and(|m| !m.is_file()) {
+        return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));
+    }
+    let found = match files::size(&path) {
+        Ok(size) => size,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(damaged(format!("{} bytes", file.bytes), "no such file".to_string()));
         }
@@ -204,7 +205,9 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
 
 fn table(root: &Path, file: &Listed) -> Result<StateTable, PartialError> {
     let path = root.join(&file.name);
-    let bytes = fs::read(&path).map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
+    let mut bytes = Vec::new();
+    let whole = files::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    whole.map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
     read(&bytes).map_err(|d| PartialError::Damaged {
         path: root.display().to_string(),
         file: file.name.clone(),

@@ -1,6 +1,7 @@
 //! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events files
 //! unchanged.
 
+use crate::files::{self, Stored};
 use crate::partial::error::PartialError;
 use crate::partial::folder::{EVENTS, Partial, TABLES};
 use crate::partial::state::spec_of;
@@ -13,6 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::reader::Length;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -64,7 +66,7 @@ pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -
 /// Copies a file. Never overwrites an existing file, because that can be a link to the file of another partial.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = File::create_new(to)?;
-    io::copy(&mut File::open(from)?, &mut copy).map(|_| ())
+    io::copy(&mut files::open(from)?, &mut copy).map(|_| ())
 }
 
 fn damaged(path: String, file: String, d: Damage) -> PartialError {
@@ -81,8 +83,8 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
     let table = name.rsplit('/').next().and_then(|n| n.strip_suffix(".parquet")).unwrap_or_default();
     let spec = declared(table).ok_or_else(|| Damage::new("a known table", format!("`{table}`")))?;
     let path = p.path.join(name);
-    let file = File::open(&path).map_err(|e| Damage::new("a file", e))?;
-    let len = file.metadata().map_err(|e| Damage::new("a file", e))?.len();
+    let file = Stored::open(&path).map_err(|e| Damage::new("a file", e))?;
+    let len = file.len();
     contained(|| {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
         if metadata.schema().fields() != spec.noted_schema().fields() {
@@ -102,7 +104,7 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
 }
 
 /// The rank of a row group's first row. When the group is read, all its rows are checked to have this rank.
-fn first_rank(file: &File, metadata: &ArrowReaderMetadata, group: usize, column: usize) -> Result<u32, Damage> {
+fn first_rank(file: &Stored, metadata: &ArrowReaderMetadata, group: usize, column: usize) -> Result<u32, Damage> {
     let file = file.try_clone().map_err(|e| Damage::new("a file", e))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
     let only = ProjectionMask::leaves(builder.parquet_schema(), [column]);
@@ -133,7 +135,7 @@ fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Res
 }
 
 fn row_group(spec: &TableSpec, source: &Source, group: usize, rank: u32) -> Result<RecordBatch, Damage> {
-    let file = File::open(&source.path).map_err(|e| Damage::new("a file", e))?;
+    let file = Stored::open(&source.path).map_err(|e| Damage::new("a file", e))?;
     let count = source.metadata.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
     let count = usize::try_from(count).map_err(|e| Damage::new("a number of rows", e))?;
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, source.metadata.clone())

@@ -1,11 +1,13 @@
 //! Resolves the user's arguments to files, and assigns ranks to the files.
 
 use crate::error::SetError;
+use crate::files::{self, Fault, is_remote};
 use crate::read::input::{Input, base_name};
 use crate::read::load::parts;
 use crate::read::sqlite::is_recorders_database;
 use crate::trace::meta::RankSource;
 use regex::Regex;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -24,7 +26,13 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     let mut looked_in = Vec::new();
     for argument in arguments {
         let shown = argument.display().to_string();
-        if argument.is_dir() {
+        if is_remote(argument) {
+            let found = in_store(argument).map_err(|fault| SetError::Store { place: shown.clone(), fault })?;
+            if !found.iter().any(|i| i.named) {
+                looked_in.push(shown);
+            }
+            inputs.extend(found);
+        } else if argument.is_dir() {
             inputs.extend(folder(argument)?);
             looked_in.push(shown);
         } else if std::fs::symlink_metadata(argument).is_ok() {
@@ -49,6 +57,37 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     // Traces in JSON are of one process; their heads need not be read here.
     let split = |i: Input| if is_json(&i.path) { vec![i] } else { parts(i) };
     Ok(inputs.into_iter().flat_map(split).collect())
+}
+
+/// The files of a URL: an object, the objects that a pattern matches, or those in a folder.
+fn in_store(url: &Path) -> Result<Vec<Input>, Fault> {
+    let text = url.to_string_lossy();
+    let input = |path: PathBuf, named| Input { shown: path.display().to_string(), path, named, process: None };
+    // A server of files has no folders, so what is wrong with its file is told when it is read.
+    if text.starts_with("http") {
+        return Ok(vec![input(url.to_path_buf(), true)]);
+    }
+    if !text.ends_with('/') && files::is_file(url).map_err(of_store)? {
+        return Ok(vec![input(url.to_path_buf(), true)]);
+    }
+    let nothing = |what: &str| Err(Fault::new(io::ErrorKind::NotFound, what, Some("keys are case-sensitive")));
+    if text.contains(['*', '?', '[']) {
+        let found = files::matching(url)?;
+        let found: Vec<Input> = found.into_iter().map(|path| input(path, true)).collect();
+        return if found.is_empty() { nothing("no object of this pattern") } else { Ok(found) };
+    }
+    let names = files::names(url).map_err(of_store)?;
+    if names.is_empty() && !files::is_folder(url).map_err(of_store)? {
+        return nothing("no object or folder of this name");
+    }
+    let is_read = |name: &&String| ENDINGS.iter().any(|e| name.to_lowercase().ends_with(e));
+    let folder = text.trim_end_matches('/');
+    Ok(names.iter().filter(is_read).map(|name| input(PathBuf::from(format!("{folder}/{name}")), false)).collect())
+}
+
+/// The fault of a store inside an error of reading.
+fn of_store(error: io::Error) -> Fault {
+    Fault::of(&error).cloned().unwrap_or_else(|| Fault::new(error.kind(), error.to_string(), None))
 }
 
 fn is_json(path: &Path) -> bool {

@@ -11,6 +11,7 @@ use super::source::{ByteCount, SourceError, open, packing};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
+use crate::files::is_remote;
 use crate::health::Counter;
 
 /// All formats. The first one that recognizes a file reads it.
@@ -80,6 +81,14 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
 /// When the file cannot be opened, or is a report that its recorder's tools must export first.
 fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     let head = head(input)?;
+    if is_remote(&input.path) && Sqlite.sniff(&head) {
+        return Err(ReadError::NotATrace {
+            file: input.shown.clone(),
+            what: "an SQLite database in a store",
+            hint: "databases are read at many places at once: copy it to this machine, for example with `aws s3 cp`",
+            is_known: true,
+        });
+    }
     let kineto: &dyn TraceFormat = &Kineto;
     let format = FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(kineto);
     if format.name() == kineto.name()

@@ -5,10 +5,10 @@
 //! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
 //! ranks are done.
 
+use crate::files;
 use crate::read::source::{Compression, packing, zstd_head};
 pub use crate::units::MemoryLimit;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::Path;
 
 /// Memory that a file holds at a moment.
@@ -94,14 +94,12 @@ pub fn estimate(path: &Path) -> u64 {
 }
 
 fn text_size(path: &Path) -> Option<u64> {
-    let size = std::fs::metadata(path).ok()?.len();
+    let size = files::size(path).ok()?;
     match packing(path).ok()? {
         Compression::Plain => Some(size),
         Compression::Gzip => {
-            let mut file = File::open(path).ok()?;
-            file.seek(SeekFrom::End(-4)).ok()?;
             let mut tail = [0; 4];
-            file.read_exact(&mut tail).ok()?;
+            files::open_at(path, size.checked_sub(4)?).ok()?.read_exact(&mut tail).ok()?;
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
         Compression::Zstd => {

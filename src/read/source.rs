@@ -1,6 +1,7 @@
-//! Sources of bytes: plain, gzip or zstd files. The first bytes decide about decompression, not the name. Data is
+//! Sources of bytes: plain, gzip or zstd files, on disk or in a store. The first bytes decide about decompression, not the name. Data is
 //! decompressed as a stream, so that a rank's text is never completely in memory.
 
+use crate::files::{self, Fault, is_remote};
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -54,11 +55,11 @@ pub trait Source: Send {
 /// How a file is compressed, from its first four bytes.
 pub fn packing(path: &Path) -> io::Result<Compression> {
     // The file is opened several times, which would block on a pipe.
-    if !std::fs::metadata(path)?.is_file() {
+    if !is_remote(path) && !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("expected a file, found a pipe, socket or device"));
     }
     let mut head = [0; 4];
-    let mut file = File::open(path)?;
+    let mut file = files::open(path)?;
     let mut n = 0;
     while n < head.len() {
         match file.read(&mut head[n..])? {
@@ -86,7 +87,7 @@ pub fn open(path: &Path, packing: Compression, count: &ByteCount, ahead: bool) -
 }
 
 fn open_once(path: &Path, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
-    let counted = Counted { inner: File::open(path)?, count: Arc::clone(count) };
+    let counted = Counted { inner: files::open(path)?, count: Arc::clone(count) };
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {
@@ -155,7 +156,10 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-struct Plain(Counted<File>);
+/// The bytes of a file as they are.
+type Bytes = Counted<Box<dyn Read + Send>>;
+
+struct Plain(Bytes);
 
 impl Source for Plain {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
@@ -186,7 +190,7 @@ fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) ->
     Ok(n)
 }
 
-type Packed = BufReader<Counted<File>>;
+type Packed = BufReader<Bytes>;
 
 enum Members {
     /// Before the header of a member, or at the end.
@@ -225,7 +229,7 @@ impl Source for Gzip {
                         self.members = Members::Inside(member);
                         return Ok(n);
                     }
-                    Err(e) => return Err(cut("gzip", &e)),
+                    Err(e) => return Err(cut("gzip", e)),
                 },
             }
         }
@@ -258,12 +262,10 @@ pub struct ZstdHead {
 /// # Errors
 /// When the file cannot be read.
 pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
-    let mut file = File::open(path)?;
     let mut at = 0;
     loop {
-        file.seek(SeekFrom::Start(at))?;
         let mut head = Vec::with_capacity(FRAME_HEAD);
-        Read::by_ref(&mut file).take(FRAME_HEAD as u64).read_to_end(&mut head)?;
+        files::open_at(path, at)?.take(FRAME_HEAD as u64).read_to_end(&mut head)?;
         match head.as_slice() {
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, ..] => {
                 at = at.saturating_add(8 + u64::from(u32::from_le_bytes([*a, *b, *c, *d])));
@@ -285,14 +287,14 @@ pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
 const FRAME_HEAD: usize = 18;
 
 struct Zstd {
-    decoder: zstd::stream::read::Decoder<'static, BufReader<Counted<File>>>,
+    decoder: zstd::stream::read::Decoder<'static, Packed>,
     window: u64,
     damage: Option<io::Error>,
 }
 
 impl Source for Zstd {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
-        fill(&mut self.decoder, out, &mut self.damage).map_err(|e| cut("zstd", &e))
+        fill(&mut self.decoder, out, &mut self.damage).map_err(|e| cut("zstd", e))
     }
 
     fn window(&self) -> u64 {
@@ -300,7 +302,11 @@ impl Source for Zstd {
     }
 }
 
-fn cut(format: &str, e: &io::Error) -> SourceError {
+/// The error of a decoder: damage of the data, unless the data could not be had.
+fn cut(format: &str, e: io::Error) -> SourceError {
+    if Fault::of(&e).is_some() {
+        return SourceError::Io(e);
+    }
     let damaged = e.kind() != io::ErrorKind::UnexpectedEof;
     let reason = if damaged {
         format!("the {format} stream is damaged ({e})")

@@ -1,6 +1,7 @@
 //! Which file holds which rank, as far as the heads of the files and their names say.
 
 use crate::error::{ReadError, SetError};
+use crate::files::Fault;
 use crate::read::discover::assign_ranks;
 use crate::read::input::Input;
 use crate::read::load::peek;
@@ -125,7 +126,11 @@ pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
 pub fn again(error: &ReadError) -> ReadError {
     match error {
         ReadError::Io { file, source } => {
-            ReadError::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
+            let source = match Fault::of(source) {
+                Some(fault) => fault.clone().into(),
+                None => io::Error::new(source.kind(), source.to_string()),
+            };
+            ReadError::Io { file: file.clone(), source }
         }
         ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
         ReadError::NotATrace { file, what, hint, is_known } => {

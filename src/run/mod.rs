@@ -24,6 +24,7 @@ pub use share::Share;
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::error::{ReadError, SetError};
+use crate::files;
 use crate::health::{Counter, Health};
 use crate::job::Clock;
 use crate::read::input::Input;
@@ -276,7 +277,7 @@ pub fn map(
     let own = match extent {
         Extent::Share(share) => {
             let tasks = claims.tasks(request.inputs, request.ranks)?;
-            Some(share.inputs(&tasks, |t| size_on_disk(&request.inputs[t.input])))
+            Some(share.inputs(&tasks, |t| stored_size(&request.inputs[t.input])))
         }
         Extent::Whole | Extent::Part | Extent::Processes => None,
     };
@@ -307,9 +308,9 @@ enum Attempt {
     Claimed(usize, u32),
 }
 
-/// Size of a file, or of its part for one process, bytes; 0 if it is not known.
-pub fn size_on_disk(input: &Input) -> u64 {
-    let size = std::fs::metadata(&input.path).map_or(0, |m| m.len());
+/// Size of a file or an object, or of its part for one process, bytes; 0 if it is not known.
+pub fn stored_size(input: &Input) -> u64 {
+    let size = files::size(&input.path).unwrap_or(0);
     input.process.map_or(size, |part| part.share(size))
 }
 
@@ -339,7 +340,7 @@ fn attempt(
     let threads = rayon::current_num_threads();
     let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
     let count = ByteCount::default();
-    let size = |j: &Task| size_on_disk(&request.inputs[j.input]);
+    let size = |j: &Task| stored_size(&request.inputs[j.input]);
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
     let needs = match memory {

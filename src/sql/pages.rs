@@ -4,8 +4,8 @@
 //! few kilobytes could make it allocate gigabytes, so the headers are checked first. They are structures in Thrift's
 //! compact protocol; two fields are used and the rest is skipped.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use crate::files::{Stored, StoredReader};
+use std::io::{self, BufRead};
 
 /// Field id in a page header: decompressed size of the page, bytes.
 const UNPACKED: i64 = 2;
@@ -37,16 +37,15 @@ impl Unpacked {
 ///
 /// # Errors
 /// Bytes that are not a page header, or pages that end beyond `end`.
-pub fn unpacked(file: &File, start: u64, end: u64) -> io::Result<Unpacked> {
-    let mut reader = Compact { input: BufReader::new(file.try_clone()?), at: start };
-    reader.input.seek(SeekFrom::Start(start))?;
+pub fn unpacked(file: &Stored, start: u64, end: u64) -> io::Result<Unpacked> {
+    let mut reader = Compact { input: file.at(start)?, at: start };
     let mut pages = Unpacked::default();
     while reader.at < end {
         let (unpacked, packed) = reader.page_header()?;
         pages.largest = pages.largest.max(unpacked);
         pages.all = pages.all.saturating_add(unpacked);
         let next = reader.at.checked_add(packed).filter(|next| *next <= end).ok_or_else(damaged)?;
-        reader.input.seek_relative(i64::try_from(packed).map_err(|_| damaged())?)?;
+        reader.input.skip(packed)?;
         reader.at = next;
     }
     Ok(pages)
@@ -57,7 +56,7 @@ fn damaged() -> io::Error {
 }
 
 struct Compact {
-    input: BufReader<File>,
+    input: StoredReader,
     /// Offset in the file.
     at: u64,
 }
@@ -200,15 +199,16 @@ mod tests {
         let mut writer = ArrowWriter::try_new(file.try_clone().unwrap(), batch.schema(), Some(properties)).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
-        let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+        let stored = Stored::File(file.try_clone().unwrap());
+        let reader = SerializedFileReader::new(file).unwrap();
         for (c, column) in reader.metadata().row_group(0).columns().iter().enumerate() {
             let (start, length) = column.byte_range();
-            let told = unpacked(&file, start, start + length).unwrap();
+            let told = unpacked(&stored, start, start + length).unwrap();
             let pages = reader.get_row_group(0).unwrap().get_column_page_reader(c).unwrap();
             let found: Vec<u64> = pages.map(|p| p.unwrap().buffer().len() as u64).collect();
             assert_eq!((told.largest, told.all), (*found.iter().max().unwrap(), found.iter().sum()));
-            assert!(unpacked(&file, start + 1, start + length).is_err() || c > 0);
-            assert!(unpacked(&file, start, start + length - 1).is_err());
+            assert!(unpacked(&stored, start + 1, start + length).is_err() || c > 0);
+            assert!(unpacked(&stored, start, start + length - 1).is_err());
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
             bytes[at] = (i.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8;
             let mut file = tempfile::tempfile().unwrap();
             std::io::Write::write_all(&mut file, &bytes).unwrap();
-            let _ = unpacked(&file, 0, bytes.len() as u64);
+            let _ = unpacked(&Stored::File(file), 0, bytes.len() as u64);
         }
     }
 }

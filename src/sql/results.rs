@@ -1,5 +1,6 @@
 //! Tables of a results folder as `hta analyze` writes it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
+use crate::files::{self, Stored, is_remote};
 use crate::sql::QueryError;
 use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::nearest::nearest;
@@ -11,13 +12,15 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
-use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The table that consists of several files.
 pub const EVENTS: &str = "events";
+
+/// The file that is written last.
+const PROOF: &str = "summary.json";
 
 /// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze` writes them.
 const AT_ONCE: usize = 1 << 20;
@@ -39,16 +42,24 @@ pub struct Results {
 
 impl Results {
     /// Whether a folder is a results folder.
-    pub fn is_one(folder: &Path) -> bool {
-        folder.join("tables").is_dir()
+    ///
+    /// # Errors
+    /// When a store cannot be asked.
+    pub fn is_one(folder: &Path) -> Result<bool, QueryError> {
+        files::is_folder(&folder.join("tables")).map_err(|e| unreadable(folder, e))
     }
 
     /// # Errors
     /// When the folder holds no tables or cannot be listed.
     pub fn open(folder: &Path) -> Result<Self, QueryError> {
-        if !Self::is_one(folder) {
-            let found = if folder.is_dir() { "a folder without" } else { "no folder" };
+        if !Self::is_one(folder)? {
+            let is_folder = files::is_folder(folder).map_err(|e| unreadable(folder, e))?;
+            let found = if is_folder { "a folder without" } else { "no folder" };
             return Err(QueryError::NoResults { found: format!("{found} at {}", folder.display()) });
+        }
+        // In a store, a folder without the file that is written last is one that is being written, or was given up.
+        if is_remote(folder) && !files::is_file(&folder.join(PROOF)).map_err(|e| unreadable(folder, e))? {
+            return Err(unreadable(folder, format!("expected complete results, found no {PROOF}")));
         }
         let mut tables: Vec<(String, Vec<PathBuf>)> = Vec::new();
         for path in listed(&folder.join("tables"))? {
@@ -57,7 +68,8 @@ impl Results {
             }
         }
         let events = folder.join(EVENTS);
-        let files = if events.is_dir() { listed(&events)? } else { Vec::new() };
+        let has_events = files::is_folder(&events).map_err(|e| unreadable(&events, e))?;
+        let files = if has_events { listed(&events)? } else { Vec::new() };
         if !files.is_empty() {
             tables.push((EVENTS.to_string(), files));
         }
@@ -178,7 +190,7 @@ fn rows_at_once(
     if rows.saturating_mul(width) > room.bytes {
         return Err(too_large());
     }
-    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
     let of_group = |group: &RowGroupMetaData| {
         let columns = group.columns().iter().filter(|c| needed.contains(&c.column_descr().name()));
         columns
@@ -213,16 +225,12 @@ fn unreadable(path: &Path, reason: impl ToString) -> QueryError {
 
 /// The Parquet files of a folder, sorted by name.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, QueryError> {
-    let entries = fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
-    let paths = entries.map(|e| e.map(|e| e.path()).map_err(|e| unreadable(folder, e)));
-    let mut files = paths.collect::<Result<Vec<_>, _>>()?;
-    files.retain(|p| p.extension().is_some_and(|e| e == "parquet"));
-    files.sort();
-    Ok(files)
+    let names = files::names(folder).map_err(|e| unreadable(folder, e))?;
+    Ok(names.iter().filter(|name| name.ends_with(".parquet")).map(|name| folder.join(name)).collect())
 }
 
 fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
-    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
     contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
 }
 
@@ -246,7 +254,7 @@ fn read(
     at_once: usize,
     into: &mut Growing,
 ) -> Result<(), QueryError> {
-    let file = File::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
     contained(path, || {
         let options = ArrowReaderOptions::new().with_schema(with_views(known.schema()));
         let known =

@@ -12,3 +12,4 @@ mod rooms;
 mod run;
 mod shared;
 mod snapshots;
+mod stores;

@@ -1,6 +1,7 @@
 //! Which inputs are memory snapshots or timelines, decided by their content.
 
 use crate::error::SetError;
+use crate::files::{self, is_remote};
 use crate::read::discover::{discover, natural_key};
 use crate::read::input::Input;
 use crate::read::snapshot::{MemoryFile, memory_file};
@@ -21,8 +22,12 @@ pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError
     let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
     let (mut found, mut other): (Vec<MemoryInput>, Option<Input>) = (Vec::new(), None);
     for path in paths.into_iter().flatten() {
-        let named =
-            if path.is_dir() { in_folder(path) } else { discover(std::slice::from_ref(path)).unwrap_or_default() };
+        let named = match discover(std::slice::from_ref(path)) {
+            _ if path.is_dir() => in_folder(path),
+            // A folder of a store; endings of traces say nothing about snapshots.
+            Ok(found) if is_remote(path) && !found.iter().any(|i| i.named) => in_folder(path),
+            found => found.unwrap_or_default(),
+        };
         if named.is_empty() && path.as_os_str() != "-" {
             // Told by the reader of traces, as for other commands.
             return Ok(None);
@@ -64,8 +69,8 @@ pub fn refusal(matches: &ArgMatches) -> SetError {
 
 /// The files of a folder in natural order.
 fn in_folder(folder: &Path) -> Vec<Input> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries.map(|e| e.path()).filter(|p| p.is_file());
+    let names = files::names(folder).unwrap_or_default().into_iter();
+    let files = names.map(|name| folder.join(name)).filter(|p| is_remote(p) || p.is_file());
     let mut inputs: Vec<Input> =
         files.map(|path| Input { shown: path.display().to_string(), path, named: false, process: None }).collect();
     inputs.sort_by_cached_key(|i| natural_key(&i.shown));

@@ -1,12 +1,12 @@
 //! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
 //! not depend on the size of the job.
 
+use crate::files::Stored;
 use crate::table::schema::{Batch, Cell, TableSpec};
 use crate::table::typed::Values;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ fn batches(
     columns: &[&'static str],
     mut give: impl FnMut(&RecordBatch) -> Result<(), ResultsError>,
 ) -> Result<bool, ResultsError> {
-    let file = match File::open(path) {
+    let file = match Stored::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(ResultsError::Io { path: path.display().to_string(), source }),

@@ -4,6 +4,7 @@ use super::document::{Document, Refusal};
 use super::number::{Fraction, FractionVerdict};
 use super::pieces::read_pieces;
 use crate::error::ReadError;
+use crate::files::is_remote;
 use crate::health::{Counter, Health};
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Spread, Unsettled};
@@ -49,7 +50,8 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
     let mut document = Document::with_fraction(options, fraction);
     let ahead = spread == Spread::AllCores && packed != Compression::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
-    let pieces = spread == Spread::AllCores && packed == Compression::Plain;
+    // An object is one stream; its pieces would be a request each.
+    let pieces = spread == Spread::AllCores && packed == Compression::Plain && !is_remote(&input.path);
     let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces, room)
         .and_then(|how| match how {
             Ok(Streamed::Finished) => Ok(Ok(())),

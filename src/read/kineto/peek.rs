@@ -24,7 +24,8 @@ pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
     while filled < HEAD {
         match source.read(&mut head[filled..]) {
             Ok(1..) if filled == HEAD => break,
-            Ok(0) | Err(SourceError::Io(_)) => break,
+            Ok(0) => break,
+            Err(SourceError::Io(e)) => return Err(io_error(e)),
             Err(SourceError::Cut { reason, .. }) if filled == 0 => {
                 return Err(ReadError::Damaged { file: input.shown.clone(), reason });
             }

@@ -6,11 +6,13 @@
 use crate::analysis::breakdown::Breakdowns;
 use crate::analysis::inventory;
 use crate::analysis::inventory::recorders::Recorders;
+use crate::analysis::iterations::tables::IterationsTable;
 use crate::analysis::kernels::KernelsByName;
 use crate::analysis::ops::operators::Operators;
 use crate::diagnosis::Findings;
 use crate::diff::Set;
 use crate::diff::comparable::withheld;
+use crate::diff::iterations::counted;
 use crate::diff::set::{Basis, Cell, CellKey, MappedRank, Side, StepWindow, Texts, recorder};
 use crate::output::html::against::tables::{Known, known};
 use crate::output::html::results::{Results, ResultsError, columns};
@@ -128,8 +130,16 @@ pub fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, Resu
         found => found?,
     };
     let withheld = findings.as_deref().and_then(withheld);
+    let iterations = match results.batches(IterationsTable::SPEC) {
+        Err(ResultsError::Column { column, .. }) => {
+            notes.push(format!("{name}: iterations cannot be compared: the table `iterations` has no column `{column}`"));
+            None
+        }
+        found => found?,
+    };
+    let iterations = iterations.as_deref().map_or_else(Vec::new, counted);
     let ranks = ranks.into_values().collect();
-    let set = Set { shown: shown.to_string(), withheld, has_hosts_of_captures: true, ranks };
+    let set = Set { shown: shown.to_string(), withheld, iterations, has_hosts_of_captures: true, ranks };
     Ok(Folder { set, findings, notes })
 }
 

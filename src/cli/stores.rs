@@ -1,0 +1,29 @@
+//! Options for reading and writing object stores, which all commands have.
+
+use crate::error::SetError;
+use crate::files::{STALL, StoreOptions, configure as configure_files};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use std::time::Duration;
+
+/// Adds the options to the whole command line.
+pub fn with_options(root: Command) -> Command {
+    let endpoint = Arg::new("endpoint").long("endpoint").global(true).value_name("URL");
+    let endpoint = endpoint.help("Server of s3://, gs:// and az:// URLs, instead of the cloud's own");
+    let stall = Arg::new("store_timeout").long("store-timeout").global(true).value_name("SECONDS");
+    let stall = stall.value_parser(value_parser!(u64).range(1..=3600));
+    let stall = stall.help("Ask again if a store sends nothing for so long [default: 30]");
+    let heading = "Object stores";
+    root.arg(endpoint.help_heading(heading)).arg(stall.help_heading(heading))
+}
+
+/// Takes the options to where stores are reached.
+///
+/// # Errors
+/// When the endpoint is not a URL of a server.
+pub fn configure(matches: &ArgMatches) -> Result<(), SetError> {
+    let endpoint = matches.get_one::<String>("endpoint").cloned();
+    let stall = matches.get_one::<u64>("store_timeout").map_or(STALL, |s| Duration::from_secs(*s));
+    let value = endpoint.clone().unwrap_or_default();
+    let bad = |fault: crate::files::Fault| SetError::Argument { option: "--endpoint", value, reason: fault.reason };
+    configure_files(StoreOptions { endpoint, stall }).map_err(bad)
+}

@@ -1,0 +1,121 @@
+//! Why an object could not be read or written, in words without secrets.
+//!
+//! Errors of the libraries below quote whole URLs, which may be signed, and whole answers of the server. So nothing of them
+//! is passed on but the status, the server's own code for it, and the innermost cause.
+
+use super::secrets::without_queries;
+use std::error::Error;
+use std::io;
+
+/// Why a store failed. It is the inner error of an [`io::Error`] where files and objects are read alike.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Fault {
+    pub reason: String,
+    /// Advice for the user.
+    pub hint: Option<&'static str>,
+    pub kind: io::ErrorKind,
+}
+
+const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., AZURE_STORAGE_ACCOUNT_KEY ..., \
+                           GOOGLE_APPLICATION_CREDENTIALS) or the machine's role; `hta explain stores` lists them";
+const CHANGED: &str = "it was written again meanwhile: read it when its writer is done";
+const LATER: &str = "the store was asked several times: try again later";
+
+/// What the crate says before the status of an answer. Its types for these errors are private.
+const STATUS: &str = "Server returned non-2xx status code: ";
+/// What it says of an answer without the range that was asked for.
+const NO_RANGES: [&str; 2] = ["Received non-partial response when range requested", "Range request not supported by"];
+
+/// Addresses at which clouds tell a machine its credentials.
+const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "169.254.170.2"];
+
+impl Fault {
+    pub fn new(kind: io::ErrorKind, reason: impl Into<String>, hint: Option<&'static str>) -> Self {
+        Self { reason: reason.into(), hint, kind }
+    }
+
+    /// The fault inside an error of reading, if a store caused it.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// The fault with advice on credentials, if it has none of its own.
+    pub(super) fn of_credentials(self) -> Self {
+        Self { hint: self.hint.or(Some(CREDENTIALS)), ..self }
+    }
+
+    /// An object that is not the one that was opened any more.
+    pub(super) fn changed() -> Self {
+        Self::new(io::ErrorKind::InvalidData, "the object changed while it was read", Some(CHANGED))
+    }
+
+    /// An object of which a part could not be had, however often it was asked for.
+    pub(super) fn ends_early(at: u64, size: u64) -> Self {
+        let reason = format!("the store's answers end at byte {at} of {size}");
+        Self::new(io::ErrorKind::UnexpectedEof, reason, Some(LATER))
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        io::Error::new(fault.kind, fault)
+    }
+}
+
+impl From<object_store::Error> for Fault {
+    fn from(error: object_store::Error) -> Self {
+        use object_store::Error as Of;
+        let told = told(&error);
+        let with = |what: &str| if told.is_empty() { what.to_string() } else { format!("{what} ({told})") };
+        match &error {
+            Of::NotFound { .. } => Self::new(io::ErrorKind::NotFound, with("no such object"), None),
+            Of::Precondition { .. } => Self::changed(),
+            Of::PermissionDenied { .. } | Of::Unauthenticated { .. } => {
+                Self::new(io::ErrorKind::PermissionDenied, with("the store refuses access"), Some(CREDENTIALS))
+            }
+            _ if METADATA.iter().any(|address| error.to_string().contains(address)) => {
+                let reason = "no credentials: none in the environment, and this machine has no role in the cloud";
+                Self::new(io::ErrorKind::PermissionDenied, reason, Some(CREDENTIALS))
+            }
+            _ if chain(&error).any(|text| text.starts_with(STATUS)) => {
+                Self::new(io::ErrorKind::InvalidData, with("the store answers with an error"), Some(LATER))
+            }
+            _ => Self::new(io::ErrorKind::ConnectionAborted, told, None),
+        }
+    }
+}
+
+/// Whether a server sent a whole object although a part was asked for.
+pub(super) fn has_no_ranges(error: &object_store::Error) -> bool {
+    chain(error).any(|text| NO_RANGES.iter().any(|no_ranges| text.contains(no_ranges)))
+}
+
+/// Whether a server refused a range because the object is shorter, as stores do for an empty object.
+pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
+    chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(|status| status.starts_with("416")))
+}
+
+/// The texts of an error and of its causes, outermost first.
+fn chain(error: &object_store::Error) -> impl Iterator<Item = String> {
+    let mut next: Option<&dyn Error> = Some(error);
+    std::iter::from_fn(move || {
+        let text = next?.to_string();
+        next = next.and_then(Error::source);
+        Some(text)
+    })
+}
+
+/// What is known of the cause: status and code of the server's answer, or the innermost error.
+fn told(error: &object_store::Error) -> String {
+    if let Some(answer) = chain(error).find_map(|text| text.strip_prefix(STATUS).map(str::to_string)) {
+        let (status, body) = answer.split_once(": ").unwrap_or((&answer, ""));
+        let code = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+        let is_word = |code: &&str| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric());
+        return match code.filter(is_word) {
+            Some(code) => format!("{status}, {code}"),
+            None => status.to_string(),
+        };
+    }
+    without_queries(&chain(error).last().unwrap_or_default())
+}

@@ -1,0 +1,299 @@
+//! Reading an object: as a stream, and in blocks at any place.
+//!
+//! ```text
+//!   object   |-head-|........range........|........range........|...
+//!   stream           frame frame frame ->   at most FRAMES frames wait for the reader
+//! ```
+//!
+//! A stream asks for one range after the other, so that no connection has to last as long as the reader needs for a large
+//! object. If an answer breaks off or is too short, the rest of the range is asked for again, from the byte at which it
+//! ended. All ranges must be of the version of the object that was seen first (its ETag, and its size): a result never
+//! mixes two versions, and never lacks bytes.
+
+use super::address::Address;
+use super::fault::{Fault, has_no_ranges, is_beyond_end};
+use super::scheme::Service;
+use super::stores::{runtime, store_of};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// First bytes of an object, which are asked for together with its size and kept: a file is opened several times to see
+/// what it is.
+const HEAD: u64 = 8 << 10;
+
+/// Bytes asked for at a time by a stream.
+const RANGE: u64 = 32 << 20;
+
+/// Pieces of an answer, each of some hundred kilobytes at most, that wait for the reader.
+const FRAMES: usize = 4;
+
+/// How often the same byte is asked for.
+const TRIES: u32 = 6;
+
+/// An object, as it was when it was first seen.
+#[derive(Debug)]
+pub(super) struct Object {
+    address: Address,
+    store: Arc<dyn ObjectStore>,
+    meta: ObjectMeta,
+    head: Bytes,
+    /// Whether the server sends parts of it. If not, it is read from its beginning each time.
+    has_ranges: bool,
+}
+
+static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Object>>> = Mutex::new(BTreeMap::new());
+
+/// An object; asks the store for its size and first bytes, once.
+pub(super) fn object(path: &Path) -> Result<Arc<Object>, Fault> {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(object) = known().get(path) {
+        return Ok(Arc::clone(object));
+    }
+    let address = Address::of(path)?;
+    let store = store_of(&address)?;
+    let object = Arc::new(runtime()?.block_on(look(address, store))?);
+    known().insert(path.to_path_buf(), Arc::clone(&object));
+    Ok(object)
+}
+
+/// Forgets an object that was written or removed.
+pub(super) fn forget(path: &Path) {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+}
+
+async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<Object, Fault> {
+    let part = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
+    let mut failures = 0;
+    loop {
+        let (found, has_ranges) = match store.get_opts(&address.key, part.clone()).await {
+            // A server of files without ranges.
+            Err(e) if address.service == Service::Http && has_no_ranges(&e) => (store.get(&address.key).await, false),
+            Err(e) if is_beyond_end(&e) => {
+                let meta = store.head(&address.key).await?;
+                if meta.size > 0 {
+                    return Err(e.into());
+                }
+                return Ok(Object { address, store, meta, head: Bytes::new(), has_ranges: true });
+            }
+            found => (found, true),
+        };
+        let found = found?;
+        let meta = found.meta.clone();
+        let head = match has_ranges {
+            true => whole(found, HEAD.min(meta.size)).await,
+            false => Some(Bytes::new()),
+        };
+        match head {
+            Some(head) => return Ok(Object { address, store, meta, head, has_ranges }),
+            None if failures < TRIES => failures += 1,
+            None => return Err(Fault::ends_early(0, meta.size)),
+        }
+        tokio::time::sleep(pause(failures)).await;
+    }
+}
+
+/// The first `length` bytes of an answer; `None` if it is shorter or breaks off.
+async fn whole(answer: GetResult, length: u64) -> Option<Bytes> {
+    let length = usize::try_from(length).ok()?;
+    let (mut frames, mut bytes) = (answer.into_stream(), Vec::with_capacity(length));
+    while bytes.len() < length {
+        let frame = frames.next().await?.ok()?;
+        bytes.extend_from_slice(frame.get(..frame.len().min(length - bytes.len()))?);
+    }
+    Some(bytes.into())
+}
+
+/// Time before the same byte is asked for again.
+fn pause(failures: u32) -> Duration {
+    Duration::from_millis(50 << failures.min(6))
+}
+
+impl Object {
+    pub fn size(&self) -> u64 {
+        self.meta.size
+    }
+
+    /// The answer for bytes from `start` on, and how many bytes of it precede `start`.
+    async fn ask(&self, start: u64, end: u64) -> Result<(GetResult, u64), Fault> {
+        let range = self.has_ranges.then_some(GetRange::Bounded(start..end));
+        // A weak ETag never meets the condition.
+        let if_match = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
+        let asked = GetOptions { range, if_match, ..GetOptions::default() };
+        let answer = self.store.get_opts(&self.address.key, asked).await?;
+        // Servers of files may ignore the condition.
+        let version = |meta: &ObjectMeta| (meta.size, meta.last_modified, meta.e_tag.clone());
+        if version(&answer.meta) != version(&self.meta) {
+            return Err(Fault::changed());
+        }
+        let before = start.checked_sub(answer.range.start).ok_or_else(|| Fault::ends_early(start, self.size()))?;
+        Ok((answer, before))
+    }
+
+    /// Sends the bytes from `at` on, in order and without gaps, then nothing or a fault.
+    async fn send(self: Arc<Self>, mut at: u64, to: Sender<Result<Bytes, Fault>>) {
+        let mut failures = 0;
+        while at < self.size() {
+            let end = self.size().min(at.saturating_add(RANGE));
+            let (answer, mut before) = match self.ask(at, end).await {
+                Ok(answer) => answer,
+                Err(fault) => return drop(to.send(Err(fault)).await),
+            };
+            let mut frames = answer.into_stream();
+            while at < end
+                && let Some(Ok(mut frame)) = frames.next().await
+            {
+                let skipped = before.min(frame.len() as u64);
+                before -= skipped;
+                // Never more than was asked for, even if the server sends more.
+                let kept = (frame.len() as u64 - skipped).min(end - at);
+                let frame = frame.split_off(skipped as usize).split_to(kept as usize);
+                if frame.is_empty() {
+                    continue;
+                }
+                (at, failures) = (at + kept, 0);
+                if to.send(Ok(frame)).await.is_err() {
+                    return;
+                }
+            }
+            if at < end {
+                failures += 1;
+                if failures > TRIES {
+                    return drop(to.send(Err(Fault::ends_early(at, self.size()))).await);
+                }
+                tokio::time::sleep(pause(failures)).await;
+            }
+        }
+    }
+
+    /// The bytes between two places; fewer at the end.
+    fn part(&self, start: u64, end: u64) -> Result<Bytes, Fault> {
+        let end = end.min(self.size());
+        let length = end.saturating_sub(start);
+        if let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end))
+            && let Some(part) = self.head.get(from..to)
+        {
+            return Ok(self.head.slice_ref(part));
+        }
+        runtime()?.block_on(async {
+            for failures in 1..=TRIES {
+                let (answer, before) = self.ask(start, end).await?;
+                if let Some(bytes) = whole(answer, before + length).await {
+                    return Ok(bytes.slice(usize::try_from(before).unwrap_or(usize::MAX)..));
+                }
+                tokio::time::sleep(pause(failures)).await;
+            }
+            Err(Fault::ends_early(start, self.size()))
+        })
+    }
+}
+
+/// A stream of the bytes of an object from some place on.
+pub(super) struct ObjectStream {
+    object: Arc<Object>,
+    at: u64,
+    frame: Bytes,
+    /// Frames on their way, once more than the head was needed.
+    frames: Option<Receiver<Result<Bytes, Fault>>>,
+    fault: Option<Fault>,
+}
+
+impl ObjectStream {
+    pub fn new(object: Arc<Object>, start: u64) -> Self {
+        let head = usize::try_from(start).ok().and_then(|from| object.head.get(from..));
+        let frame = head.map_or(Bytes::new(), |head| object.head.slice_ref(head));
+        Self { object, at: start, frame, frames: None, fault: None }
+    }
+
+    /// The next frame; empty at the end.
+    fn next(&mut self) -> Result<Bytes, Fault> {
+        if self.at >= self.object.size() {
+            return Ok(Bytes::new());
+        }
+        let frames = match &mut self.frames {
+            Some(frames) => frames,
+            none => {
+                let (to, frames) = channel(FRAMES);
+                runtime()?.spawn(Arc::clone(&self.object).send(self.at, to));
+                none.insert(frames)
+            }
+        };
+        frames.blocking_recv().unwrap_or_else(|| Err(Fault::ends_early(self.at, self.object.size())))
+    }
+}
+
+impl Read for ObjectStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone().into());
+        }
+        if self.frame.is_empty() && !out.is_empty() {
+            match self.next() {
+                Ok(frame) => self.frame = frame,
+                Err(fault) => {
+                    self.fault = Some(fault.clone());
+                    return Err(fault.into());
+                }
+            }
+        }
+        let n = out.len().min(self.frame.len());
+        let read = self.frame.split_to(n);
+        out[..n].copy_from_slice(&read);
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+/// Bytes of a block.
+const BLOCK: u64 = 1 << 20;
+
+/// Blocks that are kept.
+const BLOCKS: usize = 8;
+
+/// An object that is read at any place. What is read lately is kept in blocks, because a table is read page by page.
+#[derive(Debug, Clone)]
+pub struct Blocks {
+    pub(super) object: Arc<Object>,
+    kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
+}
+
+impl Blocks {
+    pub(super) fn new(object: Arc<Object>) -> Self {
+        Self { object, kept: Arc::default() }
+    }
+
+    /// The bytes from `at` on to the end of their block; empty at the end.
+    pub(super) fn from(&self, at: u64) -> Result<Bytes, Fault> {
+        let (block, inside) = (at / BLOCK, usize::try_from(at % BLOCK).unwrap_or(usize::MAX));
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = match kept.iter().find(|(number, _)| *number == block) {
+            Some((_, bytes)) => bytes.clone(),
+            None => {
+                let bytes = self.object.part(block * BLOCK, (block + 1).saturating_mul(BLOCK))?;
+                if kept.len() == BLOCKS {
+                    kept.pop_front();
+                }
+                kept.push_back((block, bytes.clone()));
+                bytes
+            }
+        };
+        Ok(bytes.slice(inside.min(bytes.len())..))
+    }
+
+    /// The bytes between two places.
+    pub(super) fn between(&self, start: u64, length: usize) -> Result<Bytes, Fault> {
+        let first = self.from(start)?;
+        if first.len() >= length {
+            return Ok(first.slice(..length));
+        }
+        let end = start.saturating_add(length as u64);
+        let bytes = self.object.part(start, end)?;
+        if bytes.len() == length { Ok(bytes) } else { Err(Fault::ends_early(self.object.size(), end)) }
+    }
+}
