@@ -139,7 +139,7 @@ fn options() -> anyhow::Result<Options> {
         #[command(flatten)]
         common: CommonArgs,
     }
-    Ok(Plain::try_parse_from(["hta"])?.common.options()?)
+    Plain::try_parse_from(["hta"])?.common.options()
 }
 
 /// Writes the page into a results folder that is still being written.

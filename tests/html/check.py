@@ -164,12 +164,17 @@ class Page:
         lane = lanes["step"].index(0)
         first = sum(lanes["blocks"][:lane])
         wanted = [f"{d:,} ns" for d in blocks["dur_ns"][first:first + 4]]
-        if lanes["step"].count(0) > 32:
-            canvas.send_keys(Keys.ARROW_DOWN, Keys.ENTER, Keys.ARROW_DOWN)  # unfolds the first host
+        is_folded = lanes["step"].count(0) > 32
+        told = lambda: self.driver.find_element(By.CSS_SELECTOR, "#timeline .chosen").text
+        canvas.send_keys(Keys.ARROW_DOWN)
+        if is_folded:
+            canvas.send_keys(Keys.ARROW_DOWN)
+            if not told().startswith("rank"):
+                canvas.send_keys(Keys.ARROW_UP, Keys.ENTER, Keys.ARROW_DOWN)  # unfolds the first host
         for i, length in enumerate(wanted):
-            canvas.send_keys(Keys.ARROW_RIGHT if i else Keys.ARROW_DOWN)
+            canvas.send_keys(*[Keys.ARROW_RIGHT] * min(i, 1))
             for _ in range(20):
-                text = self.driver.find_element(By.CSS_SELECTOR, "#timeline .chosen").text
+                text = told()
                 if f"= {length}" in text:
                     break
                 time.sleep(0.05)
@@ -180,7 +185,7 @@ class Page:
         labels = []
         # a mark of a cause may lie under the pointer
         for share in (0.2, 0.28, -0.1):
-            ActionChains(self.driver).move_to_element_with_offset(canvas, int(width * share), 40 - canvas.size["height"] // 2).perform()
+            ActionChains(self.driver).move_to_element_with_offset(canvas, int(width * share), (55 if is_folded else 40) - canvas.size["height"] // 2).perform()
             time.sleep(0.2)
             labels.append(self.js("const l = document.querySelector('#timeline .lanes-label'); return l.hidden ? '' : l.textContent"))
         self.fail_unless(any(f"{d:,} ns" in label for d in blocks["dur_ns"] for label in labels), f"the pointer shows {labels}")

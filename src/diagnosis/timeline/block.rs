@@ -58,7 +58,8 @@ impl<L: Copy> Block<L> {
         Self { start, times, count: 1, longest: (len, part, label) }
     }
 
-    pub fn len(&self) -> Ns {
+    /// Length, ns.
+    pub fn duration(&self) -> Ns {
         self.times.iter().sum()
     }
 
@@ -76,13 +77,13 @@ impl<L: Copy> Block<L> {
 /// block, is doubled until that is so.
 pub fn merge<L: Copy>(mut blocks: Vec<Block<L>>, most: usize) -> Vec<Block<L>> {
     let most = most.max(1);
-    let whole: Ns = blocks.iter().map(Block::len).sum();
+    let whole: Ns = blocks.iter().map(Block::duration).sum();
     let mut least = (whole / (4 * most as Ns)).max(1);
     while blocks.len() > most {
         let mut joined: Vec<Block<L>> = Vec::with_capacity(blocks.len() / 2);
         for block in &blocks {
             match joined.last_mut() {
-                Some(last) if last.len() < least && block.len() < least => last.join(block),
+                Some(last) if last.duration() < least && block.duration() < least => last.join(block),
                 _ => joined.push(*block),
             }
         }
@@ -135,7 +136,7 @@ mod tests {
             let mut at = 0;
             for b in &merged {
                 prop_assert_eq!(b.start, at);
-                at += b.len();
+                at += b.duration();
                 let (len, part, place) = b.longest;
                 prop_assert_eq!((len, part as usize), pieces[place]);
             }

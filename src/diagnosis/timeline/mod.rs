@@ -89,7 +89,7 @@ pub fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, own
                 step: w.step,
                 step_label: w.label,
                 ts_ns: b.start,
-                dur_ns: b.len(),
+                dur_ns: b.duration(),
                 part: part.name(),
                 cause: label.cause.map(CauseKind::name),
                 name: Some(trace.text(label.name)).filter(|text| !text.is_empty()),

@@ -144,7 +144,11 @@ fn gather(
 ) -> Result<Gathered, ResultsError> {
     let mut of_ranks = Texts::default();
     let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
-    let ((ranks, mut inventory), lanes) = (ranks?, lanes?);
+    let (ranks, mut inventory) = ranks?;
+    let lanes = match lanes {
+        Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
+        lanes => lanes?,
+    };
     let in_lanes = |section: fn(&Results, &Lanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
         Some(lanes) => section(results, lanes, texts),
         None => Ok(Section::without(NO_WINDOWS)),

@@ -109,6 +109,9 @@ pub fn lanes(results: &Results, ranks: &Ranks, room: usize) -> Result<Option<Lan
 /// What the longest piece of a block is: its cause and name, as cells.
 type Label = (Cell, Cell);
 
+/// The blocks of each lane in each step.
+type Blocks = BTreeMap<(Key, LaneKey), Vec<Block<Label>>>;
+
 impl Lanes {
     pub fn is_empty(&self) -> bool {
         self.windows.is_empty()
@@ -215,7 +218,7 @@ impl Lanes {
             for b in of_lane {
                 let (longest, part, (cause, name)) = b.longest;
                 let sums = (b.count > 1).then(|| merged.len());
-                grid.push([b.len().into(), (part as usize).into(), name, cause, sums.into()]);
+                grid.push([b.duration().into(), (part as usize).into(), name, cause, sums.into()]);
                 if b.count > 1 {
                     let [compute, communication, memory, idle] = b.times.map(Cell::from);
                     merged.push([b.count.into(), longest.into(), compute, communication, memory, idle]);
@@ -225,16 +228,12 @@ impl Lanes {
         Ok(vec![("steps", steps), ("lanes", lanes), ("blocks", grid), ("merged", merged)])
     }
 
-    fn blocks(
-        &self,
-        results: &Results,
-        texts: &mut Texts,
-    ) -> Result<BTreeMap<(Key, LaneKey), Vec<Block<Label>>>, ResultsError> {
-        let mut all: BTreeMap<(Key, LaneKey), Vec<Block<Label>>> = BTreeMap::new();
+    fn blocks(&self, results: &Results, texts: &mut Texts) -> Result<Blocks, ResultsError> {
+        let mut all = Blocks::new();
         let most = |key: Key| self.steps.iter().find(|s| s.key == key).map(|s| s.most);
         // Rows of a lane follow one another, so each lane is merged when the next one begins.
         let mut last: Option<(Key, LaneKey)> = None;
-        let close = |all: &mut BTreeMap<(Key, LaneKey), Vec<Block<Label>>>, of: Option<(Key, LaneKey)>| {
+        let close = |all: &mut Blocks, of: Option<(Key, LaneKey)>| {
             if let Some((blocks, most)) = of.and_then(|of| Some((all.get_mut(&of)?, most(of.0)?))) {
                 *blocks = merge(std::mem::take(blocks), most);
             }

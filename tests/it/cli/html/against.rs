@@ -137,7 +137,7 @@ fn a_run_against_itself_differs_in_nothing_and_its_own_page_stays() {
             assert!(states.iter().all(|s| s == "same"), "{sample}: {states:?}");
         }
         for list in ["refusals", "kernels"].iter().filter(|list| page.has("compare", list)) {
-            assert_eq!(*list, &"kernels", "{sample}");
+            assert_eq!(*list, "kernels", "{sample}");
             assert!(page.texts("compare", list, "surety").iter().all(|s| s == "same"), "{sample}");
         }
         assert!(page.html.len() < 8_000_000);
