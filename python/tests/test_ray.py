@@ -8,7 +8,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Set
 
 import pytest
 from conftest import ALL_SAMPLES, ROOT, SAMPLES, differing
@@ -60,10 +60,15 @@ def cluster(script: Path) -> Iterator[Cluster]:
 def clean(cluster: Cluster, script: Path) -> Iterator[None]:
     """Every test leaves nothing in the temporary folders of the machines."""
     script.write_text("")
+    before = temporary_folders()
     yield
     script.write_text("")
-    left = [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("hta-ray-")]
-    assert left == []
+    assert temporary_folders() <= before
+
+
+def temporary_folders() -> Set[str]:
+    """Temporary folders of all runs on this machine."""
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("hta-ray-")}
 
 
 def assert_same(traces: Path, folder: Path, **options: Any) -> List[Progress]:
