@@ -23,7 +23,7 @@ use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 #[derive(Debug, Args)]
@@ -162,7 +162,27 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
     Ok(())
 }
 
+/// What other files than traces gave, to be written together with what the traces give.
+#[derive(Default)]
+pub struct Beside {
+    /// These files, which are no traces.
+    pub files: Vec<PathBuf>,
+    /// Rows of the chosen table.
+    pub batches: Vec<Batch>,
+    /// The text report.
+    pub text: String,
+    pub exit: Exit,
+}
+
 pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
+    run_beside(stem, matches, Beside::default())
+}
+
+/// Runs an analysis on the traces among the inputs.
+///
+/// # Errors
+/// When an option cannot be used, no trace can be read or nothing can be written.
+pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options()?;
@@ -181,7 +201,8 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     options.wanted = Wanted::Only(table.name);
-    let traces = args.traces.traces()?;
+    let mut traces = args.traces.traces()?;
+    traces.inputs.retain(|input| !beside.files.contains(&input.path));
     args.output.allow(&traces.guarded)?;
     for file in analyses.iter().flat_map(|a| a.about().settings).filter(|s| s.kind == ValueType::OutputFile) {
         let path = options.settings.text(file).map(Path::new);
@@ -202,20 +223,22 @@ pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
-    let mut batches = keep.rows.into_inner().unwrap_or_default();
+    let mut batches = beside.batches;
+    batches.extend(keep.rows.into_inner().unwrap_or_default());
     let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
     batches.extend(reduced.cloned());
     for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
         write(Path::new(&file.path), file.text.as_bytes()).with_context(|| format!("cannot write {}", file.path))?;
     }
     args.output.write(table, &batches, || match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
-        Some(raw) => raw.clone(),
-        None => text::one_analysis(&outcome, width()),
+        Some(raw) => beside.text + raw,
+        None if beside.text.is_empty() => text::one_analysis(&outcome, width()),
+        None => beside.text + "\n" + &text::one_analysis(&outcome, width()),
     })?;
     if args.output.is_text() {
         for line in text::loss_lines(&outcome) {
             note(&line);
         }
     }
-    Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
+    Ok(if outcome.has_loss() { Exit::Partly } else { beside.exit })
 }

@@ -14,8 +14,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 /// How a command ended, with its exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exit {
+    #[default]
     Done = 0,
     /// Something in the input could not be used; the rest was processed.
     Partly = 1,

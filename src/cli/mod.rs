@@ -93,12 +93,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `hta memory`: of snapshots and timelines, or of traces.
+/// `hta memory`: of snapshots and timelines, of traces, or of both.
 fn memory_of(matches: &clap::ArgMatches) -> anyhow::Result<Exit> {
-    match snapshots::inputs(matches)? {
-        Some(files) => snapshots::run(matches, files),
-        None if has_memory_of_traces() => analysis::run("memory", matches),
-        None => Err(snapshots::refusal(matches).into()),
+    let snapshots::Found { memory, has_traces } = snapshots::inputs(matches);
+    match (memory.is_empty(), has_traces && has_memory_of_traces()) {
+        (false, false) => snapshots::run(matches, &memory),
+        (false, true) => snapshots::run_with_traces(matches, &memory),
+        (true, _) if has_memory_of_traces() => {
+            snapshots::refuse_for_traces(matches)?;
+            analysis::run("memory", matches)
+        }
+        (true, _) => Err(snapshots::refusal(matches).into()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks, and memory
 //! that is reserved but of no use.
 
+use super::content::{Key, parts};
 use super::events::{EventKind, events};
 use super::history::Origin;
 use super::rows::DeviceRows;
 use super::summary::DeviceSummary;
 use crate::analysis::api::{Certainty, Observation};
+use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_bytes, fmt_count, fmt_pct, percent};
 use crate::wording::counts::counted;
 
@@ -68,17 +70,22 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
         let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
         let unused = e.reserved - level;
+        let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
+            let largest = parts(rows.device, rows.sites, held, Key::Line).into_iter().next()?;
+            Some(format!("; most was held by {}, {} (see --at entry:{})", largest.key, size(largest.bytes), e.seq))
+        });
         tell(
             Subject::Oom,
             format!(
                 "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the reserved \
-                 were unused, in pieces or by rounding",
+                 were unused, in pieces or by rounding{}",
                 size(e.bytes),
                 fmt_count(u64::from(e.seq)),
                 rows.sites.site(e.stack),
                 size(level),
                 size(e.reserved),
-                size(unused)
+                size(unused),
+                holder.unwrap_or_default()
             ),
             "memory_events",
             Certainty::Measured,

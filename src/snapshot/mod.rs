@@ -4,6 +4,7 @@
 //! answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the tables, [`report`] writes the
 //! text, [`findings`] says what stands out.
 
+mod allocation_rows;
 pub mod content;
 pub mod device;
 pub mod end_state;
@@ -18,6 +19,7 @@ pub mod report;
 pub mod rows;
 pub mod site;
 mod stack_text;
+pub mod state_rows;
 pub mod summary;
 pub mod tables;
 pub mod timeline;

@@ -2,17 +2,16 @@
 
 use super::content::{Key, parts};
 use super::device::DeviceMemory;
-use super::end_state::EndState;
 use super::events::{AllocatorEvent, EventKind, events};
-use super::history::{Allocation, Ended, Held, Origin, reserved_delta};
+use super::history::{Held, Origin, reserved_delta};
 use super::leak::{Falls, MarkedSteps, RECURRING};
 use super::moment::seq;
 use super::phase::UNKNOWN;
 use super::site::Sites;
-use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
+use super::tables::{MemoryBlocks, MemorySegments, MemoryStacks};
 use crate::analysis::memory::tables::{
-    MemoryAllocationRow, MemoryAllocations, MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow,
-    MemoryEventRow, MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
+    MemoryAllocations, MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow, MemoryEvents,
+    MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
 };
 use crate::read::snapshot::{Action, BlockState, Entry, StackId};
 use crate::table::schema::{Batch, TableSpec};
@@ -45,16 +44,16 @@ pub struct DeviceRows<'a> {
     pub steps: Option<&'a MarkedSteps>,
 }
 
-fn ns(time_us: Option<i64>) -> Option<i64> {
+pub(super) fn ns(time_us: Option<i64>) -> Option<i64> {
     time_us.and_then(|t| t.checked_mul(1000))
 }
 
 /// What is known of an entry.
-fn known(phase: &str) -> Option<&str> {
+pub(super) fn known(phase: &str) -> Option<&str> {
     Some(phase).filter(|p| *p != UNKNOWN)
 }
 
-fn stack_number(stack: StackId) -> Option<u64> {
+pub(super) fn stack_number(stack: StackId) -> Option<u64> {
     (stack != StackId::NONE).then(|| u64::from(stack.0))
 }
 
@@ -77,7 +76,7 @@ impl Leak<'_> {
 }
 
 impl<'a> DeviceRows<'a> {
-    fn entries(&self) -> Vec<&'a Entry> {
+    pub(super) fn entries(&self) -> Vec<&'a Entry> {
         self.device.history.iter().flat_map(|h| self.device.snapshot.entries(h)).collect()
     }
 
@@ -222,96 +221,6 @@ impl<'a> DeviceRows<'a> {
         Some(table.finish())
     }
 
-    fn allocations(&self) -> Option<Batch> {
-        let (replay, history) = (self.device.replay.as_ref()?, self.device.history?);
-        let entries = self.entries();
-        let at = |seq: u32| entries.get(seq as usize).copied();
-        let mut blocks: BTreeMap<u64, i64> = BTreeMap::new();
-        for b in self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s)) {
-            blocks.insert(b.address, b.bytes);
-        }
-        let mut table = MemoryAllocations::default();
-        let row = MemoryAllocationRow {
-            rank: self.rank,
-            device_type: self.device.device_type(),
-            device: self.device.device,
-            source: SOURCE,
-            seq: None,
-            free_seq: None,
-            ts_ns: None,
-            free_ts_ns: None,
-            lifetime_ns: None,
-            bytes: 0,
-            block_bytes: None,
-            address: None,
-            stream: None,
-            op: None,
-            site: None,
-            level: None,
-            module: None,
-            phase: None,
-            step: None,
-            free_phase: None,
-            free_step: None,
-            ended: "live",
-            stack_id: None,
-        };
-        let phase = |e: &Entry| known(self.device.phases.of(e, self.sites.of(e.stack)));
-        for block in &replay.before_alive {
-            table.push(MemoryAllocationRow {
-                bytes: block.requested,
-                block_bytes: Some(block.bytes),
-                address: Some(block.address),
-                site: Some(self.sites.site(block.stack)),
-                stack_id: stack_number(block.stack),
-                ..row
-            });
-        }
-        for (seq, free) in replay.unmatched_frees.iter().filter_map(|seq| Some((*seq, at(*seq)?))) {
-            table.push(MemoryAllocationRow {
-                free_seq: Some(u64::from(seq)),
-                free_ts_ns: ns(free.time_us()),
-                bytes: free.size,
-                address: Some(free.addr),
-                stream: self.device.snapshot.stream(free),
-                free_phase: phase(free),
-                ended: "before",
-                ..row
-            });
-        }
-        for Allocation { seq, ended } in replay.allocations(self.device.snapshot, history) {
-            let Some(entry) = at(seq) else { continue };
-            let end = match ended {
-                Ended::Freed(by) | Ended::Unknown(by) => Some(by),
-                Ended::Live => None,
-            };
-            let freed = end.filter(|_| matches!(ended, Ended::Freed(_))).and_then(at);
-            let (ts_ns, free_ts_ns) = (ns(entry.time_us()), freed.and_then(|f| ns(f.time_us())));
-            table.push(MemoryAllocationRow {
-                seq: Some(u64::from(seq)),
-                free_seq: freed.and(end).map(u64::from),
-                ts_ns,
-                free_ts_ns,
-                lifetime_ns: ts_ns.zip(free_ts_ns).map(|(a, b)| b - a),
-                bytes: entry.size,
-                block_bytes: (ended == Ended::Live).then(|| blocks.get(&entry.addr).copied()).flatten(),
-                address: Some(entry.addr),
-                stream: self.device.snapshot.stream(entry),
-                site: Some(self.sites.site(entry.stack)),
-                phase: phase(entry),
-                free_phase: freed.and_then(phase),
-                ended: match ended {
-                    Ended::Freed(_) => "freed",
-                    Ended::Live => "live",
-                    Ended::Unknown(_) => "unknown",
-                },
-                stack_id: stack_number(entry.stack),
-                ..row
-            });
-        }
-        Some(table.finish())
-    }
-
     /// The survivors of each site, the most bytes first.
     pub fn leaks(&self) -> Vec<Leak<'a>> {
         let Some(replay) = &self.device.replay else { return Vec::new() };
@@ -383,81 +292,4 @@ impl<'a> DeviceRows<'a> {
         }
         table.finish()
     }
-
-    fn segments(&self) -> Batch {
-        let mut segments = self.device.segments.clone();
-        segments.sort_by_key(|s| s.address);
-        let mut table = MemorySegments::default();
-        for s in segments {
-            let mut state = EndState::default();
-            state.add(s, self.device.snapshot.blocks(s));
-            table.push(MemorySegmentRow {
-                rank: self.rank,
-                device_type: self.device.device_type(),
-                device: self.device.device,
-                source: SOURCE,
-                address: s.address,
-                bytes: s.bytes,
-                stream: s.stream,
-                pool: &format!("{},{}", s.pool.0, s.pool.1),
-                is_large: s.is_large,
-                is_expandable: s.is_expandable,
-                active_bytes: state.active,
-                requested_bytes: state.requested,
-                pending_bytes: state.pending,
-                inactive_bytes: state.inactive(),
-                largest_free_bytes: state.largest_inactive,
-                site: self.sites.site(s.stack),
-            });
-        }
-        table.finish()
-    }
-
-    fn blocks(&self) -> Batch {
-        let mut segments = self.device.segments.clone();
-        segments.sort_by_key(|s| s.address);
-        let mut table = MemoryBlocks::default();
-        for s in segments {
-            for b in self.device.snapshot.blocks(s) {
-                let is_free = matches!(b.state, BlockState::Inactive | BlockState::Unknown);
-                table.push(MemoryBlockRow {
-                    rank: self.rank,
-                    device_type: self.device.device_type(),
-                    device: self.device.device,
-                    source: SOURCE,
-                    segment_address: s.address,
-                    offset_bytes: i64::try_from(b.address.saturating_sub(s.address)).unwrap_or(i64::MAX),
-                    bytes: b.bytes,
-                    requested_bytes: (!is_free).then_some(b.requested),
-                    state: match b.state {
-                        BlockState::Allocated => "allocated",
-                        BlockState::Pending => "pending",
-                        BlockState::Inactive => "inactive",
-                        BlockState::Unknown => "unknown",
-                    },
-                    site: (!is_free).then(|| self.sites.site(b.stack)),
-                    stack_id: stack_number(b.stack).filter(|_| !is_free),
-                });
-            }
-        }
-        table.finish()
-    }
-}
-
-/// All stacks of a snapshot.
-pub fn stacks(snapshot: &crate::read::snapshot::Snapshot, rank: u32) -> Batch {
-    let mut table = MemoryStacks::default();
-    for stack in 0..snapshot.stacks.len() as u32 {
-        for (depth, frame) in (0u32..).zip(snapshot.stacks.frames(StackId(stack))) {
-            table.push(MemoryStackRow {
-                rank,
-                stack_id: u64::from(stack),
-                depth,
-                file: snapshot.texts.get(frame.file),
-                line: frame.line,
-                function: snapshot.texts.get(frame.function),
-            });
-        }
-    }
-    table.finish()
 }

@@ -128,7 +128,7 @@ fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -
     }
     let failed = rows::<MemoryEvents>(partials).filter(|r| r.kind == "oom").count();
     if failed > 0 {
-        notes.push(format!("{} requests failed (table memory_events)", fmt_count(failed as u64)));
+        notes.push(format!("{} failed (table memory_events)", plural(failed, "request")));
     }
     let optional = |bytes: Option<i64>| bytes.map_or_else(|| "-".to_string(), size);
     let cells = |r: &MemoryPeakRow| {

@@ -4,6 +4,7 @@ use crate::error::SetError;
 use crate::files::{self, is_remote};
 use crate::read::discover::{discover, natural_key};
 use crate::read::input::Input;
+use crate::read::load::peek;
 use crate::read::snapshot::{MemoryFile, memory_file};
 use clap::ArgMatches;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,19 @@ pub struct MemoryInput {
     pub kind: MemoryFile,
 }
 
-/// The files of the arguments, if all are snapshots or timelines; `None` if none is.
-///
-/// # Errors
-/// When there are traces among them.
-pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError> {
+/// The files of the arguments.
+#[derive(Default)]
+pub struct Found {
+    pub memory: Vec<MemoryInput>,
+    /// Whether there is something else, which can only be traces.
+    pub has_traces: bool,
+}
+
+/// What the arguments are, by content. What is wrong with other files is told by the reader of traces, as for other
+/// commands.
+pub fn inputs(matches: &ArgMatches) -> Found {
     let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
-    let (mut found, mut other): (Vec<MemoryInput>, Option<Input>) = (Vec::new(), None);
+    let mut found = Found::default();
     for path in paths.into_iter().flatten() {
         let named = match discover(std::slice::from_ref(path)) {
             _ if path.is_dir() => in_folder(path),
@@ -28,31 +35,16 @@ pub fn inputs(matches: &ArgMatches) -> Result<Option<Vec<MemoryInput>>, SetError
             Ok(found) if is_remote(path) && !found.iter().any(|i| i.named) => in_folder(path),
             found => found.unwrap_or_default(),
         };
-        if named.is_empty() && path.as_os_str() != "-" {
-            // Told by the reader of traces, as for other commands.
-            return Ok(None);
-        }
+        found.has_traces |= named.is_empty();
         for input in named {
             match memory_file(&input.path) {
-                Ok(Some(kind)) => found.push(MemoryInput { input, kind }),
+                Ok(Some(kind)) => found.memory.push(MemoryInput { input, kind }),
                 // A folder may hold anything beside.
-                _ if !input.named => {}
-                _ => other = Some(input),
+                _ => found.has_traces = found.has_traces || input.named || peek(&input).is_ok(),
             }
         }
     }
-    match (found.is_empty(), other) {
-        (true, _) => Ok(None),
-        (false, None) => Ok(Some(found)),
-        (false, Some(other)) => Err(SetError::Argument {
-            option: "the inputs",
-            value: other.shown,
-            reason:
-                "expected only memory snapshots and timelines, or only traces: they measure different bytes, so run \
-                     `hta memory` on each kind by itself"
-                    .to_string(),
-        }),
-    }
+    found
 }
 
 /// Why inputs cannot be used none of which is a snapshot or timeline.

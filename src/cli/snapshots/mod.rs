@@ -5,20 +5,21 @@
 mod inputs;
 mod options;
 
-pub use inputs::{MemoryInput, inputs, refusal};
-pub use options::{command, with_options};
+pub use inputs::{Found, MemoryInput, inputs, refusal};
+pub use options::{command, refuse_for_traces, with_options};
 
 use crate::analysis::api::{Output, Partial, View};
 use crate::analysis::stacks::{StackUnit, speedscope_file};
+use crate::cli::analysis::{self, Beside};
 use crate::cli::args::RankRanges;
 use crate::cli::exit::Exit;
-use crate::cli::output::{note, print, width};
+use crate::cli::output::{note, width};
 use crate::cli::snapshots::options::{Chosen, Folded};
 use crate::cli::table::OutputArgs;
 use crate::error::SetError;
 use crate::health::{Health, Severity};
 use crate::output::inputs::Inputs;
-use crate::output::{text, visible};
+use crate::output::text;
 use crate::read::discover::assign_ranks;
 use crate::read::input::Input;
 use crate::read::snapshot::{MemoryFile, SnapshotError, load_snapshot, load_timeline};
@@ -29,9 +30,10 @@ use crate::snapshot::findings::{Finding, findings, uneven};
 use crate::snapshot::flame::stack_nodes;
 use crate::snapshot::leak::MarkedSteps;
 use crate::snapshot::report::{ReportOptions, views};
-use crate::snapshot::rows::{DeviceRows, TABLES, stacks};
+use crate::snapshot::rows::{DeviceRows, TABLES};
 use crate::snapshot::site::Sites;
-use crate::snapshot::summary::{DeviceSummary, beside};
+use crate::snapshot::state_rows::stacks;
+use crate::snapshot::summary::{DeviceSummary, report};
 use crate::snapshot::tables::MemoryStacks;
 use crate::snapshot::timeline::Levels;
 use crate::table::schema::{Batch, TableSpec};
@@ -40,18 +42,24 @@ use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Largest number of names of annotations of a file that are kept for a message, and that it shows.
 const MOST_NAMES: usize = 1_000;
 const SHOWN_NAMES: usize = 5;
 
+/// The note on files without segments and entries.
+const NOTHING: &str = "no segments and no history: call torch.cuda.memory._record_memory_history() before the work, on the \
+                       process that uses the GPU";
+
 /// What all files gave so far.
 #[derive(Default)]
 struct Answer {
     batches: Vec<Batch>,
-    views: Vec<View>,
-    findings: Vec<Finding>,
     devices: Vec<DeviceSummary>,
+    /// Tables of each device for the report.
+    views: Vec<Vec<View>>,
+    findings: Vec<Finding>,
     folded: String,
     /// A part for each device, with its stacks.
     stacks: Vec<Partial>,
@@ -67,7 +75,32 @@ struct Answer {
 ///
 /// # Errors
 /// When an option cannot be used or nothing can be written.
-pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit> {
+pub fn run(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> {
+    let output = OutputArgs::from_arg_matches(matches)?;
+    let Beside { batches, text, exit, .. } = answer(matches, files)?;
+    if exit != Exit::Nothing {
+        output.write(output.table(TABLES)?, &batches, || text)?;
+    }
+    Ok(exit)
+}
+
+/// Runs the command on files about memory and on the traces beside them: one report after the other, and the rows of one
+/// table together, told apart by the column `source`.
+///
+/// # Errors
+/// As [`run`], and if an option cannot be used for both.
+pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> {
+    if let Some(path) = Chosen::new(matches)?.speedscope {
+        let reason = "snapshots and traces would write the same file: run `hta memory` on each kind".to_string();
+        return Err(SetError::Argument { option: "--speedscope", value: path, reason }.into());
+    }
+    match answer(matches, files)? {
+        Beside { exit: Exit::Nothing, .. } => Ok(Exit::Nothing),
+        beside => analysis::run_beside("memory", matches, beside),
+    }
+}
+
+fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside> {
     let output = OutputArgs::from_arg_matches(matches)?;
     let chosen = Chosen::new(matches)?;
     let table = output.table(TABLES)?;
@@ -102,14 +135,15 @@ pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit
             }
         }
     }
+    let nothing = || Beside { files: Vec::new(), batches: Vec::new(), text: String::new(), exit: Exit::Nothing };
     if refused == read.len() {
-        return Ok(Exit::Nothing);
+        return Ok(nothing());
     }
     answer.has_loss |= refused > 0;
     let strict = matches.try_get_one::<bool>("strict").ok().flatten().copied().unwrap_or(false);
     if strict && answer.has_loss {
         note("hta: cannot go on with --strict: something in the input could not be used");
-        return Ok(Exit::Nothing);
+        return Ok(nothing());
     }
     if chosen.device != OnlyDevice::Any && answer.devices.is_empty() {
         let value = match chosen.device {
@@ -132,27 +166,33 @@ pub fn run(matches: &ArgMatches, files: Vec<MemoryInput>) -> anyhow::Result<Exit
         };
         return Err(SetError::Argument { option: "--steps-by", value, reason }.into());
     }
-    write(&output, table, answer, &chosen)
+    let files = inputs.into_iter().map(|i| i.path).collect();
+    finish(&output, answer, &chosen, files)
 }
 
-fn write(output: &OutputArgs, table: &'static TableSpec, answer: Answer, chosen: &Chosen) -> anyhow::Result<Exit> {
+fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<PathBuf>) -> anyhow::Result<Beside> {
     if let (Some(path), Some(folded)) = (&chosen.speedscope, chosen.stacks()) {
         let file = speedscope_file(path, folded.title(), StackUnit::Bytes, &answer.stacks);
         std::fs::write(path, file.text).with_context(|| format!("cannot write {path}"))?;
     }
     let exit = if answer.has_loss { Exit::Partly } else { Exit::Done };
-    if chosen.folded.is_some() && output.is_text() {
-        print(visible::lines(&answer.folded).as_bytes())?;
-        return Ok(exit);
-    }
-    let mut found = answer.findings;
-    found.extend(uneven(&answer.devices));
-    found.sort_by_key(|(subject, _)| *subject);
-    let observations = found.into_iter().map(|(_, observation)| observation).collect();
-    let views = beside(answer.devices, chosen.top).into_iter().chain(answer.views).collect();
-    let report = Output { observations, views, ..Output::default() };
-    output.write(table, &answer.batches, || text::one_output(&report, width()))?;
-    Ok(exit)
+    let text = match () {
+        () if !output.is_text() => String::new(),
+        () if chosen.folded.is_some() => answer.folded,
+        () => {
+            let mut found = answer.findings;
+            found.extend(uneven(&answer.devices));
+            found.sort_by_key(|(subject, _)| *subject);
+            let observations = found.into_iter().map(|(_, observation)| observation).collect();
+            let mut views = report(&answer.devices, answer.views, chosen.top);
+            if answer.devices.is_empty() {
+                let notes = vec![NOTHING.to_string()];
+                views.push(View { title: "Memory".to_string(), columns: Vec::new(), rows: Vec::new(), notes });
+            }
+            text::one_output(&Output { observations, views, ..Output::default() }, width())
+        }
+    };
+    Ok(Beside { files, batches: answer.batches, text, exit })
 }
 
 /// Prints what was lost in a file.
@@ -207,7 +247,7 @@ fn add_snapshot(
                     top: chosen.top,
                     min_bytes: chosen.min_bytes,
                 };
-                answer.views.extend(views(&rows, options));
+                answer.views.push(views(&rows, options));
             }
         }
     }
@@ -233,7 +273,7 @@ fn add_timeline(
     answer.has_moment |= view.is_some();
     match wanted {
         Some(table) => answer.batches.extend(levels.table(table, rank, chosen.at)),
-        None if chosen.folded.is_none() => answer.views.extend(view),
+        None if chosen.folded.is_none() => answer.views.push(view.into_iter().collect()),
         None => {}
     }
     tell_losses(answer, &timeline.health, &input.shown, rank);

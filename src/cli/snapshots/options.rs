@@ -89,6 +89,20 @@ pub fn with_options(mut command: Command) -> Command {
     command
 }
 
+/// Refuses options that only snapshots have, for inputs that are only traces.
+///
+/// # Errors
+/// When one is given.
+pub fn refuse_for_traces(m: &ArgMatches) -> Result<(), SetError> {
+    for (name, option) in [("until", "--until"), ("steps-by", "--steps-by")] {
+        if let Some(value) = m.try_get_one::<String>(name).ok().flatten() {
+            let reason = "it is for memory snapshots, and none is among the inputs".to_string();
+            return Err(SetError::Argument { option, value: value.clone(), reason });
+        }
+    }
+    Ok(())
+}
+
 fn text_option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }

@@ -1,6 +1,6 @@
 //! `hta memory` on snapshots and timelines, as a user sees it.
 
-use super::pickle::{Writer, at, dumps, entry, segment, snapshot};
+use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use crate::shared;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -46,6 +46,11 @@ fn a_folder_of_snapshots_is_one_job() {
     assert_eq!(ranks, ["0", "1", "2", "10"]);
     let report = text(&hta(&[&path]).stdout).replace("\n   ", " ");
     assert!(report.contains("1. rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"), "{report}");
+    let all = text(&hta(&[&path]).stdout);
+    let table = all.lines().skip_while(|l| !l.starts_with("Devices beside each other"));
+    // Below the title, its line and the names of the columns.
+    let ranks: Vec<&str> = table.skip(3).take(4).filter_map(|l| l.split_whitespace().next()).collect();
+    assert_eq!(ranks, ["10", "1", "0", "2"], "{all}");
     let report = text(&hta(&[&path, "--ranks", "2"]).stdout);
     assert!(report.contains("rank 2, device 0") && !report.contains("rank 1,"), "{report}");
 }
@@ -107,12 +112,100 @@ fn moments_keys_and_stacks_can_be_chosen() {
 }
 
 #[test]
+fn a_snapshot_inside_a_page_of_the_viewer_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "snapshot.pickle", 5_000);
+    // As `torch.cuda._memory_viz` does: zeros until three bytes make four characters.
+    let mut pickle = std::fs::read(&path).unwrap();
+    pickle.resize(pickle.len() + 3 - pickle.len() % 3, 0);
+    let code = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pickle);
+    let page = format!(
+        "\n<!DOCTYPE html>\n<html>\n<body>\n<script type=\"module\">\nconst local_files = \
+         [{{\"name\": \"snapshot.pickle\", \"base64\": \"{code}\"}}]\n</script>\n</body>\n"
+    );
+    let html = folder.path().join("page.html");
+    std::fs::write(&html, &page).unwrap();
+    let run = hta(&[&html.display().to_string()]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert_eq!(text(&run.stdout), text(&hta(&[&path.display().to_string()]).stdout));
+    let early = page.find(&code).unwrap() + code.len() / 10;
+    for (cut, told) in [(early, "the page ends within the snapshot"), (60, "hta: ")] {
+        std::fs::write(&html, &page[..cut]).unwrap();
+        let run = hta(&[&html.display().to_string()]);
+        assert_eq!(run.status.code(), Some(2));
+        assert!(text(&run.stderr).contains(told), "{}", text(&run.stderr));
+    }
+}
+
+#[test]
+fn leaks_are_told_by_steps_that_the_user_names() {
+    let mark = |name: &str, time: i64| {
+        Py::Dict(vec![
+            ("stage", "START".into()),
+            ("name", name.into()),
+            ("device", Py::Int(0)),
+            ("time_us", time.into()),
+        ])
+    };
+    // 64 bytes of line 3 stay in each of the steps 0, 1 and 2; 8 bytes of line 4 only in the first.
+    let history = vec![
+        entry("alloc", 4096, 64, 1_000, at(3)),
+        entry("alloc", 4160, 8, 1_001, at(4)),
+        entry("alloc", 4224, 64, 2_000, at(3)),
+        entry("alloc", 4288, 64, 3_500, at(3)),
+    ];
+    let Py::Dict(mut top) = snapshot(Vec::new(), vec![history]) else { panic!("a dict") };
+    let marks = [("step#0", 1_000), ("step#1", 2_000), ("other", 2_500), ("step#2", 3_000)];
+    top.push(("external_annotations", Py::List(marks.map(|(name, time)| mark(name, time)).into())));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.pickle");
+    std::fs::write(&path, dumps(&Py::Dict(top), Writer::Python)).unwrap();
+    let path = path.display().to_string();
+    let leaks = |args: &[&str]| {
+        let run = hta(&[&[path.as_str(), "--format", "csv", "--table", "memory_leaks"], args].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let rows = text(&run.stdout);
+        rows.lines().skip(1).map(|l| l.split(',').skip(4).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
+    };
+    assert_eq!(leaks(&["--steps-by", "step#"]), ["train.py:3,line,3,3,192,64,true", "train.py:4,line,1,1,8,8,false"]);
+    assert_eq!(leaks(&[]), ["train.py:3,line,1,3,192,192,false", "train.py:4,line,1,1,8,8,false"]);
+    let run = hta(&[&path, "--steps-by", "epoch"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text(&run.stderr).contains("expected for example other, step#0"), "{}", text(&run.stderr));
+}
+
+#[test]
 fn traces_beside_snapshots_and_bad_files_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let good = write(folder.path(), "rank_0.pickle", 5_000).display().to_string();
-    let run = hta(&[&good, "data/samples/gpu_ddp8/rank_0.json.gz"]);
-    assert_eq!(run.status.code(), Some(2));
-    assert!(text(&run.stderr).contains("only memory snapshots and timelines, or only traces"), "{}", text(&run.stderr));
+    let trace = "data/samples/cpu_single/cpu_modules_stack_memory.pt.trace.json.gz";
+    let table = |inputs: &[&str]| {
+        let run = hta(&[inputs, &["--format", "csv", "--table", "memory_peaks"]].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        text(&run.stdout)
+    };
+    let both = table(&[&good, trace]);
+    let rows_of = |rows: String| rows.lines().skip(1).map(str::to_string).collect::<Vec<String>>();
+    assert_eq!(rows_of(both), [rows_of(table(&[&good])), rows_of(table(&[trace]))].concat());
+    let both = text(&hta(&[trace, &good]).stdout);
+    assert_eq!(both, text(&hta(&[&good]).stdout) + "\n" + &text(&hta(&[trace]).stdout));
+    // Of a folder traces are taken, too, but not what is neither.
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(trace), folder.path().join("trace.json.gz")).unwrap();
+    std::fs::write(folder.path().join("config.json"), "{\"layers\": 3}").unwrap();
+    let of_folder = text(&hta(&[&folder.path().display().to_string()]).stdout).replace("\n   ", " ");
+    assert!(
+        of_folder.contains("device 0: the peak is 5.01 kB")
+            && of_folder.contains("What holds memory at the peak, by op"),
+        "{of_folder}"
+    );
+    for option in [["--until", "requested"], ["--steps-by", "step"]] {
+        let run = hta(&[[trace].as_slice(), &option].concat());
+        assert_eq!(run.status.code(), Some(2));
+        assert!(text(&run.stderr).contains("it is for memory snapshots"), "{}", text(&run.stderr));
+    }
+    let run = hta(&[&good, trace, "--speedscope", "x.json"]);
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0));
+    std::fs::remove_file(folder.path().join("trace.json.gz")).unwrap();
     let bad = folder.path().join("rank_1.pickle");
     std::fs::write(&bad, b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.").unwrap();
     let bad = bad.display().to_string();

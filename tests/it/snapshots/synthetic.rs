@@ -98,6 +98,7 @@ fn a_failed_request_is_told_first_with_what_was_free() {
         let first = &told.first().expect("a finding").1.sentence;
         assert!(first.contains("a request of 67.1 MB failed (entry 2) at train.py:3"), "{first}");
         assert!(first.contains("18.9 MB were requested before, 21.0 MB reserved, 5.24 MB were free"), "{first}");
+        assert!(first.ends_with("most was held by train.py:2, 18.9 MB (see --at entry:2)"), "{first}");
         let rows = table(&devices[0], &sites, "memory_events");
         assert_eq!(rows.int("device_free_bytes", 1), Some(5 * MIB));
     }
