@@ -64,8 +64,14 @@ fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
     })
 }
 
+/// Operator, how it was found, and the guess where it was not.
+type OperatorKey<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+
+/// Calls, activities, and their summed duration.
+type OperatorSums = (u64, u64, Ns);
+
 fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options) -> View {
-    let mut sums: BTreeMap<(Option<&str>, &str, Option<&str>), (u64, u64, Ns)> = BTreeMap::new();
+    let mut sums: BTreeMap<OperatorKey, OperatorSums> = BTreeMap::new();
     for r in rows::<GraphOps>(partials) {
         let GraphOpRow { op, op_source, op_guess, operator_count, activity_count, sum_ns, .. } = r;
         let sum = sums.entry((op, op_source, op_guess)).or_default();
@@ -83,18 +89,17 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
             gpu_ns: r.gpu_ns,
         });
     }
-    let cells =
-        |((op, source, guess), (calls, activities, ns)): &((Option<&str>, &str, Option<&str>), (u64, u64, Ns))| {
-            vec![
-                op.map_or("[unnamed]", |op| op).to_string(),
-                if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
-                fmt_count(*activities),
-                fmt_ns(*ns),
-                fmt_pct(percent(*ns, named.gpu_ns)),
-                source.to_string(),
-                guess.unwrap_or("-").to_string(),
-            ]
-        };
+    let cells = |((op, source, guess), (calls, activities, ns)): &(OperatorKey, OperatorSums)| {
+        vec![
+            op.unwrap_or("[unnamed]").to_string(),
+            if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
+            fmt_count(*activities),
+            fmt_ns(*ns),
+            fmt_pct(percent(*ns, named.gpu_ns)),
+            source.to_string(),
+            guess.unwrap_or("-").to_string(),
+        ]
+    };
     let has_guess = of.iter().any(|((_, _, guess), _)| guess.is_some());
     let mut notes: Vec<String> = named.sentence().into_iter().collect();
     notes.extend(recorded(ranks));
