@@ -151,12 +151,9 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
     let mut all: Vec<GraphRow> = rows::<Graphs>(partials).collect();
     all.sort_by_key(|r| (Reverse(r.sum_ns), r.rank, r.graph));
     let cells = |r: &GraphRow| {
-        let repeat = match (r.repeat_length, r.repeat_count, r.repeat_start) {
-            (Some(length), Some(count), Some(start)) => {
-                format!("{length} x {count} from {start}: {}", r.repeat_median_ns.map_or("-".to_string(), fmt_ns))
-            }
-            _ => "-".to_string(),
-        };
+        let repeat = r.repeat_length.zip(r.repeat_count).map(|(length, count)| {
+            format!("{length} x {count}: {}", r.repeat_median_ns.map_or("-".to_string(), fmt_ns))
+        });
         let capture = match (r.capture, r.captured_count, r.reject) {
             (_, _, Some("no capture")) => "no capture".to_string(),
             (name, count, Some(why)) => format!(
@@ -176,7 +173,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
             fmt_ns(r.sum_ns),
             r.op_source.to_string(),
             capture,
-            repeat,
+            repeat.unwrap_or("-".to_string()),
         ]
     };
     let mut notes: Vec<String> = Vec::new();
@@ -190,7 +187,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
         notes.push("by_count: the capture has no names of kernels, so only number and kinds were compared".to_string());
     }
     if all.iter().any(|r| r.repeat_length.is_some()) {
-        notes.push("repeat: activities of a block x blocks, and the median time of one".to_string());
+        notes.push("repeat: nodes of a block x blocks, and the median time of one".to_string());
     }
     notes.extend(more(all.len().saturating_sub(options.top), "graph"));
     let mut view = View {
@@ -199,7 +196,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
             ("rank", Align::Right),
             ("graph", Align::Right),
             ("launches", Align::Right),
-            ("activities", Align::Right),
+            ("nodes", Align::Right),
             ("missing", Align::Right),
             ("GPU time", Align::Right),
             ("named by", Align::Left),
