@@ -6,6 +6,7 @@ use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
 use crate::flops::{Inputs, Work, model};
 use crate::kernel::category::Category;
+use crate::trace::graph_capture::CapturedOperator;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::Ns;
@@ -108,9 +109,7 @@ fn captured_works(trace: &RankTrace, nodes: &GraphNodes) -> Vec<Option<Work>> {
         let inputs = dims.zip(types).and_then(|(dims, types)| Inputs::parse(dims, types, strides, concrete));
         Some(model.work(&inputs.unwrap_or_default()))
     };
-    let of = |o: &crate::trace::graph_capture::CapturedOperator| {
-        *known.entry((o.name, o.inputs)).or_insert_with(|| work(o.name, o.inputs))
-    };
+    let of = |o: &CapturedOperator| *known.entry((o.name, o.inputs)).or_insert_with(|| work(o.name, o.inputs));
     nodes.operators.iter().map(of).zip(&nodes.operators).map(|(work, o)| work.filter(|_| o.counts)).collect()
 }
 

@@ -69,6 +69,9 @@ impl ReadKind {
     }
 }
 
+/// Whether an iteration only generates.
+type IsDecode<'a> = &'a dyn Fn(&DeviceIteration) -> bool;
+
 /// Calls that are told together: kind, operator, shape and kernels.
 type GroupKey<'a> = (ReadKind, &'a str, String, String);
 
@@ -103,7 +106,7 @@ fn push(
     trace: &RankTrace,
     options: &Options,
     work: &DeviceWork,
-    (all, decodes): (&[DeviceIteration], &dyn Fn(&DeviceIteration) -> bool),
+    (all, decodes): (&[DeviceIteration], IsDecode),
     (table, summary): (&mut DecodeBandwidth, &mut BandwidthSummary),
 ) {
     let iterations = Iterations::of(trace);

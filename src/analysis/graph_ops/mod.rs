@@ -16,7 +16,7 @@ use crate::facts::graphs::nodes::{GraphNodes, OpSource};
 use crate::job::Job;
 use crate::table::schema::{Batch, Table};
 use crate::trace::category::Class;
-use crate::trace::graph_capture::NodeKind;
+use crate::trace::graph_capture::{CapturedCall, NodeKind};
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, percent};
@@ -183,8 +183,7 @@ fn captured(trace: &RankTrace, nodes: &GraphNodes) -> Batch {
     let mut table = CapturedGraphs::default();
     for (index, g) in rows {
         let operators: BTreeSet<u32> = g.calls.iter().filter_map(|c| c.operator).collect();
-        let is_nameless =
-            |c: &&crate::trace::graph_capture::CapturedCall| c.kind == NodeKind::Kernel && c.name.is_none();
+        let is_nameless = |c: &&CapturedCall| c.kind == NodeKind::Kernel && c.name.is_none();
         table.push(CapturedGraphRow {
             rank: trace.rank,
             capture_file: &g.file,

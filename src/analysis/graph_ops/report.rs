@@ -64,8 +64,14 @@ fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
     })
 }
 
+/// Operator, how it was found, and the guess where it was not.
+type OperatorKey<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+
+/// Calls, activities, and their summed duration.
+type OperatorSums = (u64, u64, Ns);
+
 fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options) -> View {
-    let mut sums: BTreeMap<(Option<&str>, &str, Option<&str>), (u64, u64, Ns)> = BTreeMap::new();
+    let mut sums: BTreeMap<OperatorKey, OperatorSums> = BTreeMap::new();
     for r in rows::<GraphOps>(partials) {
         let GraphOpRow { op, op_source, op_guess, operator_count, activity_count, sum_ns, .. } = r;
         let sum = sums.entry((op, op_source, op_guess)).or_default();
@@ -83,18 +89,17 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
             gpu_ns: r.gpu_ns,
         });
     }
-    let cells =
-        |((op, source, guess), (calls, activities, ns)): &((Option<&str>, &str, Option<&str>), (u64, u64, Ns))| {
-            vec![
-                op.map_or("[unnamed]", |op| op).to_string(),
-                if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
-                fmt_count(*activities),
-                fmt_ns(*ns),
-                fmt_pct(percent(*ns, named.gpu_ns)),
-                source.to_string(),
-                guess.unwrap_or("-").to_string(),
-            ]
-        };
+    let cells = |((op, source, guess), (calls, activities, ns)): &(OperatorKey, OperatorSums)| {
+        vec![
+            op.unwrap_or("[unnamed]").to_string(),
+            if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
+            fmt_count(*activities),
+            fmt_ns(*ns),
+            fmt_pct(percent(*ns, named.gpu_ns)),
+            source.to_string(),
+            guess.unwrap_or("-").to_string(),
+        ]
+    };
     let has_guess = of.iter().any(|((_, _, guess), _)| guess.is_some());
     let mut notes: Vec<String> = named.sentence().into_iter().collect();
     notes.extend(recorded(ranks));
@@ -146,12 +151,9 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
     let mut all: Vec<GraphRow> = rows::<Graphs>(partials).collect();
     all.sort_by_key(|r| (Reverse(r.sum_ns), r.rank, r.graph));
     let cells = |r: &GraphRow| {
-        let repeat = match (r.repeat_length, r.repeat_count, r.repeat_start) {
-            (Some(length), Some(count), Some(start)) => {
-                format!("{length} x {count} from {start}: {}", r.repeat_median_ns.map_or("-".to_string(), fmt_ns))
-            }
-            _ => "-".to_string(),
-        };
+        let repeat = r.repeat_length.zip(r.repeat_count).map(|(length, count)| {
+            format!("{length} x {count}: {}", r.repeat_median_ns.map_or("-".to_string(), fmt_ns))
+        });
         let capture = match (r.capture, r.captured_count, r.reject) {
             (_, _, Some("no capture")) => "no capture".to_string(),
             (name, count, Some(why)) => format!(
@@ -171,7 +173,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
             fmt_ns(r.sum_ns),
             r.op_source.to_string(),
             capture,
-            repeat,
+            repeat.unwrap_or("-".to_string()),
         ]
     };
     let mut notes: Vec<String> = Vec::new();
@@ -185,7 +187,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
         notes.push("by_count: the capture has no names of kernels, so only number and kinds were compared".to_string());
     }
     if all.iter().any(|r| r.repeat_length.is_some()) {
-        notes.push("repeat: activities of a block x blocks, and the median time of one".to_string());
+        notes.push("repeat: nodes of a block x blocks, and the median time of one".to_string());
     }
     notes.extend(more(all.len().saturating_sub(options.top), "graph"));
     let mut view = View {
@@ -194,7 +196,7 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
             ("rank", Align::Right),
             ("graph", Align::Right),
             ("launches", Align::Right),
-            ("activities", Align::Right),
+            ("nodes", Align::Right),
             ("missing", Align::Right),
             ("GPU time", Align::Right),
             ("named by", Align::Left),

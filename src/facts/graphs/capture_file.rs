@@ -13,6 +13,7 @@ use crate::trace::strings::Interner;
 use crate::units::Span;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Python frames that are kept of a stack.
 const FRAMES: usize = 5;
@@ -151,8 +152,8 @@ struct Operators<'a> {
     trace: &'a RankTrace,
     calls: CallForest<'a>,
     modules: InModules,
-    lines: std::sync::Arc<Lines>,
-    works: std::sync::Arc<CountedWorks>,
+    lines: Arc<Lines>,
+    works: Arc<CountedWorks>,
     /// Index by position in the forest.
     index: HashMap<u32, u32>,
     /// Positions, outer before inner.

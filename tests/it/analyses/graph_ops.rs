@@ -254,25 +254,11 @@ fn the_ids_of_nodes_are_the_order_and_not_the_time() {
     trace.thread(MAIN).annotation("step[DECODE bs=4]", us(0)..us(1_000));
     let mut main = trace.thread(MAIN);
     let mut row = main.graph_launch(us(10)..us(15));
-    for (i, kernel) in (0..).zip(kernels(&of)) {
-        // Nodes 4 and 5 run in the other order, and are written in the order of time.
-        let i = match i {
-            4 => 5,
-            5 => 4,
-            i => i,
-        };
-        let at = us(20)
-            + us(5)
-                * if i == 4 {
-                    5
-                } else if i == 5 {
-                    4
-                } else {
-                    i
-                };
-        let name = kernels(&of)[i as usize].clone();
-        assert!(!kernel.is_empty());
-        row = row.kernel(&name, STREAM, at..at + us(5)).graph_node(3, 1 + i as u64);
+    // Nodes 4 and 5 run in the other order, and are written in the order of time.
+    let order = (0..4).chain([5, 4]).chain(6..20);
+    for (slot, node) in (0..).zip(order) {
+        let at = us(20) + us(5) * slot;
+        row = row.kernel(&of[node].1, STREAM, at..at + us(5)).graph_node(3, 1 + node as u64);
     }
     let a = run(&trace, Some(&captures));
     let graph = one(a.rows("graphs"));
