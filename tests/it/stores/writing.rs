@@ -32,18 +32,6 @@ fn results_in_a_store_are_the_bytes_of_results_in_a_folder_and_the_proof_is_last
 }
 
 #[test]
-fn results_are_written_by_the_protocol_of_google_too() {
-    let (store, dir) = (Store::start(), tempfile::tempdir().expect("a folder"));
-    let local = run(&store, dir.path(), &["analyze", &samples("gpu_single"), "--out", "out"]);
-    assert!(local.status.success(), "{}", said(&local));
-    let mut command = hta(&store, dir.path());
-    command.env("GOOGLE_SKIP_SIGNATURE", "true").args(["--endpoint", &store.endpoint()]);
-    let remote = command.args(["analyze", &samples("gpu_single"), "--out", "gs://jobs/out"]).output().expect("it runs");
-    assert!(remote.status.success(), "{}", said(&remote));
-    assert!(store.objects("jobs/out/") == contents(&dir.path().join("out")));
-}
-
-#[test]
 fn results_in_a_store_are_asked_like_those_in_a_folder_if_they_are_complete() {
     let (store, dir) = (Store::start(), tempfile::tempdir().expect("a folder"));
     for out in ["out", "s3://jobs/out"] {
