@@ -3,6 +3,7 @@
 mod analysis;
 mod analyze;
 mod args;
+mod browser;
 mod completions;
 mod diff;
 mod exit;
