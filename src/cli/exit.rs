@@ -67,6 +67,10 @@ fn message(error: &anyhow::Error) -> String {
     if let Some(e) = error.downcast_ref::<ServeError>() {
         hint(&mut out, e.hint());
     }
+    #[cfg(feature = "mcp")]
+    if let Some(e) = error.downcast_ref::<crate::mcp::StartError>() {
+        hint(&mut out, e.hint());
+    }
     if let Some(e) = error.downcast_ref::<PopulationError>() {
         hint(&mut out, e.hint());
     }

@@ -21,6 +21,8 @@ pub fn watch() {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             INTERRUPTED.store(true, Ordering::SeqCst);
+            #[cfg(feature = "mcp")]
+            crate::mcp::end_workers();
             match abandon_all() {
                 // The result was complete before the interrupt and is kept.
                 Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),

@@ -13,6 +13,8 @@ mod kept_rows;
 mod known;
 mod list;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod memory;
 mod merge;
 mod nsys_stats;
@@ -70,6 +72,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|a| nsys_stats::run(&a)),
         Some(("query", m)) => query::run(m),
+        #[cfg(feature = "mcp")]
+        Some(("mcp", m)) => mcp::McpArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(mcp::run),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
@@ -126,7 +130,12 @@ pub fn command() -> Command {
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
         .subcommand(pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP))
         .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
-        .subcommand(query::command())
+        .subcommand(query::command());
+    #[cfg(feature = "mcp")]
+    {
+        root = root.subcommand(mcp::command());
+    }
+    root = root
         .subcommand(
             Command::new("list")
                 .about("List the analyses, queries, tables and topics")

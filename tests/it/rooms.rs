@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 24] = [
+const ROOMS: [&str; 25] = [
     "units",
     "health",
     "error",
@@ -35,6 +35,7 @@ const ROOMS: [&str; 24] = [
     "partial",
     "sql",
     "overlay",
+    "mcp",
     "cli",
 ];
 
