@@ -44,6 +44,7 @@
 //! - [`partial`]: partials on disk, and their merge.
 //! - [`sql`]: queries over the tables.
 //! - [`overlay`]: traces with counters and marks added, for viewers.
+//! - `mcp`: a server for assistants, which answers from results and traces.
 //! - [`cli`]: arguments, progress, exit codes.
 //!
 //! # Where to add
@@ -93,6 +94,7 @@ pub mod flops;
 pub mod health;
 pub mod job;
 pub mod kernel;
+pub mod mcp;
 pub mod output;
 pub mod overlay;
 pub mod partial;

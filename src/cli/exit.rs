@@ -6,6 +6,7 @@ use crate::output::html::ResultsError;
 use crate::output::inputs::InputClash;
 use crate::output::visible;
 use crate::overlay::OverlayError;
+use crate::overlay::serve::ServeError;
 use crate::partial::{MergeError, PartialError};
 use crate::run::RunError;
 use crate::sql::QueryError;
@@ -62,6 +63,12 @@ fn message(error: &anyhow::Error) -> String {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<OverlayError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<ServeError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<crate::mcp::StartError>() {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<PopulationError>() {

@@ -21,6 +21,7 @@ pub fn watch() {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             INTERRUPTED.store(true, Ordering::SeqCst);
+            crate::mcp::end_workers();
             match abandon_all() {
                 // The result was complete before the interrupt and is kept.
                 Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),

@@ -3,6 +3,7 @@
 mod analysis;
 mod analyze;
 mod args;
+mod browser;
 mod completions;
 mod diff;
 mod exit;
@@ -13,6 +14,7 @@ mod kept_rows;
 mod known;
 mod list;
 mod man;
+mod mcp;
 mod memory;
 mod merge;
 mod nsys_stats;
@@ -78,6 +80,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("inputs", m)) => {
             inputs::InputsArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| inputs::run(&a))
         }
+        Some(("mcp", m)) => mcp::McpArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(mcp::run),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
@@ -143,6 +146,7 @@ pub fn command() -> Command {
         .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
         .subcommand(query::command())
         .subcommand(inputs::InputsArgs::augment_args(inputs).after_help(inputs::AFTER_HELP))
+        .subcommand(mcp::command())
         .subcommand(
             Command::new("list")
                 .about("List the analyses, queries, tables and topics")

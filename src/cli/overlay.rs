@@ -4,6 +4,7 @@ use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
 use crate::analysis::filters;
 use crate::cli::args::{RankRanges, TraceArgs, parse_ranks};
+use crate::cli::browser;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
@@ -11,26 +12,38 @@ use crate::error::SetError;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
 use crate::output::text::loss_lines;
+use crate::output::unfinished::UnfinishedFile;
+use crate::overlay::serve::{Served, Server};
 use crate::overlay::{Output, OverlayError, OverlayRequest, Passes, RankStats, Summary, Target, overlay};
 use crate::units::{fmt_count, fmt_ns};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub const AFTER_HELP: &str = "\
 Examples:
   hta overlay rank_0.json.gz -o seen.json.gz --critical-path
   hta overlay traces/ -o seen.json.gz --ranks 0-7 --draw 0,5
   hta overlay traces/ -o seen.json.gz --counter none --no-compare
+  hta overlay traces/ --open
 
-Open the file in https://ui.perfetto.dev. `hta explain overlay` says what is drawn and what is changed.";
+Open the file in https://ui.perfetto.dev, or let --open do it. `hta explain overlay` says what is drawn and what is changed.";
 
 #[derive(Debug, Args)]
 pub struct OverlayArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// File to write, compressed according to its name (.gz, .zst); `-` is standard output
-    #[arg(short, long, alias = "output", value_name = "FILE")]
-    out: PathBuf,
+    #[arg(short, long, alias = "output", value_name = "FILE", required_unless_present = "open")]
+    out: Option<PathBuf>,
+    /// Open it in the browser at https://ui.perfetto.dev, which loads it from port 9001 of this machine; without --out
+    /// the file is temporary
+    #[arg(long)]
+    open: bool,
+    /// Time for which --open waits for the browser, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, requires = "open")]
+    open_wait: u32,
     /// Replace an existing file, but never one of the traces
     #[arg(long)]
     force: bool,
@@ -104,15 +117,19 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     let mut counters: Vec<Counter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
     counters.sort_unstable();
     counters.dedup();
+    let (path, temporary) = args.place()?;
+    // Take the port first: if it is in use, the work would be for nothing.
+    let server = args.open.then(|| Server::bind(&path)).transpose()?;
     let traces = args.traces.traces()?;
-    if args.out.as_os_str() != "-" {
+    if path.as_os_str() != "-" {
         let mut guarded = Inputs::default();
         args.traces.common.guard(&mut guarded);
-        guarded.allow_file(&args.out)?;
+        guarded.allow_file(&path)?;
     }
-    let target = match args.out.as_os_str() == "-" {
+    let target = match path.as_os_str() == "-" {
         true => Target::Stdout,
-        false => Target::File { path: args.out.clone(), force: args.force },
+        false if temporary.is_some() => Target::Scratch(path.clone()),
+        false => Target::File { path: path.clone(), force: args.force },
     };
     let mut out = Output::create(&target, &traces.inputs)?;
     let request = OverlayRequest {
@@ -153,12 +170,49 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
         other => other?,
     }
     let clocks_off = !request.compares || matches!(options.across.clock, ClockMode::None);
-    let text = report(&summary, &args.out.display().to_string(), clocks_off);
+    let mut text = report(&summary, clocks_off);
+    if matches!(target, Target::File { .. }) {
+        text.push_str(&format!("\nresult: {} (open it in https://ui.perfetto.dev)\n", path.display()));
+    }
     match target {
         Target::Stdout => text.lines().for_each(note),
-        Target::File { .. } => drop(print_text(&text)?),
+        Target::File { .. } | Target::Scratch(_) => drop(print_text(&text)?),
     }
-    Ok(if summary.has_loss() { Exit::Partly } else { Exit::Done })
+    let served = server.map_or(Ok(Served::Whole), |server| show(server, &path, args.open_wait))?;
+    let is_whole = served == Served::Whole && !summary.has_loss();
+    Ok(if is_whole { Exit::Done } else { Exit::Partly })
+}
+
+impl OverlayArgs {
+    /// The file to write; without `--out` a private one that is removed in the end.
+    fn place(&self) -> anyhow::Result<(PathBuf, Option<UnfinishedFile>)> {
+        match &self.out {
+            Some(path) if self.open && path.as_os_str() == "-" => {
+                let reason = "--open needs a file".to_string();
+                Err(SetError::Argument { option: "--out", value: "-".to_string(), reason }.into())
+            }
+            Some(path) => Ok((path.clone(), None)),
+            None => {
+                let folder = std::env::temp_dir();
+                let keep = || format!("cannot keep the overlay in a file in {} (TMPDIR)", folder.display());
+                let file = UnfinishedFile::create_private_in(&folder, "overlay").with_context(keep)?;
+                Ok((file.path().to_path_buf(), Some(file)))
+            }
+        }
+    }
+}
+
+/// Opens the file in the browser, and waits until it has been loaded.
+fn show(server: Server, file: &Path, wait: u32) -> anyhow::Result<Served> {
+    let link = server.link();
+    let how = if browser::open(&link) { "opened in the browser" } else { "open this link in a browser" };
+    print_text(&format!("{how}: {link}\n"))?;
+    let served = server.serve(file, Duration::from_secs(u64::from(wait)))?;
+    if served == Served::NobodyCame {
+        note(&format!("hta: no browser has loaded the file in {wait} s"));
+        note("hint: on another machine, forward the port (ssh -L 9001:127.0.0.1:9001 HOST) and open the link there");
+    }
+    Ok(served)
 }
 
 fn warn(summary: &Summary) {
@@ -173,7 +227,7 @@ fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", fmt_count(n), if n == 1 { one } else { many })
 }
 
-fn report(summary: &Summary, path: &str, clocks_off: bool) -> String {
+fn report(summary: &Summary, clocks_off: bool) -> String {
     let several = summary.drawn.len() > 1;
     let one = |d: &RankStats| {
         let mut parts = vec![plural(d.events, "event", "events")];
@@ -202,9 +256,6 @@ fn report(summary: &Summary, path: &str, clocks_off: bool) -> String {
     }
     for line in &summary.notes {
         text.push_str(&format!("  {line}\n"));
-    }
-    if path != "-" {
-        text.push_str(&format!("\nresult: {path} (open it in https://ui.perfetto.dev)\n"));
     }
     text
 }

@@ -28,14 +28,12 @@ const POINTS: f64 = 1.0;
 /// or percent of the gain before.
 const PCT: f64 = 20.0;
 
-/// Causes with a smaller gain on a side are not there, percent of the time.
-const LEAST: f64 = 1.0;
-
 /// Largest width of a key in the view, characters.
 const WIDTH: usize = 40;
 
+/// What became of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+pub enum State {
     Gone,
     New,
     Changed,
@@ -43,7 +41,10 @@ enum State {
 }
 
 impl State {
-    fn name(self) -> &'static str {
+    /// Causes with a smaller gain on a side are not there, percent of the time.
+    pub const LEAST: f64 = 1.0;
+
+    pub fn name(self) -> &'static str {
         match self {
             State::Gone => "gone",
             State::New => "new",
@@ -52,7 +53,8 @@ impl State {
         }
     }
 
-    fn of(base: Option<f64>, test: Option<f64>) -> State {
+    /// Of a cause with these gains, percent of the time; null: not there.
+    pub fn of(base: Option<f64>, test: Option<f64>) -> State {
         match (base, test) {
             (Some(_), None) => State::Gone,
             (None, _) => State::New,
@@ -65,7 +67,8 @@ impl State {
 /// The causes of a side, from its table `findings`.
 fn causes<'a>(tables: &'a [Batch]) -> BTreeMap<&'a str, FindingRow<'a>> {
     let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name);
-    let rows = found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(LEAST));
+    let rows =
+        found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(State::LEAST));
     rows.map(|r| (r.finding_id, r)).collect()
 }
 

@@ -28,7 +28,7 @@ pub use scheme::is_remote;
 pub use secrets::without_secrets;
 pub use stored::{Stored, StoredReader};
 pub use stores::{STALL, StoreOptions, configure};
-pub use upload::{abandon_uploads, upload};
+pub use upload::{abandon_uploads, can_write, upload};
 
 use object::{ObjectStream, object};
 use std::fs::{self, File};

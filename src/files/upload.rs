@@ -70,17 +70,34 @@ fn go_on() -> Result<(), Fault> {
 /// # Errors
 /// When a file cannot be read, an object not be written, or the upload is interrupted.
 pub fn upload(from: &Path, files: &[String], to: &Path, earlier: &[String], proof: &str) -> Result<(), Fault> {
-    let address = Address::of(to)?;
-    if address.service == Service::Http {
-        let hint = "choose a folder of s3://, gs:// or az://";
-        return Err(Fault::new(Unsupported, "results are not written to servers of files", Some(hint)));
-    }
+    let address = writable(to)?;
     let store = store_of(&address)?;
     let _running = Running::begin();
     let writing = Writing { from, store: &store, to: &address };
     let result = runtime()?.block_on(writing.all(files, earlier, proof));
     files.iter().chain(earlier).for_each(|name| forget(&to.join(name)));
     result
+}
+
+/// Whether results can be written to a folder of a store.
+///
+/// # Errors
+/// When results are not written to its kind of store. Writing to Google's could not be tested against any server, and
+/// failed against an emulator that reading works with.
+pub fn can_write(folder: &Path) -> Result<(), Fault> {
+    writable(folder).map(drop)
+}
+
+fn writable(folder: &Path) -> Result<Address, Fault> {
+    let address = Address::of(folder)?;
+    let (what, hint) = match address.service {
+        Service::S3 | Service::Azure => return Ok(address),
+        Service::Google => {
+            ("results are not written to gs:// yet", "write to a local folder and copy it, or to s3:// or az://")
+        }
+        Service::Http => ("results are not written to servers of files", "choose a folder of s3:// or az://"),
+    };
+    Err(Fault::new(Unsupported, what, Some(hint)))
 }
 
 struct Writing<'a> {

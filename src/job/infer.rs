@@ -3,8 +3,8 @@
 //! Members of one group run the same collectives and end them at the same moments, up to the offset of their clocks;
 //! ranks of different groups do not, however similar their work is. So ranks are clustered by how well their ends
 //! agree. The result is accepted only if it is unambiguous: clusters of the recorded size, each far tighter than the
-//! distance between any two. Otherwise the calls are left unmatched and reported. The order of rank numbers is not used
-//! as evidence.
+//! distance to any other rank. Otherwise the calls are left unmatched and reported. The order of rank numbers is not
+//! used as evidence.
 
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
@@ -133,82 +133,91 @@ fn agree_all(units: &[PartCalls]) -> bool {
         && rest.par_iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
-/// Largest number of units that are compared with each other.
-const MOST: usize = 1 << PackedDistance::INDEX;
+/// Largest number of pairs of units that are compared: some minutes of work. Jobs of 11,000 ranks have as many in groups
+/// of 8.
+const MOST: usize = 1 << 23;
 
-/// Number of units compared with all others before the results are merged, to limit memory.
-const AT_ONCE: usize = 64;
+/// How much farther a unit of another group must be than the farthest of the own group.
+const APART: Ns = 4;
+/// Ends of one group agree only to microseconds: smaller spreads say nothing about what is far, ns.
+const LEAST: Ns = 1_000;
 
-/// The distance of two units, packed into one number because there is one for every pair: the distance (capped at some
-/// minutes) in the high bits, so that links sort by it, then the two indices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct PackedDistance(u64);
-
-impl PackedDistance {
-    /// Bits of a unit's index.
-    const INDEX: u32 = 12;
-    const FARTHEST: u64 = u64::MAX >> (2 * Self::INDEX);
-
-    fn new(distance: Ns, i: usize, j: usize) -> Self {
-        let distance = distance.unsigned_abs().min(Self::FARTHEST);
-        Self(distance << (2 * Self::INDEX) | (i as u64) << Self::INDEX | j as u64)
-    }
-
-    fn parts(&self) -> (Ns, usize, usize) {
-        let index = |n: u64| (n & ((1 << Self::INDEX) - 1)) as usize;
-        ((self.0 >> (2 * Self::INDEX)) as Ns, index(self.0 >> Self::INDEX), index(self.0))
-    }
-}
-
-/// Clusters of exactly `size` units, if the distance between clusters is at least three times that inside; else `None`.
+/// Divides units into groups of exactly `size`: with each unit go the `size - 1` whose ends agree best with its own. `None`
+/// where that is ambiguous: the next best unit is not much farther away.
+///
+/// ```text
+///   distance from the first   0  1  1  2 .................. 19  20 ..
+///                             [ its group of 4 ]            others: more than 4 x 2 away
+/// ```
+///
+/// A unit is compared with those that are in no group yet, so the comparisons are those of all pairs, divided by the size
+/// of a group.
 fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
-    if !units.len().is_multiple_of(size) || units.len() > MOST {
+    let pairs = units.len().checked_div(size)?.saturating_mul(units.len()) / 2;
+    if !units.len().is_multiple_of(size) || pairs > MOST {
         return None;
     }
-    let mut links: Vec<PackedDistance> = Vec::with_capacity(units.len() * (units.len() - 1) / 2);
-    let of = |i: usize| -> Vec<PackedDistance> {
-        let others = (i + 1..units.len()).filter(|&j| units[i].id.0 != units[j].id.0);
-        others.filter_map(|j| Some(PackedDistance::new(disagreement(&units[i], &units[j])?, i, j))).collect()
-    };
-    for from in (0..units.len()).step_by(AT_ONCE) {
-        let rows = from..(from + AT_ONCE).min(units.len());
-        let found: Vec<Vec<PackedDistance>> = rows.into_par_iter().map(of).collect();
-        links.extend(found.into_iter().flatten());
-    }
-    links.sort_unstable();
-    let mut root: Vec<usize> = (0..units.len()).collect();
-    let mut count = vec![1usize; units.len()];
-    fn find(root: &mut [usize], mut i: usize) -> usize {
-        while root[i] != i {
-            root[i] = root[root[i]];
-            i = root[i];
+    let mut left: Vec<usize> = (0..units.len()).collect();
+    let (mut inside, mut outside) = (LEAST, Ns::MAX);
+    let mut clusters = Vec::new();
+    while let Some((&first, others)) = left.split_first() {
+        let is_other = |i: &&usize| units[**i].id.0 != units[first].id.0;
+        let distance = |&i: &usize| Some((disagreement(&units[first], &units[i])?, i));
+        let mut near: Vec<(Ns, usize)> = others.par_iter().filter(is_other).filter_map(distance).collect();
+        near.sort_unstable();
+        let own = near.get(..size.checked_sub(1)?)?;
+        inside = inside.max(own.last().map_or(0, |(d, _)| *d));
+        outside = outside.min(near.get(own.len()).map_or(Ns::MAX, |(d, _)| *d));
+        if inside.saturating_mul(APART) >= outside {
+            return None;
         }
-        i
-    }
-    let (mut inside, mut outside) = (0, Ns::MAX);
-    for (d, i, j) in links.iter().map(PackedDistance::parts) {
-        let (a, b) = (find(&mut root, i), find(&mut root, j));
-        if a == b {
-            continue;
+        let mut cluster: Vec<usize> = std::iter::once(first).chain(own.iter().map(|(_, i)| *i)).collect();
+        cluster.sort_unstable();
+        // Units are in order of part: two of one part, which cannot be in one group, would be neighbours.
+        if cluster.windows(2).any(|w| units[w[0]].id.0 == units[w[1]].id.0) {
+            return None;
         }
-        if count[a] + count[b] <= size {
-            root[b] = a;
-            count[a] += count[b];
-            inside = inside.max(d);
-        } else {
-            outside = outside.min(d);
-        }
+        left.retain(|i| cluster.binary_search(i).is_err());
+        clusters.push(cluster);
     }
-    let mut clusters: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for i in 0..units.len() {
-        clusters.entry(find(&mut root, i)).or_default().push(i);
+    Some(clusters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A unit whose calls end once a millisecond, each at a moment of its own for a group, on a clock of its own.
+    fn unit(part: u32, group: u64) -> PartCalls {
+        const CALLS: u64 = 12;
+        // Mixed, so that the moments of two groups differ by more than a constant.
+        let moment = |i: u64| {
+            let mut x = (group * CALLS + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (x ^ x >> 27) as Ns & 0x3_ffff
+        };
+        let noise = |i: u64| (i as Ns * 17 + Ns::from(part) * 31) % 400;
+        let end = |i: u64| i as Ns * 1_000_000 + moment(i) + noise(i) + Ns::from(part % 100) * 1_000;
+        let items = (0..CALLS).map(|i| TokenAtEnd { token: 0, end: end(i) }).collect();
+        let calls: Vec<u32> = (0..CALLS as u32).collect();
+        PartCalls { id: (part, 0), starts: vec![None; calls.len()], sequence: Sequence::new(items), calls }
     }
-    let whole = clusters.values().all(|c| {
-        let mut parts: Vec<u32> = c.iter().map(|i| units[*i].id.0).collect();
-        parts.dedup();
-        c.len() == size && parts.len() == size
-    });
-    // Ends of one group agree only to microseconds: the minimum avoids ratios of tiny spreads.
-    let apart = outside == Ns::MAX || inside.max(1_000).saturating_mul(3) < outside;
-    (whole && apart).then(|| clusters.into_values().collect())
+
+    #[test]
+    fn many_thousand_ranks_are_divided_into_their_groups() {
+        const GROUPS: u32 = 14;
+        let units: Vec<PartCalls> = (0..4200).map(|part| unit(part, u64::from(part % GROUPS))).collect();
+        let clusters = cluster(&units, 300).expect("groups differ by far more than their members");
+        let expected: Vec<Vec<usize>> = (0..14).map(|g| (0..300).map(|i| g + i * 14).collect()).collect();
+        assert_eq!(clusters, expected);
+    }
+
+    #[test]
+    fn groups_that_end_at_the_same_moments_are_not_divided() {
+        let units: Vec<PartCalls> = (0..8).map(|part| unit(part, 0)).collect();
+        assert_eq!(cluster(&units, 2), None);
+        let units: Vec<PartCalls> = (0..8).map(|part| unit(part, u64::from(part / 2))).collect();
+        assert_eq!(cluster(&units, 2), Some(vec![vec![0, 1], vec![2, 3], vec![4, 5], vec![6, 7]]));
+        assert_eq!(cluster(&units, 3), None, "they do not divide into threes");
+    }
 }

@@ -77,6 +77,22 @@ impl Instance {
         self.count == 0
     }
 
+    /// An instance of a kind, without members.
+    #[cfg(test)]
+    pub fn of(kind: CollectiveKind) -> Self {
+        Instance {
+            group: 0,
+            kind,
+            seq: None,
+            bytes: None,
+            method: Method::Number,
+            first: 0,
+            count: 0,
+            expected: 0,
+            disagrees: false,
+        }
+    }
+
     fn range(&self) -> std::ops::Range<usize> {
         self.first as usize..(self.first + self.count) as usize
     }

@@ -13,7 +13,7 @@ use crate::job::clock::Clock;
 use crate::job::groups::Group;
 use crate::job::matching::{Instance, Matched, Member};
 use crate::job::part::RankSummary;
-use crate::trace::collective::{Call, CollectiveKind};
+use crate::trace::collective::CollectiveKind;
 use crate::units::Ns;
 
 /// Waiting and transfer of one call.
@@ -65,12 +65,18 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
             if members.len() < 2 {
                 return found;
             }
-            let root = root(parts, matched.groups.get(instance.group as usize), members);
-            for (k, m) in members.iter().enumerate() {
-                let outcome = outcome(instance, root, members, k, &on, &call);
-                found.is_impossible |= outcome.is_impossible;
+            let root = root(parts, matched.groups.get(instance.group as usize), members).map(|i| members[i]);
+            // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
+            let ready = |m: &Member| on(m, call(m).span.start);
+            let latest = members.iter().map(ready).max().unwrap_or_default();
+            for m in members {
+                let last = instance.last_awaited(root, *m, latest, ready);
+                let (start, span) = (ready(m), call(m).span);
+                let wait = (last - start).max(0).min(span.len());
+                let is_impossible = last > on(m, span.end) && instance.kind.is_synchronous();
+                found.is_impossible |= is_impossible;
                 let slot = &mut outcomes[m.part as usize][m.call as usize];
-                let outcome = CallWait { instance: id as u32, ..outcome };
+                let outcome = CallWait { instance: id as u32, wait, is_impossible };
                 if slot.is_none_or(|s| s.wait < outcome.wait) {
                     *slot = Some(outcome);
                 }
@@ -95,16 +101,26 @@ pub fn arrivals(at: &[Ns]) -> Arrivals {
 }
 
 impl Instance {
+    /// Whether each member waits for all others.
+    fn is_mutual(&self) -> bool {
+        self.kind.is_point_to_point() || self.kind.is_synchronous() || self.kind == CollectiveKind::Unknown
+    }
+
     /// Whether a member waits for another one (or is the same).
     pub fn depends(&self, root: Option<Member>, member: Member, on: Member) -> bool {
-        if member == on
-            || self.kind.is_point_to_point()
-            || self.kind.is_synchronous()
-            || self.kind == CollectiveKind::Unknown
-        {
+        if member == on || self.is_mutual() {
             return true;
         }
         if self.kind.is_from_root() { root == Some(on) } else { root == Some(member) }
+    }
+
+    /// When the last of those was ready on which a member depends. `latest` is the last of all members.
+    fn last_awaited(&self, root: Option<Member>, member: Member, latest: Ns, ready: impl Fn(&Member) -> Ns) -> Ns {
+        if self.is_mutual() || !self.kind.is_from_root() && root == Some(member) {
+            return latest;
+        }
+        let own = ready(&member);
+        root.filter(|_| self.kind.is_from_root()).map_or(own, |root| own.max(ready(&root)))
     }
 }
 
@@ -125,22 +141,26 @@ pub fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) ->
     (0..members.len()).min_by_key(|&i| parts[members[i].part as usize].rank)
 }
 
-fn outcome<'a>(
-    instance: &Instance,
-    root: Option<usize>,
-    members: &[Member],
-    k: usize,
-    on: &impl Fn(&Member, Ns) -> Ns,
-    call: &impl Fn(&Member) -> &'a Call,
-) -> CallWait {
-    let me = call(&members[k]);
-    // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
-    let ready = |m: &Member| on(m, call(m).span.start);
-    let root = root.map(|i| members[i]);
-    let others = members.iter().filter(|on| instance.depends(root, members[k], **on));
-    let last = others.map(ready).max().unwrap_or_else(|| ready(&members[k]));
-    let (start, end) = (ready(&members[k]), on(&members[k], me.span.end));
-    let late = (last - start).max(0);
-    let is_impossible = last > end && instance.kind.is_synchronous();
-    CallWait { instance: 0, wait: late.min(me.span.len()), is_impossible }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_awaited_is_the_last_among_those_that_a_member_depends_on() {
+        let members: Vec<Member> = (0..4).map(|part| Member { part, call: 0 }).collect();
+        for kind in CollectiveKind::ALL {
+            let instance = Instance::of(kind);
+            for ready in [[5, 1, 9, 3], [7, 7, 2, 2], [1, 2, 3, 4]] {
+                let at = |m: &Member| ready[m.part as usize];
+                let latest = *ready.iter().max().unwrap();
+                for root in [None, Some(members[0]), Some(members[2])] {
+                    for member in &members {
+                        let awaited = members.iter().filter(|m| instance.depends(root, *member, **m));
+                        let last = instance.last_awaited(root, *member, latest, at);
+                        assert_eq!(Some(last), awaited.map(at).max(), "{kind:?} {ready:?} {root:?} {member:?}");
+                    }
+                }
+            }
+        }
+    }
 }

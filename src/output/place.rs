@@ -151,6 +151,7 @@ impl OutputPlace {
         let mut place =
             Self { layout, shown: shown_as, target, force, was_proven: false, in_place: None, is_apart: false };
         if place.is_remote() {
+            files::can_write(out).map_err(|fault| io(fault.into()))?;
             inputs.allow_folder_of_store(out)?;
             let found = place.content(true).map_err(io)?;
             place.was_proven = found.is_proven;

@@ -9,12 +9,15 @@
 //! ```
 //!
 //! Survey and copy hold one block of text in memory. Added events have categories that begin with `hta_`, which the
-//! reader ignores, so that an overlay of one rank gives the same analyses as its trace.
+//! reader ignores, so that an overlay of one rank gives the same analyses as its trace. [`serve`] hands a finished file to
+//! the viewer in the browser.
 
 mod axis;
 pub(crate) mod copy;
 mod output;
 mod plan;
+mod request;
+pub mod serve;
 mod tracks;
 mod write;
 

@@ -8,6 +8,7 @@ use crate::overlay::OverlayError;
 use crate::read::input::Input;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub enum Target {
     /// A file; `force` allows replacing an existing one.
     File { path: PathBuf, force: bool },
+    /// A file of the caller's own that is there already, uncompressed.
+    Scratch(PathBuf),
     /// Standard output, uncompressed.
     Stdout,
 }
@@ -48,6 +51,12 @@ impl Output {
                 let out: Box<dyn Write + Send> = Box::new(BufWriter::new(io::stdout()));
                 return Ok(Self { packed: Packed::Plain(out), file: None, shown: "standard output".to_string() });
             }
+            Target::Scratch(path) => {
+                let shown = path.display().to_string();
+                let opened = OpenOptions::new().write(true).truncate(true).open(path);
+                let file = opened.map_err(|source| OverlayError::Write { path: shown.clone(), source })?;
+                return Ok(Self { packed: Packed::Plain(Box::new(buffered(file))), file: None, shown });
+            }
             Target::File { path, force } => (path, *force),
         };
         let shown = path.display().to_string();
@@ -67,7 +76,7 @@ impl Output {
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let file = UnfinishedFile::create_in(parent, "overlay").map_err(error)?;
-        let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(1 << 18, file.reopen().map_err(error)?));
+        let to: Box<dyn Write + Send> = Box::new(buffered(file.reopen().map_err(error)?));
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
         let packed = if name.ends_with(".gz") {
             Packed::Gzip(GzEncoder::new(to, Compression::new(GZIP_LEVEL)))
@@ -117,4 +126,8 @@ impl Output {
             }),
         }
     }
+}
+
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(1 << 18, file)
 }

@@ -93,6 +93,20 @@ impl Results {
         Ok(schema.iter().flat_map(|s| s.fields().iter().map(|f| f.name().clone())).collect())
     }
 
+    /// The schema of a table, with the meanings of its columns, and the number of its rows.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn schema(&self, table: &str) -> Result<(SchemaRef, u64), QueryError> {
+        let files = self.files(table)?;
+        let all = files.iter().map(|f| metadata(f)).collect::<Result<Vec<_>, _>>()?;
+        let rows = all.iter().map(|m| u64::try_from(m.metadata().file_metadata().num_rows()).unwrap_or(0));
+        let rows = rows.fold(0u64, u64::saturating_add);
+        // Every known table has a file.
+        let schema = all.first().map(|m| SchemaRef::clone(m.schema()));
+        Ok((schema.ok_or_else(|| unreadable(&self.folder, "no file"))?, rows))
+    }
+
     /// The tables that a statement names, with the columns that it needs.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ const ROOMS: [&str; 25] = [
     "partial",
     "sql",
     "overlay",
+    "mcp",
     "cli",
 ];
 

@@ -98,16 +98,25 @@ fn all_costs(job: &Job) -> Costs {
             continue;
         }
         for (is_passed, weight) in [(false, weight_own as fn(&Arrived) -> Ns), (true, weight_passed)] {
-            for (late, waiter, charge) in charges(instance, root, &members, weight) {
-                let (direct, on) = split(&members[late], &members[waiter], instance.group, &waits, charge);
-                let cost = out.entry((members[late].member.part, step)).or_default();
-                if is_passed {
-                    cost.propagated += direct
-                } else {
-                    cost.direct += direct
+            // Summed by late member first: there are as many charges as pairs of members.
+            let mut kept = vec![0; members.len()];
+            let mut passed_on: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); members.len()];
+            charges(instance, root, &members, weight, |late, waiter, charge| {
+                let list = &mut passed_on[late];
+                let pass = |earlier: u32, ns: Ns| match list.iter_mut().find(|(id, _)| *id == earlier) {
+                    Some((_, sum)) => *sum += ns,
+                    None => list.push((earlier, ns)),
+                };
+                kept[late] += split(&members[late], &members[waiter], instance.group, &waits, charge, pass);
+            });
+            for ((a, kept), passed_on) in members.iter().zip(kept).zip(passed_on) {
+                if kept != 0 {
+                    let cost = out.entry((a.member.part, step)).or_default();
+                    let sum = if is_passed { &mut cost.propagated } else { &mut cost.direct };
+                    *sum += kept;
                 }
-                for (earlier, ns) in on {
-                    *passed.entry((earlier, members[late].member.part)).or_default() += ns;
+                for (earlier, ns) in passed_on {
+                    *passed.entry((earlier, a.member.part)).or_default() += ns;
                 }
             }
         }
@@ -204,70 +213,72 @@ fn previous_ends(job: &Job) -> HashMap<(u32, u32), Ns> {
     out
 }
 
-/// Distributes the weights of waiting members over the late ones: (late, waiter, ns), as indices of `members`, which are
-/// in order of start. The charges of a waiter add up to its weight.
+/// Distributes the weights of waiting members over the late ones: calls `give` with (late, waiter, ns), as indices of
+/// `members`, which are in order of start. The charges of a waiter add up to its weight.
 fn charges(
     instance: &Instance,
     root: Option<Member>,
     members: &[Arrived],
     weight: impl Fn(&Arrived) -> Ns,
-) -> Vec<(usize, usize, Ns)> {
-    let mut out = Vec::new();
+    mut give: impl FnMut(usize, usize, Ns),
+) {
     for (w, waiter) in members.iter().enumerate().filter(|(_, a)| a.wait > 0 && weight(a) != 0) {
         let depends = |l: usize| instance.depends(root, waiter.member, members[l].member);
-        let late: Vec<usize> = (0..members.len()).filter(|&l| l != w && depends(l)).collect();
+        let is_behind = |&l: &usize| l != w && members[l].start > waiter.start && depends(l);
+        let behind: Vec<usize> = (0..members.len()).filter(is_behind).collect();
+        let Some(&lowest) = behind.iter().min_by_key(|&&l| members[l].member.part) else { continue };
         let until = waiter.start + waiter.wait;
-        // Pieces of the wait end where a late member arrives.
-        let mut shares = vec![0.0; members.len()];
-        let mut at = waiter.start;
-        let behind: Vec<usize> = late.into_iter().filter(|&l| members[l].start > waiter.start).collect();
+        let whole = weight(waiter);
+        let (mut at, mut share, mut left, mut of_lowest) = (waiter.start, 0.0, whole, 0);
+        // Pieces of the wait end where a late member arrives; all who are still to come share a piece.
         for (i, &l) in behind.iter().enumerate() {
             let to = members[l].start.min(until);
             if to > at {
-                let each = (to - at) as f64 / (behind.len() - i) as f64;
-                behind[i..].iter().for_each(|&q| shares[q] += each);
+                share += (to - at) as f64 / (behind.len() - i) as f64;
                 at = to;
             }
-        }
-        let Some(&lowest) = behind.iter().min_by_key(|&&l| members[l].member.part) else { continue };
-        let (whole, mut left) = (weight(waiter), weight(waiter));
-        let mut given: Vec<(usize, Ns)> = Vec::with_capacity(behind.len());
-        for &l in &behind {
-            let ns = (shares[l] / waiter.wait as f64 * whole as f64).floor() as Ns;
+            let ns = (share / waiter.wait as f64 * whole as f64).floor() as Ns;
             left -= ns;
-            given.push((l, ns));
+            if l == lowest {
+                of_lowest = ns;
+            } else if ns != 0 {
+                give(l, w, ns);
+            }
         }
-        given.iter_mut().filter(|(l, _)| *l == lowest).for_each(|(_, ns)| *ns += left);
-        out.extend(given.into_iter().filter(|(_, ns)| *ns != 0).map(|(l, ns)| (l, w, ns)));
+        // Rounding must not lose anything.
+        if of_lowest + left != 0 {
+            give(lowest, w, of_lowest + left);
+        }
     }
-    out
 }
 
-/// Divides a charge: what the late member keeps, and what is passed on, by earlier instance.
-fn split(late: &Arrived, waiter: &Arrived, group: u32, waits: &[Vec<Wait>], charge: Ns) -> (Ns, Vec<(u32, Ns)>) {
+/// Divides a charge: returns what the late member keeps, and calls `pass` with what is passed on, by earlier instance.
+fn split(
+    late: &Arrived,
+    waiter: &Arrived,
+    group: u32,
+    waits: &[Vec<Wait>],
+    charge: Ns,
+    mut pass: impl FnMut(u32, Ns),
+) -> Ns {
     if !late.has_waited {
-        return (charge, Vec::new());
+        return charge;
     }
     let since = late.since.max(waiter.since);
-    let others = |a: &Arrived| -> Vec<&Wait> {
-        waits_since(waits, a.member.part, since, a.start).filter(|w| w.group != group).collect()
-    };
-    let own = others(late);
-    let waited: Ns = own.iter().map(|w| w.wait).sum();
+    let others = |a: &Arrived| waits_since(waits, a.member.part, since, a.start).filter(|w| w.group != group);
+    let waited: Ns = others(late).map(|w| w.wait).sum();
     if waited <= 0 {
-        return (charge, Vec::new());
+        return charge;
     }
-    let waited_by_other: Ns = others(waiter).iter().map(|w| w.wait).sum();
+    let waited_by_other: Ns = others(waiter).map(|w| w.wait).sum();
     let excess = ((late.start - waited) - (waiter.start - waited_by_other)).max(0);
     let part = |of: Ns, whole: Ns, total: Ns| (i128::from(total) * i128::from(of) / i128::from(whole)) as Ns;
     let direct = part(excess, excess + waited, charge);
-    let (on, mut left) = (charge - direct, charge - direct);
-    let mut passed: Vec<(u32, Ns)> = Vec::with_capacity(own.len());
-    for w in &own {
-        let ns = part(w.wait, waited, on);
-        left -= ns;
-        passed.push((w.instance, ns));
+    let on = charge - direct;
+    // The first takes what rounding leaves.
+    let mut rest = on - others(late).map(|w| part(w.wait, waited, on)).sum::<Ns>();
+    for w in others(late) {
+        pass(w.instance, part(w.wait, waited, on) + std::mem::take(&mut rest));
     }
-    passed[0].1 += left;
-    (direct, passed)
+    direct
 }

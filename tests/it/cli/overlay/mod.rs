@@ -3,6 +3,7 @@
 
 mod alone;
 mod damaged;
+mod open;
 mod several;
 mod valid;
 

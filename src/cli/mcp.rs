@@ -1,0 +1,60 @@
+//! `hta mcp`: answers an assistant's questions about results and traces.
+
+use crate::cli::exit::Exit;
+use crate::cli::{explain, memory};
+use crate::mcp::{Setup, serve};
+use clap::{Args, Command};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct McpArgs {
+    /// Results folders, traces and folders of traces that may be asked about [default: hta-out]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Folder below which results and traces may be named in questions; may be given several times
+    #[arg(long, value_name = "DIR")]
+    allow: Vec<PathBuf>,
+    /// Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: 80% of the available memory
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory_limit: Option<u64>,
+    /// Time limit of a statement, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    time_limit: u32,
+    /// Leave the events out when traces are analysed; the table `events` is then missing
+    #[arg(long)]
+    no_events: bool,
+}
+
+const AFTER_HELP: &str = "\
+A client of the Model Context Protocol starts this command and speaks with it on standard input and output:
+  hta mcp hta-out
+  hta mcp before/ after/ --allow /data/results
+
+It only reads, and only at and below these paths. Traces are analysed at the first question about them, into a temporary \
+folder. See docs/agents.md.";
+
+pub fn command() -> Command {
+    let about = "Answer an assistant's questions about results and traces (Model Context Protocol)";
+    McpArgs::augment_args(Command::new("mcp").about(about)).after_help(AFTER_HELP)
+}
+
+/// Folder used if no path is given.
+const DEFAULT: &str = "hta-out";
+
+pub fn run(args: McpArgs) -> anyhow::Result<Exit> {
+    let paths = match (args.paths.is_empty(), args.allow.is_empty()) {
+        (true, true) => vec![PathBuf::from(DEFAULT)],
+        _ => args.paths,
+    };
+    serve(Setup {
+        paths,
+        allow: args.allow,
+        memory: args.memory_limit.or_else(|| memory::limit(None).map(|l| l.bytes)),
+        time: Duration::from_secs(u64::from(args.time_limit)),
+        events: !args.no_events,
+        explain: explain::page,
+        names: explain::names,
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,316 @@
+//! What tools can be asked about: results folders, and traces, which are analysed once, at their first use.
+
+use crate::error::SetError;
+use crate::mcp::answer::{Refusal, clip};
+use crate::mcp::confined::Roots;
+use crate::mcp::worker;
+use crate::mcp::worker::{Limits, error_of};
+use crate::output::unfinished::ScratchFolder;
+use crate::read::discover::discover;
+use crate::sql::results::Results;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+
+/// What the server is started with.
+pub struct Setup {
+    /// Results folders, traces and folders of traces.
+    pub paths: Vec<PathBuf>,
+    /// Folders below which tools may be given further paths.
+    pub allow: Vec<PathBuf>,
+    /// Memory for the analysis of traces and for a statement, bytes.
+    pub memory: Option<u64>,
+    /// Time for a statement.
+    pub time: Duration,
+    /// Whether the analysis of traces keeps their events.
+    pub events: bool,
+    /// The page of `hta explain`.
+    pub explain: fn(&str) -> Result<String, SetError>,
+    /// Names that have a page, with their titles.
+    pub names: fn() -> Vec<(&'static str, &'static str)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot use {path}: {error}")]
+    Path { path: String, error: io::Error },
+    #[error("cannot create a folder in {folder} (TMPDIR): {error}")]
+    Scratch { folder: String, error: io::Error },
+    #[error("cannot start the server: {0}")]
+    Runtime(io::Error),
+    #[error("cannot speak with the client: {0}")]
+    Protocol(io::Error),
+}
+
+impl StartError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            StartError::Path { .. } => Some("give results folders, traces or folders of traces: hta mcp hta-out"),
+            StartError::Protocol(_) => {
+                Some("a client of the Model Context Protocol starts `hta mcp`: see docs/agents.md")
+            }
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Results,
+    Traces,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Results => "results",
+            Kind::Traces => "traces",
+        }
+    }
+}
+
+pub struct Source {
+    /// Name for tools, the same whenever the server is started with the same paths.
+    pub id: String,
+    pub kind: Kind,
+    /// The path as it was given.
+    pub shown: String,
+    /// Without links.
+    pub path: PathBuf,
+    /// The results folder, once there is one.
+    results: OnceCell<PathBuf>,
+}
+
+impl Source {
+    fn new(id: String, shown: String, path: PathBuf) -> Self {
+        let kind = if Results::is_one(&path) { Kind::Results } else { Kind::Traces };
+        Self { id, kind, shown, path, results: OnceCell::new() }
+    }
+
+    /// Whether tools answer without reading traces first.
+    pub fn is_ready(&self) -> bool {
+        self.kind == Kind::Results || self.results.initialized()
+    }
+}
+
+/// Statements that run at a time.
+const STATEMENTS: usize = 4;
+/// Size of the output of a worker, bytes.
+const OUTPUT: u64 = 16 << 20;
+/// Folders that are listed of each allowed folder.
+const MOST_LISTED: usize = 200;
+
+pub struct Sources {
+    pub setup: Setup,
+    roots: Roots,
+    /// By id; those that tools name by a path are added.
+    known: Mutex<BTreeMap<String, Arc<Source>>>,
+    /// Ids in the order given.
+    given: Vec<String>,
+    scratch: ScratchFolder,
+    /// Analyses run one after the other: each may use the memory limit.
+    analyses: Semaphore,
+    statements: Semaphore,
+}
+
+impl Sources {
+    /// # Errors
+    /// When a path does not exist or temporary files cannot be created.
+    pub fn open(setup: Setup) -> Result<Self, StartError> {
+        let mut roots = Roots::default();
+        let mut add = |path: &Path| {
+            let error = |error| StartError::Path { path: path.display().to_string(), error };
+            roots.add(path).map_err(error)
+        };
+        let (mut known, mut given) = (BTreeMap::new(), Vec::new());
+        for path in &setup.paths {
+            let real = add(path)?;
+            let id = new_id(&real, &known);
+            let source = Source::new(id.clone(), path.display().to_string(), real);
+            known.insert(id.clone(), Arc::new(source));
+            given.push(id);
+        }
+        for path in &setup.allow {
+            add(path)?;
+        }
+        let folder = std::env::temp_dir();
+        let error = |error| StartError::Scratch { folder: folder.display().to_string(), error };
+        let scratch = ScratchFolder::create_in(&folder, "mcp").map_err(error)?;
+        Ok(Self {
+            setup,
+            roots,
+            known: Mutex::new(known),
+            given,
+            scratch,
+            analyses: Semaphore::new(1),
+            statements: Semaphore::new(STATEMENTS),
+        })
+    }
+
+    /// A private folder for files that live as long as the server.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Limits of a statement.
+    pub fn limits(&self) -> Limits {
+        Limits { time: Some(self.setup.time), memory: self.setup.memory, output: OUTPUT }
+    }
+
+    /// Waits until a statement may run.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.statements.acquire().await.ok()
+    }
+
+    /// All sources: those given, those named since, and results folders directly below allowed folders.
+    pub fn list(&self) -> Vec<Arc<Source>> {
+        for folder in &self.setup.allow {
+            let Ok(entries) = std::fs::read_dir(folder) else { continue };
+            let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| Results::is_one(p)).collect();
+            paths.sort();
+            for path in paths.into_iter().take(MOST_LISTED) {
+                // What leads outside is not listed.
+                let _ = self.by_path(&path);
+            }
+        }
+        let known = self.known();
+        let given = self.given.iter().filter_map(|id| known.get(id)).cloned();
+        let others = known.iter().filter(|(id, _)| !self.given.contains(id)).map(|(_, s)| Arc::clone(s));
+        given.chain(others).collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Source>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The source that a tool names by id or path; without a name the only one.
+    ///
+    /// # Errors
+    /// When there is none or the path leads outside.
+    pub fn find(&self, name: Option<&str>) -> Result<Arc<Source>, Refusal> {
+        let Some(name) = name.filter(|n| !n.trim().is_empty()) else {
+            let known = self.known();
+            return match (known.len(), known.values().next()) {
+                (1, Some(only)) => Ok(Arc::clone(only)),
+                (0, _) => {
+                    Err(Refusal::refused("no source is given").hint("name a path below an allowed folder as `source`"))
+                }
+                _ => {
+                    let ids = known.keys().cloned().collect::<Vec<_>>().join(", ");
+                    Err(Refusal::refused("expected a `source`, because there are several")
+                        .hint(format!("one of {}", clip(&ids, 400))))
+                }
+            };
+        };
+        if let Some(source) = self.known().get(name) {
+            return Ok(Arc::clone(source));
+        }
+        self.by_path(Path::new(name))
+    }
+
+    fn by_path(&self, path: &Path) -> Result<Arc<Source>, Refusal> {
+        let below = self.setup.allow.iter().map(|folder| folder.join(path)).find(|p| p.exists());
+        let real = self.roots.resolve(below.as_deref().unwrap_or(path))?;
+        let mut known = self.known();
+        if let Some(source) = known.values().find(|s| s.path == real) {
+            return Ok(Arc::clone(source));
+        }
+        let id = new_id(&real, &known);
+        let source = Arc::new(Source::new(id.clone(), path.display().to_string(), real));
+        known.insert(id, Arc::clone(&source));
+        Ok(source)
+    }
+
+    /// Checks that no file of a source leads outside.
+    ///
+    /// # Errors
+    /// When one does.
+    pub fn check_files(&self, source: &Source) -> Result<(), Refusal> {
+        self.roots.check_files(&source.path)
+    }
+
+    /// The results folder of a source. Traces are analysed if they have none yet; who asks meanwhile waits.
+    ///
+    /// # Errors
+    /// When they cannot be analysed, or a file leads outside.
+    pub async fn results(&self, source: &Source) -> Result<PathBuf, Refusal> {
+        self.check_files(source)?;
+        match source.kind {
+            Kind::Results => Ok(source.path.clone()),
+            Kind::Traces => source.results.get_or_try_init(|| self.analyse(source)).await.cloned(),
+        }
+    }
+
+    async fn analyse(&self, source: &Source) -> Result<PathBuf, Refusal> {
+        // Say what is no trace before anything is read.
+        discover(std::slice::from_ref(&source.path))
+            .map_err(|e| Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results")))?;
+        let _turn = self.analyses.acquire().await;
+        let out = self.scratch().join(&source.id);
+        let mut arguments: Vec<OsString> = vec!["analyze".into(), "--no-html".into(), "--brief".into()];
+        arguments.extend(["--out".into(), out.clone().into()]);
+        if let Some(memory) = self.setup.memory {
+            arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
+        }
+        if !self.setup.events {
+            arguments.push("--no-events".into());
+        }
+        arguments.extend(["--".into(), source.path.clone().into()]);
+        // The program keeps the memory limit itself; reading may take as long as it takes.
+        let limits = Limits { time: None, memory: None, output: OUTPUT };
+        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
+        let finished = worker::run(&arguments, &limits).await.map_err(|e| failed(e.to_string()))?;
+        // 1: a part could not be used, and `verdict` says which.
+        if matches!(finished.code, Some(0 | 1)) && Results::is_one(&out) {
+            return Ok(out);
+        }
+        let (reason, hint) = error_of(&finished.messages);
+        let refusal = failed(reason);
+        Err(match hint {
+            Some(hint) => refusal.hint(hint),
+            None => refusal,
+        })
+    }
+}
+
+/// An id that no other source has, from the name of the file or folder.
+fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    // Folders of this name are made in the temporary folder.
+    let plain = plain.trim_start_matches('.');
+    let plain = if plain.is_empty() { "source" } else { plain };
+    let mut id = plain.to_string();
+    let mut more = 1;
+    while known.contains_key(&id) {
+        more += 1;
+        id = format!("{plain}-{more}");
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_the_names_and_differ() {
+        let mut known = BTreeMap::new();
+        let mut add = |path: &str| {
+            let id = new_id(Path::new(path), &known);
+            known.insert(id.clone(), Arc::new(Source::new(id.clone(), path.to_string(), PathBuf::from(path))));
+            id
+        };
+        assert_eq!(add("/a/before"), "before");
+        assert_eq!(add("/b/before"), "before-2");
+        assert_eq!(add("/b/run 1;x"), "run_1_x");
+        assert_eq!(add("/"), "source");
+        assert_eq!(add("/a/.."), "source-2");
+    }
+}

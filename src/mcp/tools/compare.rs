@@ -1,0 +1,177 @@
+//! Two runs, before and after, from their results: time of a step and its parts, and causes.
+
+use crate::diagnosis::kind::CauseKind;
+use crate::diff::causes::State;
+use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
+use crate::mcp::rows::Rows;
+use crate::mcp::source::Source;
+use crate::mcp::tools::Call;
+use crate::mcp::tools::job::summary;
+use crate::units::{fmt_ns, fmt_pct};
+use rmcp::schemars;
+use rmcp::schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Two {
+    /// The run before: id of `sources`, or a path below an allowed folder
+    base: String,
+    /// The run after
+    test: String,
+    /// `cursor` of the last answer, for what follows
+    cursor: Option<String>,
+    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    max_bytes: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Compared {
+    /// Per step: `step` is the longest device of a step, the others are means over devices; ns
+    per_step: Vec<Change>,
+    /// Causes that are gone, new or changed first
+    causes: Vec<CauseChange>,
+    /// Why the runs may not be alike
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Change {
+    part: String,
+    base_ns: f64,
+    test_ns: f64,
+    /// Of base, percent
+    delta_pct: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct CauseChange {
+    /// gone, new, changed or same
+    state: String,
+    finding_id: String,
+    /// Gain of its repair, percent of the job's time; null: not there
+    base_pct: Option<f64>,
+    test_pct: Option<f64>,
+    sentence: String,
+}
+
+/// Totals of `summary.json` that are compared: their names, and whether they are summed over devices.
+const PARTS: [(&str, &str, bool); 7] = [
+    ("time_ns", "step", false),
+    ("useful_ns", "useful", true),
+    ("synchronizing_ns", "synchronizing", true),
+    ("transfer_ns", "transfer", true),
+    ("unmatched_ns", "unmatched communication", true),
+    ("exposed_copies_ns", "exposed copies", true),
+    ("idle_ns", "idle", true),
+];
+
+/// What is compared of a run.
+struct Side {
+    summary: Value,
+    causes: BTreeMap<String, (Option<f64>, String)>,
+}
+
+impl Side {
+    async fn read(call: &Call<'_>, source: &Source, folder: &Path) -> Result<Self, Refusal> {
+        let summary = summary(folder, &source.id)?;
+        let sql =
+            "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings ORDER BY position";
+        let rows = call.rows(source, folder, sql, 10_000).await?;
+        let incomplete = |i: &usize| {
+            rows.text(*i, "kind") == CauseKind::InputIncomplete.name() && rows.text(*i, "trust") == "withheld"
+        };
+        if let Some(i) = (0..rows.len()).find(incomplete) {
+            let reason = clip(rows.text(i, "trust_reason"), 400);
+            return Err(Refusal::cannot_answer(format!("`{}` cannot be diagnosed: {reason}", source.id)));
+        }
+        Ok(Self { summary, causes: causes(&rows) })
+    }
+
+    fn total(&self, key: &str) -> Option<f64> {
+        self.summary.get("verdict")?.get("totals")?.get(key)?.as_f64()
+    }
+
+    /// A total per step, and per device if it is summed over devices.
+    fn per_step(&self, key: &str, over_devices: bool) -> Option<f64> {
+        let devices = if over_devices { self.total("device_count")? } else { 1.0 };
+        let count = self.total("step_count")? * devices;
+        (count > 0.0).then_some(self.total(key)? / count)
+    }
+}
+
+/// Causes that give something, with their gain and sentence.
+fn causes(rows: &Rows) -> BTreeMap<String, (Option<f64>, String)> {
+    let is_cause = |i: &usize| {
+        rows.text(*i, "trust") != "withheld" && rows.get(*i, "recoverable_pct").as_f64() >= Some(State::LEAST)
+    };
+    let cause = |i: usize| {
+        let gain = rows.get(i, "recoverable_pct").as_f64();
+        (rows.text(i, "finding_id").to_string(), (gain, rows.text(i, "sentence").to_string()))
+    };
+    (0..rows.len()).filter(is_cause).map(cause).collect()
+}
+
+pub async fn compare(call: &Call<'_>, of: Two) -> Result<Told<Compared>, Refusal> {
+    let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
+    let (base_source, base_folder) = call.results(Some(&of.base)).await?;
+    let (test_source, test_folder) = call.results(Some(&of.test)).await?;
+    let base = Side::read(call, &base_source, &base_folder).await?;
+    let test = Side::read(call, &test_source, &test_folder).await?;
+    let change = |(key, part, over_devices): &(&str, &str, bool)| {
+        let (base_ns, test_ns) = (base.per_step(key, *over_devices)?, test.per_step(key, *over_devices)?);
+        let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
+        let is_there = base_ns != 0.0 || test_ns != 0.0;
+        is_there.then(|| Change { part: part.to_string(), base_ns, test_ns, delta_pct })
+    };
+    let per_step: Vec<Change> = PARTS.iter().filter_map(change).collect();
+    if per_step.first().is_none_or(|c| c.part != "step") {
+        return Err(Refusal::cannot_answer("a run has no steps with a diagnosis")
+            .hint("mark steps (profiler.step()), or compare the traces: hta diff BASE TEST"));
+    }
+    let mut warnings = Vec::new();
+    for (key, what) in [("world_size", "world sizes"), ("rank_count", "numbers of ranks")] {
+        let (b, t) = (base.summary.get(key), test.summary.get(key));
+        if b != t {
+            let shown = |v: Option<&Value>| v.map_or("unknown".to_string(), Value::to_string);
+            warnings.push(format!("{what} differ: {} and {}", shown(b), shown(t)));
+        }
+    }
+    let head: Vec<String> = per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}"))).collect();
+    let head = head.join("\n");
+    let content = json_bytes(&per_step) + json_bytes(&warnings);
+    let filled = page.fill(head.len() + content, changes(&base, &test, page.text_bytes()));
+    let none = if filled.items.is_empty() { "\nno cause on either side gives 1 % of the time" } else { "" };
+    let text = format!("{head}{none}\n{}", filled.lines);
+    Ok(Told { text, answer: Compared { per_step, causes: filled.items, warnings }, cursor: filled.cursor })
+}
+
+fn line(change: &Change) -> String {
+    let (base, test) = (fmt_ns(change.base_ns.round() as i64), fmt_ns(change.test_ns.round() as i64));
+    let delta = change.delta_pct.map_or("new".to_string(), |d| format!("{d:+.1} %"));
+    let what = if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
+    format!("{what}: {base} -> {test} ({delta})")
+}
+
+fn changes(base: &Side, test: &Side, most: usize) -> Vec<(String, CauseChange)> {
+    let ids: BTreeSet<&String> = base.causes.keys().chain(test.causes.keys()).collect();
+    let mut out: Vec<(State, &String, CauseChange)> = ids
+        .into_iter()
+        .filter_map(|id| {
+            let (before, after) = (base.causes.get(id), test.causes.get(id));
+            let (_, sentence) = after.or(before)?;
+            let (base_pct, test_pct) = (before.and_then(|c| c.0), after.and_then(|c| c.0));
+            let state = State::of(base_pct, test_pct);
+            let sentence = clip(sentence, most);
+            let name = state.name().to_string();
+            Some((state, id, CauseChange { state: name, finding_id: id.clone(), base_pct, test_pct, sentence }))
+        })
+        .collect();
+    out.sort_by_key(|(state, id, _)| (*state, *id));
+    let line =
+        |c: &CauseChange| format!("{} {}: {} -> {}", c.state, c.finding_id, fmt_pct(c.base_pct), fmt_pct(c.test_pct));
+    out.into_iter().map(|(_, _, c)| (line(&c), c)).collect()
+}

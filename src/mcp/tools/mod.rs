@@ -1,0 +1,157 @@
+//! The tools, one file for a group of them.
+
+mod compare;
+mod data;
+mod job;
+mod overlay;
+mod pages;
+
+use crate::mcp::answer::{Answer, Page, Refusal, clip, json_bytes, result};
+use crate::mcp::rows::{Rows, ask};
+use crate::mcp::source::{Source, Sources};
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, Tool, ToolAnnotations};
+use rmcp::schemars::JsonSchema;
+use rmcp::service::RequestContext;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Running<'a> = Pin<Box<dyn Future<Output = CallToolResult> + Send + 'a>>;
+
+/// A tool as it is declared.
+pub struct ToolSpec {
+    pub name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    pub declare: fn(&ToolSpec) -> Tool,
+    pub call: for<'a> fn(Call<'a>) -> Running<'a>,
+}
+
+/// A tool with these types of arguments and answer.
+macro_rules! tool {
+    ($name:literal, $title:literal, $arguments:ty => $answer:ty, $call:path, $about:literal) => {
+        ToolSpec {
+            name: $name,
+            title: $title,
+            about: $about,
+            declare: declare::<$arguments, $answer>,
+            call: |call| {
+                Box::pin(async move {
+                    let found = match call.parsed::<$arguments>() {
+                        Ok(arguments) => $call(&call, arguments).await,
+                        Err(refusal) => Err(refusal),
+                    };
+                    result::<$answer>(found)
+                })
+            },
+        }
+    };
+}
+
+/// All tools, in the order in which an assistant needs them.
+pub const TOOLS: &[ToolSpec] = &[
+    tool!("sources", "What can be asked about", job::List => job::Listed, job::sources,
+        "Lists the results folders and traces that this server knows, with the id that other tools take as `source`."),
+    tool!("verdict", "Diagnosis in two lines", job::Of => job::Verdict, job::verdict,
+        "Start here. What costs most in the job and what its repair gives, how the time of the devices divides, and \
+         what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. Traces are \
+         analysed at their first use, which can take minutes."),
+    tool!("causes", "Causes of lost time", job::OfPaged => job::Causes, job::causes,
+        "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, confidence \
+         (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as causes."),
+    tool!("evidence", "Evidence and advice of one cause", job::EvidenceOf => job::Evidence, job::evidence,
+        "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the rows in \
+         which they stand. Takes a `finding_id` of `causes`."),
+    tool!("tables", "Tables of a source", data::Tables => data::TableList, data::tables,
+        "Names the tables that `sql` can read, with what a row is and how many there are."),
+    tool!("schema", "Columns of a table", data::SchemaOf => data::Schema, data::schema,
+        "Columns of one table with type, unit and meaning, and the order of its rows. Read it before writing SQL."),
+    tool!("queries", "Ready SQL queries", data::Queries => data::QueryList, data::queries,
+        "Lists documented queries that `sql` runs by name, such as top_kernels or late_ranks."),
+    tool!("sql", "Run a SELECT", data::Sql => data::Answered, data::sql,
+        "Runs one SELECT (or a query by name) over the tables of a source. Reads only; limits on time and rows. Use \
+         ORDER BY with a key that leaves no ties, and aggregate instead of fetching many rows."),
+    tool!("explain", "What a word, table or analysis means", pages::Name => pages::Text, pages::explain,
+        "Definitions, formulas, columns with units, and when a number misleads; without a name the list of names."),
+    tool!("compare", "Two runs, before and after", compare::Two => compare::Compared, compare::compare,
+        "How the time of a step and its parts changed from `base` to `test`, and which causes are gone, new or changed."),
+    tool!("overlay", "Link that shows ranks in Perfetto", overlay::Drawn => overlay::Link, overlay::overlay,
+        "Makes a link that opens the timeline of some ranks in the Perfetto page, with counters, late ranks and on wish \
+         the critical path. Needs traces. The link works once, in a browser on this machine."),
+];
+
+fn declare<A: JsonSchema + 'static, T: JsonSchema + 'static>(spec: &ToolSpec) -> Tool {
+    let hints = ToolAnnotations::with_title(spec.title).read_only(true).idempotent(true).open_world(false);
+    Tool::new(spec.name, spec.about, Arc::new(JsonObject::new()))
+        .with_title(spec.title)
+        .with_input_schema::<A>()
+        .with_output_schema::<Answer<T>>()
+        .with_annotations(hints)
+}
+
+/// A call of a tool.
+pub struct Call<'a> {
+    sources: &'a Sources,
+    arguments: JsonObject,
+    context: RequestContext<RoleServer>,
+}
+
+/// Pause between two notices of progress.
+const NOTICE: Duration = Duration::from_secs(2);
+
+impl<'a> Call<'a> {
+    pub fn new(sources: &'a Sources, arguments: JsonObject, context: RequestContext<RoleServer>) -> Self {
+        Self { sources, arguments, context }
+    }
+
+    fn parsed<A: DeserializeOwned>(&self) -> Result<A, Refusal> {
+        let refused = |e: serde_json::Error| Refusal::refused(clip(&format!("cannot use the arguments: {e}"), 500));
+        serde_json::from_value(Value::Object(self.arguments.clone())).map_err(refused)
+    }
+
+    /// The source with this name and its results folder. Traces are analysed first, with notices of progress for a
+    /// client that asks for them.
+    async fn results(&self, name: Option<&str>) -> Result<(Arc<Source>, PathBuf), Refusal> {
+        let source = self.sources.find(name)?;
+        let folder = {
+            let work = self.sources.results(&source);
+            let mut work = std::pin::pin!(work);
+            let mut seconds = 0.0;
+            loop {
+                match tokio::time::timeout(NOTICE, &mut work).await {
+                    Ok(folder) => break folder?,
+                    Err(_) => {
+                        seconds += NOTICE.as_secs_f64();
+                        self.notify(seconds, &format!("analysing {}: {seconds} s", source.id)).await;
+                    }
+                }
+            }
+        };
+        Ok((source, folder))
+    }
+
+    async fn notify(&self, progress: f64, message: &str) {
+        if let Some(token) = self.context.meta.get_progress_token() {
+            let notice = ProgressNotificationParam::new(token, progress).with_message(message);
+            // A client that no longer listens is noticed when the answer is sent.
+            let _ = self.context.peer.notify_progress(notice).await;
+        }
+    }
+
+    /// The first `most` rows of a statement over a source.
+    async fn rows(&self, source: &Source, folder: &Path, sql: &str, most: usize) -> Result<Rows, Refusal> {
+        let _turn = self.sources.turn().await;
+        ask(folder, &source.id, sql, most, &self.sources.limits()).await
+    }
+}
+
+/// A list of items under a page, with the line that says how much is told.
+fn listed<T: Serialize>(page: &Page, head: &str, items: Vec<(String, T)>) -> (String, Vec<T>, Option<String>) {
+    let filled = page.fill(json_bytes(&head), items);
+    (format!("{head}\n{}", filled.lines), filled.items, filled.cursor)
+}
