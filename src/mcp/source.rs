@@ -87,7 +87,7 @@ pub struct Source {
 
 impl Source {
     fn new(id: String, shown: String, path: PathBuf) -> Self {
-        let kind = if Results::is_one(&path) { Kind::Results } else { Kind::Traces };
+        let kind = if is_results(&path) { Kind::Results } else { Kind::Traces };
         Self { id, kind, shown, path, results: OnceCell::new() }
     }
 
@@ -171,7 +171,7 @@ impl Sources {
     pub fn list(&self) -> Vec<Arc<Source>> {
         for folder in &self.setup.allow {
             let Ok(entries) = std::fs::read_dir(folder) else { continue };
-            let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| Results::is_one(p)).collect();
+            let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_results(p)).collect();
             paths.sort();
             for path in paths.into_iter().take(MOST_LISTED) {
                 // What leads outside is not listed.
@@ -266,7 +266,7 @@ impl Sources {
         let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
         let finished = worker::run(&arguments, &limits).await.map_err(|e| failed(e.to_string()))?;
         // 1: a part could not be used, and `verdict` says which.
-        if matches!(finished.code, Some(0 | 1)) && Results::is_one(&out) {
+        if matches!(finished.code, Some(0 | 1)) && is_results(&out) {
             return Ok(out);
         }
         let (reason, hint) = error_of(&finished.messages);
@@ -293,6 +293,11 @@ fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
         id = format!("{plain}-{more}");
     }
     id
+}
+
+/// Whether a folder on the disk holds results. One that cannot be looked into does not.
+fn is_results(path: &Path) -> bool {
+    Results::is_one(path).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
-    #[cfg(all(unix, feature = "mcp"))]
+    #[cfg(unix)]
     #[test]
     fn a_scratch_folder_is_for_its_owner_and_removed() {
         use std::os::unix::fs::PermissionsExt;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 25] = [
+const ROOMS: [&str; 26] = [
     "units",
     "health",
     "files",

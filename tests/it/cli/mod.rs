@@ -8,7 +8,6 @@ pub mod docs;
 pub mod filters;
 pub mod goldens;
 pub mod html;
-#[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod nsys_stats;
 pub mod one_analysis;

@@ -132,7 +132,9 @@ pub fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, Resu
     let withheld = findings.as_deref().and_then(withheld);
     let iterations = match results.batches(IterationsTable::SPEC) {
         Err(ResultsError::Column { column, .. }) => {
-            notes.push(format!("{name}: iterations cannot be compared: the table `iterations` has no column `{column}`"));
+            notes.push(format!(
+                "{name}: iterations cannot be compared: the table `iterations` has no column `{column}`"
+            ));
             None
         }
         found => found?,
