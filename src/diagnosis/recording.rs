@@ -36,7 +36,7 @@ table! {
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
         iteration_count: u64, "", "iterations";
-        is_serving: bool, "", "the rank serves requests: it has iterations, or most of its GPU time is in graphs and there is no ProfilerStep";
+        is_serving: bool, "", "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
 }

@@ -1,8 +1,10 @@
 //! Whether a rank serves requests instead of training. Times in ns.
 //!
-//! It does if its steps are iterations. Without iterations it does if most of its GPU time is replayed from graphs and no
-//! `ProfilerStep` is recorded: then its kernels are not launched one by one, and what helps training is no help.
+//! It does if its steps are iterations that an engine names. Without a name of an engine it does if most of its GPU time is
+//! replayed from graphs and no `ProfilerStep` is recorded: then its kernels are not launched one by one, and what helps
+//! training is no help. A loop whose iterations nothing names may be anything, so all advice stays.
 
+use crate::facts::iterations::Iterations;
 use crate::trace::args::Arg;
 use crate::trace::launch::is_graph_launch;
 use crate::trace::rank_trace::RankTrace;
@@ -38,6 +40,8 @@ impl ServingMode {
             }
         }
         let is_by_graph = all > 0 && i128::from(graph) * 100 >= all * GRAPH_PCT;
-        Self { is_serving: trace.steps.are_iterations() || (is_by_graph && !trace.steps.has_profiler_steps), graph }
+        // Inside the request of a diffusion engine, iterations are found by what repeats.
+        let is_engine = Iterations::of(trace).all.iter().any(|it| it.about.engine.is_some());
+        Self { is_serving: is_engine || (is_by_graph && !trace.steps.has_profiler_steps), graph }
     }
 }

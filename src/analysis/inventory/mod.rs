@@ -42,7 +42,7 @@ table! {
         last_ts_ns: i64, "ns", "end of the last recorded event";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
-        is_serving: bool, "", "it serves requests: its steps are iterations, or half of its GPU time is in graphs and there is no ProfilerStep";
+        is_serving: bool, "", "it serves requests: an engine names its steps, or half of its GPU time is in graphs and there is no ProfilerStep";
         clock_offset_ns: Option<i64>, "ns", "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no analysis of the run compares ranks";
         clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
         clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";

@@ -25,6 +25,7 @@ use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::strings::StrId;
 use crate::units::Ns;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -80,33 +81,32 @@ pub fn table(calls: &CallForest) -> Batch {
     making.host();
     making.gpu();
     let Making { tree, values, lines, .. } = making;
-    let (mut nodes, mut names) = (Vec::new(), Vec::new());
-    for (i, (parent, name)) in tree.nodes().enumerate() {
-        nodes.push(FlameNode { parent, values: values.get(i).copied().unwrap_or_default(), merged: 0 });
-        names.push(name);
+    let (parents, names): (Vec<Option<u32>>, Vec<Name>) = tree.nodes().unzip();
+    let labels: Vec<Label> = names.iter().map(|name| label(calls, &lines, *name)).collect();
+    let values = |i: u32| values.get(i as usize).copied().unwrap_or_default();
+    let order = outer_first(&parents, |a, b| {
+        labels[a as usize].cmp(&labels[b as usize]).then_with(|| values(b).cmp(&values(a)))
+    });
+    let mut places = vec![0; order.len()];
+    for (place, &i) in (0..).zip(&order) {
+        places[i as usize] = place;
     }
+    let node = |&i: &u32| {
+        let parent = parents[i as usize].map(|p| places[p as usize]);
+        FlameNode { parent, values: values(i), merged: 0 }
+    };
+    let nodes: Vec<FlameNode> = order.iter().map(node).collect();
+    let small = (OTHER, SMALL.to_string());
     let mut table = Flame::default();
-    for (i, (of, node)) in keep_largest(&nodes, MOST).into_iter().enumerate() {
-        let text = |id: StrId| trace.text(id).to_string();
-        let (kind, name) = match of.and_then(|of| names.get(of as usize)) {
-            Some(Name::Line(id)) => {
-                let site = lines.site(*id);
-                (if site.level == Level::None { OTHER } else { site.level.name() }, site.text())
-            }
-            Some(Name::Operator(id)) => ("operator", text(*id)),
-            Some(Name::Call(id)) => ("runtime_call", text(*id)),
-            Some(Name::Kernel(id)) => ("kernel", short_name(trace.text(*id))),
-            Some(Name::Unlinked) => (OTHER, UNLINKED.to_string()),
-            Some(Name::IdleThreads) => (OTHER, "[threads without operators]".to_string()),
-            None => (OTHER, SMALL.to_string()),
-        };
+    for (i, (of, node)) in (0..).zip(keep_largest(&nodes, MOST)) {
+        let (kind, name) = of.and_then(|of| labels.get(*order.get(of as usize)? as usize)).unwrap_or(&small);
         let [host_self_ns, gpu_sum_ns, bwd_gpu_sum_ns] = node.values;
         table.push(FlameRow {
             rank: trace.rank,
-            node: i as u32,
+            node: i,
             parent: node.parent,
             kind,
-            name: &name,
+            name,
             host_self_ns,
             gpu_sum_ns,
             bwd_gpu_sum_ns,
@@ -114,6 +114,46 @@ pub fn table(calls: &CallForest) -> Batch {
         });
     }
     table.finish()
+}
+
+/// Kind and name of a node.
+type Label = (&'static str, String);
+
+fn label(calls: &CallForest, lines: &Lines, name: Name) -> Label {
+    let text = |id: StrId| calls.trace.text(id);
+    match name {
+        Name::Line(id) => {
+            let site = lines.site(id);
+            (if site.level == Level::None { OTHER } else { site.level.name() }, site.text())
+        }
+        Name::Operator(id) => ("operator", text(id).to_string()),
+        Name::Call(id) => ("runtime_call", text(id).to_string()),
+        Name::Kernel(id) => ("kernel", short_name(text(id))),
+        Name::Unlinked => (OTHER, UNLINKED.to_string()),
+        Name::IdleThreads => (OTHER, "[threads without operators]".to_string()),
+    }
+}
+
+/// The nodes of a tree, each after the one above it and siblings in a given order, so that it does not depend on the order
+/// of the events in the file.
+fn outer_first(parents: &[Option<u32>], order: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut below: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];
+    let mut open = Vec::new();
+    for (i, parent) in (0..).zip(parents) {
+        match parent.and_then(|p| below.get_mut(p as usize)) {
+            Some(siblings) => siblings.push(i),
+            None => open.push(i),
+        }
+    }
+    open.sort_by(|a, b| order(*b, *a));
+    let mut all = Vec::with_capacity(parents.len());
+    while let Some(i) = open.pop() {
+        all.push(i);
+        let mut inside = std::mem::take(&mut below[i as usize]);
+        inside.sort_by(|a, b| order(*b, *a));
+        open.append(&mut inside);
+    }
+    all
 }
 
 struct Making<'a> {

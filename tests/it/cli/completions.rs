@@ -75,7 +75,15 @@ fn bash_offers_commands_options_values_and_names() {
         (&["hta", "st"], &["steps", "stragglers"]),
         (
             &["hta", "sync", "--st"],
-            &["--steps", "--step", "--step-pattern", "--step-window", "--strict", "--straggler-min-pct"],
+            &[
+                "--steps",
+                "--step",
+                "--step-pattern",
+                "--step-window",
+                "--store-timeout",
+                "--strict",
+                "--straggler-min-pct",
+            ],
         ),
         (&["hta", "sync", "x.json", "--format", ""], &["text", "csv", "json", "parquet"]),
         (

@@ -34,7 +34,7 @@ const OF_ALL: &str = "leave --steps out";
 fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() {
     for analysis in ANALYSES.iter().map(|a| a.stem()) {
         for (traces, ranks) in [(SET, "the set holds ranks 0-7"), (ONE, "the set holds rank 0")] {
-            let narrows = !["patterns", "collectives", "what-if"].contains(&analysis);
+            let narrows = !["patterns", "graph-ops", "collectives", "what-if"].contains(&analysis);
             refused(&[analysis, traces, "--steps", "100"], if narrows { STEPS } else { OF_ALL });
             let knows_groups = ["diagnosis", "efficiency", "stragglers", "sync", "collectives"].contains(&analysis);
             refused(&[analysis, traces, "--group", "7"], if knows_groups { GROUPS } else { "leave --group out" });

@@ -44,7 +44,7 @@ const OPERATORS: [(&str, i64, i64, f64); 12] = [
     ("triton_poi_fused__to_copy_1", 23, 292_376, 292.374),
     ("_C::rotary_embedding", 24, 149_735, 149.738),
     ("_C_cache_ops::reshape_and_cache_flash", 24, 136_415, 136.410),
-    ("triton_poi_fused_moe_forward_0", 24, 122_615, 122.610),
+    ("triton_poi_fused_constant_pad_nd_moe_forward_0", 24, 122_615, 122.610),
     ("TopK", 24, 119_814, 119.814),
     ("triton_poi_fused_0", 1, 10_598, 10.598),
     ("aiter::rms_norm", 1, 5_999, 5.999),

@@ -25,6 +25,7 @@ fn rows(path: &Path) -> Vec<Value> {
     let mut rows: Vec<Value> = tables.into_iter().flat_map(hta::output::json::records).collect();
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.remove("file");
+        row.remove("capture_file");
         row.remove("unpacked_bytes");
     }
     rows
