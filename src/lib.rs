@@ -24,7 +24,7 @@
 //!
 //! - [`units`], [`health`]: times and sizes, counters of damage in files.
 //! - [`files`]: files on disk and objects in stores.
-//! - [`error`]: errors.
+//! - [`mod@error`][]: errors, which name the file and the place.
 //! - [`mod@table`]: declaring, building and reading tables.
 //! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
 //! - `wording`: formatting of counts, ranks and names.
