@@ -35,7 +35,7 @@ pub(super) fn joined(partials: &[Partial]) -> Result<Option<String>, PartialErro
 /// Checks that no share is missing.
 ///
 /// # Errors
-/// When one is, or as [`joined`].
+/// When one is, or as `joined`.
 pub fn check_complete(partials: &[Partial]) -> Result<(), PartialError> {
     let Some(held) = held(partials)? else { return Ok(()) };
     let missing: Vec<u32> = (0..held.count).filter(|i| !held.indices.contains(i)).map(|i| i as u32).collect();
