@@ -34,6 +34,8 @@ def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.importorskip("ray", reason="Ray is not installed")
     (tmp_path / "data").symlink_to(ROOT / "data")
     monkeypatch.chdir(tmp_path)
+    # A cluster of its own: Ray would join one that runs, and wait for one that was killed.
+    monkeypatch.setenv("RAY_ADDRESS", "local")
     names: Dict[str, Any] = {}
     checked = 0
     try:
