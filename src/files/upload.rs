@@ -10,6 +10,7 @@ use super::object::forget;
 use super::scheme::Service;
 use super::stores::{runtime, store_of};
 use futures_util::StreamExt;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
 use std::fs::File;
@@ -82,8 +83,7 @@ pub fn upload(from: &Path, files: &[String], to: &Path, earlier: &[String], proo
 /// Whether results can be written to a folder of a store.
 ///
 /// # Errors
-/// When results are not written to its kind of store. Writing to Google's could not be tested against any server, and
-/// failed against an emulator that reading works with.
+/// When results are not written to its kind of store, or not with the settings of the environment.
 pub fn can_write(folder: &Path) -> Result<(), Fault> {
     writable(folder).map(drop)
 }
@@ -91,13 +91,20 @@ pub fn can_write(folder: &Path) -> Result<(), Fault> {
 fn writable(folder: &Path) -> Result<Address, Fault> {
     let address = Address::of(folder)?;
     let (what, hint) = match address.service {
-        Service::S3 | Service::Azure => return Ok(address),
-        Service::Google => {
-            ("results are not written to gs:// yet", "write to a local folder and copy it, or to s3:// or az://")
+        // The client would look for credentials all the same, and wait for a metadata server that is not there.
+        Service::Google if is_unsigned() => {
+            ("GOOGLE_SKIP_SIGNATURE is set, and nobody writes without credentials", "unset it, and give credentials")
         }
-        Service::Http => ("results are not written to servers of files", "choose a folder of s3:// or az://"),
+        Service::S3 | Service::Azure | Service::Google => return Ok(address),
+        Service::Http => ("results are not written to servers of files", "choose a folder of s3://, gs:// or az://"),
     };
     Err(Fault::new(Unsupported, what, Some(hint)))
+}
+
+/// Whether the environment says that requests to Google's store carry no credentials.
+fn is_unsigned() -> bool {
+    let value = GoogleCloudStorageBuilder::from_env().get_config_value(&GoogleConfigKey::SkipSignature);
+    value.is_some_and(|v| v == "true")
 }
 
 struct Writing<'a> {

@@ -4,9 +4,8 @@
     pip install 'moto[server]' && npm install --prefix FOLDER azurite
     python3 tests/stores/check.py --hta target/release/hta --azurite FOLDER/node_modules/.bin/azurite-blob
 
-S3 is served by moto, Azure Blob Storage by Azurite (skipped if it is not there). Google's XML protocol, which hta speaks
-with gs://, is that of S3 for reading and listing, so moto serves these, too: that shows the requests, not Google's answers.
-No emulator of it is in a registry of packages. The other checks, with every fault, are in tests/it/stores.
+S3 is served by moto, Google Cloud Storage by moto behind tests/stores/google_store.py, Azure Blob Storage by Azurite (skipped if it
+is not there). The other checks, with every fault, are in tests/it/stores.
 
 For each store: traces give the tables of local files; results in the store have the bytes of results on disk; queries of
 both agree; two partials in the store merge to the results of one run.
@@ -17,6 +16,7 @@ import base64
 import datetime
 import hashlib
 import hmac
+import json
 import os
 import pathlib
 import shutil
@@ -27,6 +27,8 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+
+import google_store
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -55,16 +57,24 @@ def start(command, port):
     sys.exit(f"{command[0]} does not answer")
 
 
-def put_plain(endpoint):
+def put_s3(endpoint, authorization=None):
     """moto takes requests without a signature."""
 
     def put(container, key=None, body=b""):
         url = f"{endpoint}/{container}" + (f"/{urllib.parse.quote(key)}" if key else "")
-        # moto would wait for more of a form, which is the default type, and gs:// is read without a signature here.
-        headers = {"Content-Type": "application/octet-stream", "x-amz-acl": "public-read"}
+        # moto would wait for more of a form, which is the default type.
+        headers = {"Content-Type": "application/octet-stream"}
+        if authorization:
+            headers["Authorization"] = authorization
         urllib.request.urlopen(urllib.request.Request(url, data=body, method="PUT", headers=headers), timeout=30).read()
 
     return put
+
+
+def put_google(endpoint):
+    headers = {"Metadata-Flavor": "Google"}
+    request = urllib.request.Request(endpoint + google_store.TOKEN_PATH, headers=headers)
+    return put_s3(endpoint, f"Bearer {json.load(urllib.request.urlopen(request, timeout=30))['access_token']}")
 
 
 def put_azure(endpoint):
@@ -103,7 +113,7 @@ def contents(folder):
 
 class Check:
     def __init__(self, hta, scheme, env, put):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCE_"))}
         self.hta, self.root, self.env = hta, f"{scheme}://traces", {**clean, **env}
         self.put = put
 
@@ -173,30 +183,30 @@ def main():
                 (work / name).mkdir()
                 return work / name
 
-            for scheme in ("s3", "gs"):
-                port = free_port()
-                servers.append(start([args.moto, "-H", "127.0.0.1", "-p", str(port)], port))
-                endpoint = f"http://127.0.0.1:{port}"
-                keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": endpoint}
-                if scheme == "gs":
-                    keys = {"GOOGLE_BASE_URL": endpoint, "GOOGLE_SKIP_SIGNATURE": "true"}
-                check = Check(hta, scheme, keys, put_plain(endpoint))
+            def check(scheme, command, port, keys, put):
+                servers.append(start(command, port))
+                check = Check(hta, scheme, keys, put(f"http://127.0.0.1:{port}"))
                 check.reading()
-                if scheme == "s3":
-                    check.writing(folder(scheme))
-                print(f"{scheme}://: same results with moto")
+                check.writing(folder(scheme))
+
+            port = free_port()
+            keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+            keys["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+            check("s3", [args.moto, "-H", "127.0.0.1", "-p", str(port)], port, keys, put_s3)
+            print("s3://: same results with moto")
+            port = free_port()
+            keys = {key: f"127.0.0.1:{port}" for key in ("GCE_METADATA_HOST", "GCE_METADATA_IP")}
+            keys["GOOGLE_BASE_URL"] = f"http://127.0.0.1:{port}"
+            check("gs", [sys.executable, google_store.__file__, "--port", str(port)], port, keys, put_google)
+            print("gs://: same results with moto behind Google's tokens")
             if not args.azurite or not pathlib.Path(args.azurite).exists():
                 print("az://: skipped, there is no azurite-blob (npm install azurite)")
                 return
             port = free_port()
             command = [args.azurite, "--blobPort", str(port), "--location", str(folder("azurite")), "--silent"]
-            servers.append(start([*command, "--skipApiVersionCheck", "--disableTelemetry"], port))
-            endpoint = f"http://127.0.0.1:{port}"
             keys = {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY}
-            keys["AZURE_STORAGE_ENDPOINT"] = f"{endpoint}/{ACCOUNT}"
-            check = Check(hta, "az", keys, put_azure(endpoint))
-            check.reading()
-            check.writing(folder("az"))
+            keys["AZURE_STORAGE_ENDPOINT"] = f"http://127.0.0.1:{port}/{ACCOUNT}"
+            check("az", [*command, "--skipApiVersionCheck", "--disableTelemetry"], port, keys, put_azure)
             print("az://: same results with Azurite")
     finally:
         for server in servers:
