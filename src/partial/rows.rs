@@ -43,14 +43,19 @@ struct Source {
 /// # Errors
 /// When a table has other columns or no rank, rows cannot be written, or events cannot be linked or copied.
 pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
-    let mut tables: BTreeMap<&'static str, (&'static TableSpec, Vec<Source>)> = BTreeMap::new();
+    let mut tables: BTreeMap<&str, Vec<&Partial>> = BTreeMap::new();
     for p in partials {
         for f in p.manifest.below(TABLES) {
-            let found = source(p, &f.name).map_err(|d| damaged(p.shown(), f.name.clone(), d))?;
-            tables.entry(found.0.name).or_insert_with(|| (found.0, Vec::new())).1.push(found.1);
+            tables.entry(&f.name).or_default().push(p);
         }
     }
-    tables.into_values().collect::<Vec<_>>().par_iter().try_for_each(|(spec, sources)| rows(spec, sources, sink))?;
+    tables.into_iter().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|(name, of)| {
+        // What the files of one table say of their row groups takes more memory than their rows, so it is dropped with it.
+        let open = |p: &&Partial| source(p, name).map_err(|d| damaged(p.shown(), name.to_string(), d));
+        let (specs, sources): (Vec<_>, Vec<_>) =
+            of.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        specs.first().copied().map_or(Ok(()), |spec| rows(spec, &sources, sink))
+    })?;
     let Some(events) = events else { return Ok(()) };
     for p in partials {
         for f in p.manifest.below(EVENTS) {
