@@ -73,6 +73,8 @@ impl Iterations {
 /// Ranges of a thread that are named as iterations, or as the part of one that runs the model, in order of start.
 struct InnerRanges {
     ranges: Vec<(Span, StrId)>,
+    /// Those of them that are requests for images, whose iterations no engine names.
+    images: Vec<(Span, StrId)>,
     names: BTreeMap<StrId, Option<Iteration>>,
 }
 
@@ -93,20 +95,24 @@ impl InnerRanges {
             }
         }
         ranges.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
-        let names = names.into_iter().filter_map(|(id, read)| Some((id, read?))).collect();
-        Self { ranges, names }
+        let names: BTreeMap<StrId, Option<Iteration>> =
+            names.into_iter().filter_map(|(id, read)| Some((id, read?))).collect();
+        let is_image = |(_, name): &&(Span, StrId)| {
+            names.get(name).and_then(Option::as_ref).is_some_and(|read| read.engine == Some(Engine::Diffusion))
+        };
+        let images = ranges.iter().filter(is_image).copied().collect();
+        Self { ranges, images, names }
     }
 
     /// What is known of an iteration that no engine named: its own words, and the image request around it.
     fn unnamed(&self, trace: &RankTrace, step: &Step) -> Iteration {
         let mut about = Iteration::new(None, None);
         about.mode = Some(mask(trace.text(step.name))).filter(|words| !words.is_empty());
-        let before = self.ranges.partition_point(|(span, _)| span.start <= step.host.start);
-        let around = self.ranges.iter().take(before).rev().find_map(|(span, name)| {
-            let request = self.names.get(name).and_then(Option::as_ref)?;
-            (request.engine == Some(Engine::Diffusion)).then_some((span, request))
-        });
-        if let Some((_, request)) = around.filter(|(span, _)| step.host.end <= span.end) {
+        let before = self.images.partition_point(|(span, _)| span.start <= step.host.start);
+        let around = before.checked_sub(1).and_then(|i| self.images.get(i));
+        if let Some((_, name)) = around.filter(|(span, _)| step.host.end <= span.end)
+            && let Some(Some(request)) = self.names.get(name)
+        {
             about.complete(request);
         }
         about
