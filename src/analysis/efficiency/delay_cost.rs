@@ -43,8 +43,30 @@ struct Arrived {
     passed: Ns,
     /// End of its previous call in the group, on the common axis; `None` for the first.
     since: Option<Ns>,
-    /// Whether it waited in other groups since then.
-    has_waited: bool,
+    /// Its waits in other groups since then.
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// A wait of a member in another group, since its previous call in this one.
+struct Elsewhere {
+    start: Ns,
+    wait: Ns,
+    instance: u32,
+    /// This wait and all before it, ns.
+    total: Ns,
+}
+
+impl Arrived {
+    /// Index of its first wait elsewhere that began at `since` or later.
+    fn first_since(&self, since: Option<Ns>) -> usize {
+        if since == self.since { 0 } else { self.elsewhere.partition_point(|e| since.is_some_and(|s| e.start < s)) }
+    }
+
+    /// How long it waited elsewhere, from the wait at this index on.
+    fn waited_from(&self, first: usize) -> Ns {
+        let before = first.checked_sub(1).and_then(|i| self.elsewhere.get(i)).map_or(0, |e| e.total);
+        self.elsewhere.last().map_or(0, |e| e.total - before)
+    }
 }
 
 /// A wait of a part in one instance: when the call started, and for how long it waited.
@@ -78,12 +100,12 @@ fn all_costs(job: &Job) -> Costs {
                 wait: job.outcome(*m).filter(|o| o.instance == id).map_or(0, |o| o.wait),
                 passed: passed.remove(&(id, m.part)).unwrap_or(0),
                 since: since.get(&(id, m.part)).copied(),
-                has_waited: false,
+                elsewhere: Vec::new(),
             })
             .collect();
         members.sort_by_key(|a| (a.start, a.member));
         for a in &mut members {
-            a.has_waited = waits_since(&waits, a.member.part, a.since, a.start).any(|w| w.group != instance.group);
+            a.elsewhere = elsewhere(waits_since(&waits, a.member.part, a.since, a.start), instance.group);
         }
         let step = members.first().and_then(|a| step_of(job, a.member));
         if let Some(last) = members.iter().max_by_key(|a| (a.start, Reverse(a.member))) {
@@ -100,14 +122,9 @@ fn all_costs(job: &Job) -> Costs {
         for (is_passed, weight) in [(false, weight_own as fn(&Arrived) -> Ns), (true, weight_passed)] {
             // Summed by late member first: there are as many charges as pairs of members.
             let mut kept = vec![0; members.len()];
-            let mut passed_on: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); members.len()];
+            let mut passed_on: Vec<Vec<Ns>> = members.iter().map(|a| vec![0; a.elsewhere.len()]).collect();
             charges(instance, root, &members, weight, |late, waiter, charge| {
-                let list = &mut passed_on[late];
-                let pass = |earlier: u32, ns: Ns| match list.iter_mut().find(|(id, _)| *id == earlier) {
-                    Some((_, sum)) => *sum += ns,
-                    None => list.push((earlier, ns)),
-                };
-                kept[late] += split(&members[late], &members[waiter], instance.group, &waits, charge, pass);
+                kept[late] += split(&members[late], &members[waiter], charge, &mut passed_on[late]);
             });
             for ((a, kept), passed_on) in members.iter().zip(kept).zip(passed_on) {
                 if kept != 0 {
@@ -115,8 +132,8 @@ fn all_costs(job: &Job) -> Costs {
                     let sum = if is_passed { &mut cost.propagated } else { &mut cost.direct };
                     *sum += kept;
                 }
-                for (earlier, ns) in passed_on {
-                    *passed.entry((earlier, a.member.part)).or_default() += ns;
+                for (earlier, ns) in a.elsewhere.iter().zip(passed_on).filter(|(_, ns)| *ns != 0) {
+                    *passed.entry((earlier.instance, a.member.part)).or_default() += ns;
                 }
             }
         }
@@ -134,7 +151,7 @@ fn all_costs(job: &Job) -> Costs {
 fn plain_charges(instance: &Instance, members: &[Arrived]) -> Option<Vec<(Member, Ns)>> {
     let (first, last) = (members.first()?.start, members.last()?.start);
     let is_whole = |a: &Arrived| a.wait == 0 || a.start + a.wait == last;
-    let is_plain = |a: &Arrived| !a.has_waited && a.passed == 0 && is_whole(a);
+    let is_plain = |a: &Arrived| a.elsewhere.is_empty() && a.passed == 0 && is_whole(a);
     if instance.kind.is_from_root() || instance.kind.is_to_root() || !members.iter().all(is_plain) {
         return None;
     }
@@ -165,6 +182,17 @@ fn waits_since(waits: &[Vec<Wait>], part: u32, since: Option<Ns>, until: Ns) -> 
     let all = &waits[part as usize];
     let first = all.partition_point(|w| w.start < since.unwrap_or(Ns::MIN));
     all[first..].iter().take_while(move |w| w.start < until)
+}
+
+/// Those of a part's waits that are in other groups.
+fn elsewhere<'a>(waits: impl Iterator<Item = &'a Wait>, group: u32) -> Vec<Elsewhere> {
+    let mut total = 0;
+    let others = waits.filter(|w| w.group != group);
+    let add = |w: &Wait| {
+        total += w.wait;
+        Elsewhere { start: w.start, wait: w.wait, instance: w.instance, total }
+    };
+    others.map(add).collect()
 }
 
 fn weight_own(a: &Arrived) -> Ns {
@@ -222,10 +250,11 @@ fn charges(
     weight: impl Fn(&Arrived) -> Ns,
     mut give: impl FnMut(usize, usize, Ns),
 ) {
+    let mut behind: Vec<usize> = Vec::with_capacity(members.len());
     for (w, waiter) in members.iter().enumerate().filter(|(_, a)| a.wait > 0 && weight(a) != 0) {
-        let depends = |l: usize| instance.depends(root, waiter.member, members[l].member);
-        let is_behind = |&l: &usize| l != w && members[l].start > waiter.start && depends(l);
-        let behind: Vec<usize> = (0..members.len()).filter(is_behind).collect();
+        let later = members.partition_point(|a| a.start <= waiter.start);
+        behind.clear();
+        behind.extend((later..members.len()).filter(|l| instance.depends(root, waiter.member, members[*l].member)));
         let Some(&lowest) = behind.iter().min_by_key(|&&l| members[l].member.part) else { continue };
         let until = waiter.start + waiter.wait;
         let whole = weight(waiter);
@@ -252,33 +281,35 @@ fn charges(
     }
 }
 
-/// Divides a charge: returns what the late member keeps, and calls `pass` with what is passed on, by earlier instance.
-fn split(
-    late: &Arrived,
-    waiter: &Arrived,
-    group: u32,
-    waits: &[Vec<Wait>],
-    charge: Ns,
-    mut pass: impl FnMut(u32, Ns),
-) -> Ns {
-    if !late.has_waited {
+/// Divides a charge: returns what the late member keeps, and adds what is passed on to `passed`, by its wait elsewhere.
+fn split(late: &Arrived, waiter: &Arrived, charge: Ns, passed: &mut [Ns]) -> Ns {
+    if late.elsewhere.is_empty() {
         return charge;
     }
     let since = late.since.max(waiter.since);
-    let others = |a: &Arrived| waits_since(waits, a.member.part, since, a.start).filter(|w| w.group != group);
-    let waited: Ns = others(late).map(|w| w.wait).sum();
+    let first = late.first_since(since);
+    let waited = late.waited_from(first);
     if waited <= 0 {
         return charge;
     }
-    let waited_by_other: Ns = others(waiter).map(|w| w.wait).sum();
+    let waited_by_other = waiter.waited_from(waiter.first_since(since));
     let excess = ((late.start - waited) - (waiter.start - waited_by_other)).max(0);
-    let part = |of: Ns, whole: Ns, total: Ns| (i128::from(total) * i128::from(of) / i128::from(whole)) as Ns;
     let direct = part(excess, excess + waited, charge);
     let on = charge - direct;
+    let shares = || late.elsewhere[first..].iter().map(|e| part(e.wait, waited, on));
     // The first takes what rounding leaves.
-    let mut rest = on - others(late).map(|w| part(w.wait, waited, on)).sum::<Ns>();
-    for w in others(late) {
-        pass(w.instance, part(w.wait, waited, on) + std::mem::take(&mut rest));
+    let mut rest = on - shares().sum::<Ns>();
+    for (sum, share) in passed[first..].iter_mut().zip(shares()) {
+        *sum += share + std::mem::take(&mut rest);
     }
     direct
+}
+
+/// The share of a total that `of` has in `whole`, rounded towards zero.
+fn part(of: Ns, whole: Ns, total: Ns) -> Ns {
+    // There is one for each pair of members, and dividing 128 bits takes several times as long.
+    match total.checked_mul(of) {
+        Some(product) => product / whole,
+        None => (i128::from(total) * i128::from(of) / i128::from(whole)) as Ns,
+    }
 }

@@ -3,12 +3,13 @@
 use crate::diagnosis::account::{JobAccount, JobStep};
 use crate::diagnosis::timeline::kept;
 use crate::job::delay::StepKey;
-use crate::job::exposed::{CallSpan, ExposedKind, divide};
+use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Member};
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 table! {
     /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the late rank arrives. Of many steps only the longest and some between them are kept.
@@ -39,10 +40,11 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     let mut table = Waits::default();
     let lengths: Vec<Ns> = account.steps.iter().map(|s| s.time).collect();
     let steps: Vec<&JobStep> = kept(&lengths).into_iter().filter_map(|i| account.steps.get(i)).collect();
+    let mut latest = Latest { job, of: BTreeMap::new() };
     let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, Wait)> = Vec::new();
     for step in steps {
         for ((part, device), spans) in &step.windows {
-            let all = spans.iter().flat_map(|span| of_window(job, *part, *device, *span));
+            let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *device, *span));
             let mut all: Vec<Wait> = all.collect();
             all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
             all.truncate(MOST);
@@ -68,7 +70,8 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     table.finish()
 }
 
-fn of_window(job: &Job, part: u32, device: Option<i64>, window: Span) -> Vec<Wait> {
+fn of_window(latest: &mut Latest, part: u32, device: Option<i64>, window: Span) -> Vec<Wait> {
+    let job = latest.job;
     let p = &job.parts[part as usize];
     // The lane of a host beside devices exists only to compare ranks, and has no windows.
     let Some(lane) = p.lanes.iter().position(|l| l.device == device && !l.windows.is_empty()) else {
@@ -80,19 +83,35 @@ fn of_window(job: &Job, part: u32, device: Option<i64>, window: Span) -> Vec<Wai
     let spans: Vec<Span> = near.map(|s| s.intersect(window)).collect();
     let runs: Vec<CallSpan> = p.calls_in(lane, window).map(|call| job.run(Member { part, call })).collect();
     let waits = divide(&spans, &runs).into_iter().filter(|piece| piece.what == ExposedKind::Sync);
-    let wait = |piece: crate::job::exposed::ExposedPiece| {
+    let wait = |piece: ExposedPiece| {
         let member = Member { part, call: piece.call? };
-        Some(Wait { span: piece.span, member, late: late(job, member)? })
+        Some(Wait { span: piece.span, member, late: latest.before(member)? })
     };
     waits.filter_map(wait).collect()
 }
 
-/// The member that came last, of those that a waiting member depends on; of several the lowest rank.
-fn late(job: &Job, member: Member) -> Option<Member> {
-    let at = job.outcome(member)?.instance;
-    let instance = job.instances().get(at as usize)?;
-    let root = job.root(at);
-    let start = |m: &Member| job.aligned(m.part, job.call(*m).span.start);
-    let others = job.members(instance).iter().filter(|m| **m != member && instance.depends(root, member, **m));
-    others.copied().max_by_key(|m| (start(m), Reverse(m.part)))
+/// Who came last in each instance. Thousands of members may wait in one, so it is looked through only once.
+struct Latest<'a> {
+    job: &'a Job,
+    /// By instance: its root, and the members that another can have waited for at last: the last two and the root.
+    of: BTreeMap<u32, (Option<Member>, Vec<Member>)>,
+}
+
+impl Latest<'_> {
+    /// The member that came last, of those that a waiting member depends on; of several the lowest rank.
+    fn before(&mut self, member: Member) -> Option<Member> {
+        let job = self.job;
+        let at = job.outcome(member)?.instance;
+        let instance = job.instances().get(at as usize)?;
+        let order = |m: &Member| (job.aligned(m.part, job.call(*m).span.start), Reverse(m.part));
+        let (root, last) = self.of.entry(at).or_insert_with(|| {
+            let members = job.members(instance);
+            let last = members.iter().copied().max_by_key(order);
+            let second = members.iter().copied().filter(|m| Some(*m) != last).max_by_key(order);
+            let root = job.root(at);
+            (root, last.into_iter().chain(second).chain(root).collect())
+        });
+        let others = last.iter().copied().filter(|m| *m != member && instance.depends(*root, member, *m));
+        others.max_by_key(order)
+    }
 }
