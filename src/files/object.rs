@@ -20,13 +20,16 @@ use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, Obj
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// First bytes of an object, which are asked for together with its size and kept: a file is opened several times to see
-/// what it is.
+/// First bytes of an object, which are asked for together with its size and kept for a while: a file is opened several
+/// times to see what it is.
 const HEAD: u64 = 8 << 10;
+
+/// Objects whose first bytes are kept. A job may have a hundred thousand objects.
+const HEADS: usize = 1 << 10;
 
 /// Bytes asked for at a time by a stream.
 const RANGE: u64 = 32 << 20;
@@ -40,35 +43,66 @@ const TRIES: u32 = 6;
 /// An object, as it was when it was first seen.
 #[derive(Debug)]
 pub(super) struct Object {
+    path: PathBuf,
     address: Address,
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
-    head: Bytes,
     /// Whether the server sends parts of it. If not, it is read from its beginning each time.
     has_ranges: bool,
 }
 
-static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Object>>> = Mutex::new(BTreeMap::new());
+/// The objects that were seen, and the first bytes of those that were seen last.
+struct Known {
+    objects: BTreeMap<PathBuf, Arc<Object>>,
+    heads: BTreeMap<PathBuf, Bytes>,
+    /// The paths of `heads`, the oldest first.
+    order: VecDeque<PathBuf>,
+}
+
+static KNOWN: Mutex<Known> =
+    Mutex::new(Known { objects: BTreeMap::new(), heads: BTreeMap::new(), order: VecDeque::new() });
+
+fn known() -> MutexGuard<'static, Known> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Known {
+    fn add(&mut self, path: &Path, object: &Arc<Object>, head: Bytes) {
+        self.objects.insert(path.to_path_buf(), Arc::clone(object));
+        if self.heads.insert(path.to_path_buf(), head).is_none() {
+            self.order.push_back(path.to_path_buf());
+        }
+        while self.order.len() > HEADS {
+            let oldest = self.order.pop_front();
+            oldest.map(|path| self.heads.remove(&path));
+        }
+    }
+}
 
 /// An object; asks the store for its size and first bytes, once.
 pub(super) fn object(path: &Path) -> Result<Arc<Object>, Fault> {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(object) = known().get(path) {
+    if let Some(object) = known().objects.get(path) {
         return Ok(Arc::clone(object));
     }
     let address = Address::of(path)?;
     let store = store_of(&address)?;
-    let object = Arc::new(runtime()?.block_on(look(address, store))?);
-    known().insert(path.to_path_buf(), Arc::clone(&object));
+    let (object, head) = runtime()?.block_on(look(path, address, store))?;
+    let object = Arc::new(object);
+    known().add(path, &object, head);
     Ok(object)
 }
 
 /// Forgets an object that was written or removed.
 pub(super) fn forget(path: &Path) {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+    let mut known = known();
+    known.objects.remove(path);
+    if known.heads.remove(path).is_some() {
+        known.order.retain(|kept| kept != path);
+    }
 }
 
-async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<Object, Fault> {
+async fn look(path: &Path, address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, Bytes), Fault> {
+    let path = path.to_path_buf();
     let part = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
     let mut failures = 0;
     loop {
@@ -80,7 +114,7 @@ async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<Object, F
                 if meta.size > 0 {
                     return Err(e.into());
                 }
-                return Ok(Object { address, store, meta, head: Bytes::new(), has_ranges: true });
+                return Ok((Object { path, address, store, meta, has_ranges: true }, Bytes::new()));
             }
             found => (found, true),
         };
@@ -91,7 +125,7 @@ async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<Object, F
             false => Some(Bytes::new()),
         };
         match head {
-            Some(head) => return Ok(Object { address, store, meta, head, has_ranges }),
+            Some(head) => return Ok((Object { path, address, store, meta, has_ranges }, head)),
             None if failures < TRIES => failures += 1,
             None => return Err(Fault::ends_early(0, meta.size)),
         }
@@ -118,6 +152,11 @@ fn pause(failures: u32) -> Duration {
 impl Object {
     pub fn size(&self) -> u64 {
         self.meta.size
+    }
+
+    /// Its first bytes, if they are still kept.
+    fn head(&self) -> Bytes {
+        known().heads.get(&self.path).cloned().unwrap_or_default()
     }
 
     /// The answer for bytes from `start` on, and how many bytes of it precede `start`.
@@ -176,10 +215,11 @@ impl Object {
     fn part(&self, start: u64, end: u64) -> Result<Bytes, Fault> {
         let end = end.min(self.size());
         let length = end.saturating_sub(start);
+        let head = self.head();
         if let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end))
-            && let Some(part) = self.head.get(from..to)
+            && let Some(part) = head.get(from..to)
         {
-            return Ok(self.head.slice_ref(part));
+            return Ok(head.slice_ref(part));
         }
         runtime()?.block_on(async {
             for failures in 1..=TRIES {
@@ -206,8 +246,9 @@ pub(super) struct ObjectStream {
 
 impl ObjectStream {
     pub fn new(object: Arc<Object>, start: u64) -> Self {
-        let head = usize::try_from(start).ok().and_then(|from| object.head.get(from..));
-        let frame = head.map_or(Bytes::new(), |head| object.head.slice_ref(head));
+        let head = object.head();
+        let rest = usize::try_from(start).ok().and_then(|from| head.get(from..));
+        let frame = rest.map_or(Bytes::new(), |rest| head.slice_ref(rest));
         Self { object, at: start, frame, frames: None, fault: None }
     }
 
@@ -295,5 +336,30 @@ impl Blocks {
         let end = start.saturating_add(length as u64);
         let bytes = self.object.part(start, end)?;
         if bytes.len() == length { Ok(bytes) } else { Err(Fault::ends_early(self.object.size(), end)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::memory::InMemory;
+    use object_store::path::Path as Key;
+
+    #[test]
+    fn of_many_objects_only_the_last_keep_their_first_bytes() {
+        let mut known = Known { objects: BTreeMap::new(), heads: BTreeMap::new(), order: VecDeque::new() };
+        let path = |i: usize| PathBuf::from(format!("s3://bucket/rank_{i}.json"));
+        let count = HEADS + 3;
+        for i in 0..count {
+            let last_modified = Default::default();
+            let meta = ObjectMeta { location: Key::from("rank"), last_modified, size: 1, e_tag: None, version: None };
+            let address = Address::of(&path(i)).unwrap();
+            let store = Arc::new(InMemory::new());
+            let object = Arc::new(Object { path: path(i), address, store, meta, has_ranges: true });
+            known.add(&path(i), &object, Bytes::from_static(b"{"));
+            known.add(&path(i), &object, Bytes::from_static(b"["));
+        }
+        assert_eq!((known.objects.len(), known.heads.len(), known.order.len()), (count, HEADS, HEADS));
+        assert!(!known.heads.contains_key(&path(2)) && known.heads[&path(3)] == b"["[..]);
     }
 }
