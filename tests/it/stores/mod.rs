@@ -3,6 +3,7 @@
 
 mod contents;
 mod reading;
+mod redirects;
 mod secrets;
 mod server;
 mod writing;
