@@ -278,6 +278,15 @@ impl Sources {
     }
 }
 
+/// Runs something that waits for the disk or a store, beside the thread that speaks with the client.
+///
+/// # Errors
+/// When it could not be run to its end.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let failed = |e: tokio::task::JoinError| Refusal::cannot_answer(format!("it ended before it was done: {e}"));
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
 /// An id that no other source has, from the name of the file or folder.
 fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
