@@ -84,7 +84,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("files", m)) => {
             contents::FilesArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| contents::run(&a))
         }
-        Some(("mcp", m)) => mcp::McpArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(mcp::run),
+        Some(("mcp", m)) => mcp::run(m),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),

@@ -150,7 +150,7 @@ impl<'a> Call<'a> {
     /// The first `most` rows of a statement over a source.
     async fn rows(&self, source: &Source, folder: &Path, sql: &str, most: usize) -> Result<Rows, Refusal> {
         let _turn = self.sources.turn().await;
-        ask(folder, &source.id, sql, most, &self.sources.limits()).await
+        ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
     }
 }
 
