@@ -6,6 +6,7 @@ use crate::files::{self, Fault, is_remote};
 use crate::output::paths::{destination, parent};
 use crate::output::place::{Layout, is_ours};
 use crate::output::unfinished::UnfinishedFile;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -111,6 +112,9 @@ impl Contents {
     }
 }
 
+/// Outputs that are removed at a time. It is the store that takes the time.
+const AT_ONCE: usize = 16;
+
 /// Removes the outputs of a layout in a folder of a store and below it, each beginning with its proof. What a killed
 /// process has left of one is removed, too. Returns how many there were.
 ///
@@ -128,12 +132,15 @@ pub fn remove_from_store(layout: &Layout, folder: &Path) -> Result<usize, Conten
             parted(layout, name).ok_or_else(|| ContentsError::Foreign { path: path(), found: name.clone() })?;
         outputs.entry(place).or_default().push(own.to_string());
     }
-    for (place, names) in &outputs {
+    let remove = |(place, names): (&&str, &Vec<String>)| {
         let output = if place.is_empty() { folder.to_path_buf() } else { folder.join(place) };
         // An upload of nothing in the place of what is there.
         files::upload(&output, &[], &output, names, layout.proof)
-            .map_err(|fault| ContentsError::Remove { path: output.display().to_string(), source: fault.into() })?;
-    }
+            .map_err(|fault| ContentsError::Remove { path: output.display().to_string(), source: fault.into() })
+    };
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(AT_ONCE).build();
+    let failed = |e: rayon::ThreadPoolBuildError| ContentsError::Remove { path: path(), source: io::Error::other(e) };
+    threads.map_err(failed)?.install(|| outputs.par_iter().try_for_each(remove))?;
     Ok(outputs.len())
 }
 
